@@ -16,7 +16,7 @@ import numpy as np
 from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Following, Message, Sink
-from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.decoded import Labels, Records
 from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.written import DeadLetter, Request, Time
 from streamboost.errors import GapError
@@ -220,31 +220,25 @@ class LearningPipeline(Pipeline):
             version,
         ), requests_of(kept)
 
-    def _take_labels(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
-        """Add the labels of a batch to those that are learned.
+    def _hold_brought(self, labels: Labels, joined: Joined) -> None:
+        """Hold the records that labels bring as `features`, where the labels need them.
 
-        One that nobody asked for is learned where it brings its record's `features`.
+        A label of a record that scorers did not ask about is learned with them. Labels that waited
+        for such a record are appended to `joined`.
         """
-        for message in inputs.labels:
-            self._bring(message)
-        return super()._take_labels(inputs, joined)
+        for id, label, message in zip(labels.ids, labels.labels, labels.messages, strict=True):
+            if label is not None and self.join.lacks(id) and not self.learner.has_row(id):
+                self._bring(id, message, joined)
 
-    def _bring(self, message: Message) -> None:
-        """Hold the record that a label brings with it, unless it is known or is none."""
+    def _bring(self, id: str, message: Message, joined: Joined) -> None:
+        """Hold the record `id` that a label brings with it, if it brings one."""
         if b'"features"' not in message.payload:
             return
         try:
-            given = msgspec.json.decode(message.payload)
-            fields = given["features"]
+            fields = msgspec.json.decode(message.payload)["features"]
         except (msgspec.MsgspecError, LookupError, TypeError, RecursionError):
-            return  # decoding the label says what is wrong, if anything is
-        name = self.schema.label_fields.id or self.schema.id
-        id = given.get(name)
-        if (
-            not isinstance(fields, dict)
-            or not isinstance(id, str | int)
-            or self.join.knows(str(id))
-        ):
+            return  # the label is sound, and waits for a record that can be read
+        if not isinstance(fields, dict):
             return
         record = msgspec.json.encode(fields | {self.schema.id: id})
         shown = msgspec.structs.replace(message, payload=record, size=len(record))
@@ -253,7 +247,8 @@ class LearningPipeline(Pipeline):
             return
         records, X = self._arrive(records)
         none = np.zeros(0)
-        self.join.add(records.ids, X, [None], [], none, records.times, held_values(records))
+        held = records.times, held_values(records), self.learner, joined
+        self.join.add(records.ids, X, [None], [], none, *held)
 
     def _predictions(self, records: Records, scored: Scored, asked: Requests) -> Following:
         return Following([], [])

@@ -129,7 +129,7 @@ def _of_committee(learner: StreamLearner, models: "Models | None") -> dict[str, 
     """Return how the committee stands, and what is being trained."""
     trainer = learner.trainer
     numbers = {
-        "labels": learner.n_labels,
+        "labels": learner.n_labelled,
         "version": 0,
         "rounds": 0,
         "trees": 0,

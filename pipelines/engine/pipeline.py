@@ -14,7 +14,7 @@ import numpy as np
 from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Carried, Following
-from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.decoded import Labels, Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.within import sort
 from streamboost.connectors.messages.written import DeadLetter
@@ -230,7 +230,9 @@ class Pipeline:
         predicted, values = scored.labels.tolist(), held_values(records)
         requests = asked.ids, asked.propensity
         self.classes.forget(records.ids, self.join.waits)
-        joined = self.join.add(records.ids, X, predicted, *requests, records.times, values)
+        joined = self.join.add(
+            records.ids, X, predicted, *requests, records.times, values, self.learner
+        )
         if self.learner.strategy.asks_later:
             pairs = zip(records.ids, records.messages, strict=True)
             self.join.carry({id: Carried(m.key, m.headers, m.time) for id, m in pairs})
@@ -250,6 +252,7 @@ class Pipeline:
         )
         self.schema = self.schema.settled(labels.kind)
         labels, dropped = self.classes.sort(labels, source, self.tick)
+        self._hold_brought(labels, joined)
         given = list(zip(labels.ids, labels.labels, strict=True))
         self.join.resolve(given, joined, labels.sources, self.learner)
         self.classes.forget_unknown(self._is_known)
@@ -257,6 +260,9 @@ class Pipeline:
 
     def _is_known(self, id: str) -> bool:
         return self.join.knows(id) or self.learner.label_of(id) is not None
+
+    def _hold_brought(self, labels: Labels, joined: Joined) -> None:
+        """Hold the records that labels bring with them: those that come by themselves are held."""
 
     def _take_known(self, inputs: Inputs, joined: Joined) -> list[DeadLetter]:
         """Add the records whose labels are known beforehand to those that are learned."""

@@ -120,12 +120,12 @@ class Categories(Maker):
         if self._codes[row] == _RARE and self._labels[row] >= self._min_frequency:
             self._number(row)
 
-    def correct(self, value: Values, before: int, k: int | None) -> None:
+    def correct(self, value: Values, before: int | None, k: int | None) -> None:
         """See `Maker`: what was counted for the class of before is subtracted."""
         row = self._rows.get(as_category(value[self._place]) or "")
         if row is None:
             return
-        self._labels[row] -= k is None
+        self._labels[row] += (before is None) - (k is None)
         for one, step in ((before, -1.0), (k, 1.0)):
             if one is not None and one < self._counts.shape[1]:
                 self._counts[row, one] += step

@@ -175,12 +175,12 @@ class Features:
         for maker in self._makers.values():
             maker.learn(values, k)
 
-    def correct(self, values: Values, before: Label, label: Label | None) -> None:
-        """Learn that a record's label is not the one of `before`; None: it has none."""
+    def correct(self, values: Values, before: Label | None, label: Label | None) -> None:
+        """Learn that a record's label is not the one of `before`; None: it has, or had, none."""
         k = None if label is None else self._number(label)
         values = self._whole([values])[0]
         for maker in self._makers.values():
-            maker.correct(values, self._classes[before], k)
+            maker.correct(values, None if before is None else self._classes[before], k)
 
     def rename(self, label: Label, into: Label | None) -> None:
         """Let one class be another, or none; its columns stay, and come to say nothing."""

@@ -75,8 +75,8 @@ class Maker:
     def learn(self, value: Values, k: int) -> None:
         """Learn that a record is of class number `k`."""
 
-    def correct(self, value: Values, before: int, k: int | None) -> None:
-        """Learn that a record is not of class number `before`, but of `k`, or nobody knows.
+    def correct(self, value: Values, before: int | None, k: int | None) -> None:
+        """Learn that a record is not of class number `before`, but of `k`; None: of no known class.
 
         What can be subtracted is; the rest learns it as one more example.
         """

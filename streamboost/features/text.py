@@ -146,7 +146,7 @@ class Texts(Maker):
         self._totals[k] += counts.sum()
         self._records[k] += 1.0
 
-    def correct(self, value: Values, before: int, k: int | None) -> None:
+    def correct(self, value: Values, before: int | None, k: int | None) -> None:
         """See `Maker`: one more example, where the words are still known."""
         if k is not None and len(self._hash(value)[0]):
             self.learn(value, k)

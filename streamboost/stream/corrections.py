@@ -65,8 +65,10 @@ class Corrector(Predictor):
 
         They are found by their ids in the working set, and others are passed over. The honest
         figures count the other label, running rates of categories subtract what they counted, and
-        models trained label by label learn it as one more example. A row without a label leaves.
-        Returns the trainings that were started: each change counts as a label learned.
+        models trained label by label learn it as one more example. A row without a label leaves;
+        the newest such rows, as many as the working set may have, return when a label comes again,
+        which the honest figures do not count. Returns the trainings that were started: each change
+        counts as a label learned.
 
         Parameters
         ----------
@@ -158,12 +160,16 @@ class Corrector(Predictor):
             named.say(source, label)
             if is_new:
                 self.annotators.note(named)
-            after = verdict(self.on_conflict or "first", named.votes, before)
+            if before is not None:
+                after = verdict(self.on_conflict or "first", named.votes, before)
         if after == before:
             return ()
         values = named.values if values is None else values
-        rows.correct(id, after, tick)
-        self.judge.correct(id, before, after)
+        rows.correct(id, after, tick, self._asking.records)
+        if before is not None:
+            self.judge.correct(id, before, after)
+        elif after is not None:
+            self.judge.label([id], [after])
         if after is not None:
             row = np.asarray(as_wide(row[None], self.n_features or 0)[0])
             weight = class_weight_of(self.estimator, after, rows.counts)
@@ -236,6 +242,8 @@ def _restore_classes(
         if found is None:
             continue
         named, _, before = found
+        if before is None:  # its label was taken back
+            continue
         for source, was, again in changes:
             if (source, was) in named.votes:
                 named.votes[named.votes.index((source, was))] = source, again
@@ -243,7 +251,7 @@ def _restore_classes(
         if after == before:
             continue
         changed = True
-        learner._rows.correct(id, after, learner._rows.tick)
+        learner._rows.correct(id, after, learner._rows.tick, learner._asking.records)
         learner.judge.correct(id, before, after)
         if learner.features is not None and named.values is not None:
             learner.features.correct(named.values, before, after)

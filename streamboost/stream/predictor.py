@@ -84,10 +84,19 @@ class Predictor:
         """The labels of the records learned so far, each once, in the order first seen."""
         return list(self._rows.shares)
 
+    @property
+    def n_labelled(self) -> int:
+        """Records that have a label now: corrections count once, labels taken back do not."""
+        return self._rows.n_labelled
+
     def label_of(self, id: str) -> Label | None:
         """Return the label that a record of the working set has; None where none is found."""
         found = self._rows.find(id)
         return None if found is None else found[2]
+
+    def has_row(self, id: str) -> bool:
+        """Tell whether `correct` finds the record; its label may have been taken back."""
+        return self._rows.find(id) is not None
 
     @property
     def evaluation(self) -> Evaluation:

@@ -1,16 +1,16 @@
-"""Labels of records that have one: what a join does about them."""
+"""Second labels of records that have one, or had one."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streamboost.pipelines.engine.join.classes import Restored
 from streamboost.pipelines.engine.join.held_records import Label
-from streamboost.pipelines.engine.join.joined import Gone, Joined, Learned
+from streamboost.pipelines.engine.join.joined import Gone, Joined, Learned, Waiting, WaitingLabels
 
 if TYPE_CHECKING:
     from streamboost.pipelines.engine.join.join import Join
 
-__all__ = ["labels_of", "rename", "restore_classes", "take_again", "wait_again"]
+__all__ = ["drop_again", "labels_of", "rename", "restore_classes", "take_again"]
 
 
 def take_again(
@@ -20,45 +20,36 @@ def take_again(
     label: Label | None,
     source: str | None,
     learned: Learned,
-    known: Label,
 ) -> None:
-    """Take in another label of a record whose label was `known`, if only here."""
+    """Apply another label to a record that the learner has, or will have after this batch.
+
+    `standing` is the record's label in the learner; None: the label was taken back.
+    """
     counts, rule = join.counts, learned.on_conflict
     _close_again(join, id)
-    standing = known if id in joined.ids else learned.label_of(id)
-    is_same = label == (known if standing is None else standing)
-    if standing is None or rule is None:
-        kind = "void" if label is None else "duplicate" if is_same else "conflicting"
-        setattr(counts, kind, getattr(counts, kind) + 1)
+    standing = joined.standing[id] if id in joined.standing else learned.label_of(id)
+    if label is None and standing is None:
+        counts.void += 1
         return
     joined.take_again(id, label, source, join.held_values(id))
     if label is None:
         counts.taken_back += 1
-    elif is_same:
+    elif label == standing:
         counts.duplicate += 1
-    elif rule == "first":
+    elif standing is not None and rule == "first":
         counts.conflicting += 1
         return
     else:
         counts.corrected += 1
+    joined.standing[id] = label
     _answer(join, id, label)
 
 
-def wait_again(
-    join: "Join", id: str, label: Label | None, source: str | None, learned: Learned
-) -> None:
-    """Take in another label of a record for which one waits."""
-    if label is None:
-        del join._waiting[id]
-        join.counts.taken_back += 1
-        join.counts.void += 1
-    elif label == join._waiting[id].label:
-        join.counts.duplicate += 1
-    elif learned.on_conflict == "last":
-        join._waiting[id] = join._waiting[id]._replace(label=label, source=source)
-        join.counts.corrected += 1
-    else:
-        join.counts.conflicting += 1
+def drop_again(join: "Join", id: str, label: Label | None, known: Label) -> None:
+    """Count another label of a record whose label was `known`, and which the learner lacks."""
+    _close_again(join, id)
+    kind = "void" if label is None else "duplicate" if label == known else "conflicting"
+    setattr(join.counts, kind, getattr(join.counts, kind) + 1)
 
 
 def rename(join: "Join", to: Callable[[Label], Label | None]) -> None:
@@ -68,17 +59,15 @@ def rename(join: "Join", to: Callable[[Label], Label | None]) -> None:
     for id, gone in join._gone.items():
         if gone.label is not None:
             join._gone[id] = gone._replace(label=to(gone.label))
-    for id, waiting in list(join._waiting.items()):
-        if (label := to(waiting.label)) is None:
-            del join._waiting[id]
-            join.counts.unknown += 1
-        else:
-            join._waiting[id] = waiting._replace(label=label)
+    renamed = [(one, to(one.label)) for one in join._waiting]
+    kept = [one._replace(label=label) for one, label in renamed if label is not None]
+    join.counts.unknown += len(renamed) - len(kept)
+    join._waiting = WaitingLabels(kept)
 
 
 def labels_of(join: "Join", label: Label, learned: Learned) -> list[tuple[str, str | None]]:
     """Return ids and sources of the labels of a class that wait, or are known here alone."""
-    found = [(id, one.source) for id, one in join._waiting.items() if one.label == label]
+    found = [(one.id, one.source) for one in join._waiting if one.label == label]
     here = join._answers | {id: gone.label for id, gone in join._gone.items()}
     alone = [id for id, one in here.items() if one == label and learned.label_of(id) is None]
     return [*found, *((id, None) for id in alone)]
@@ -86,14 +75,21 @@ def labels_of(join: "Join", label: Label, learned: Learned) -> list[tuple[str, s
 
 def restore_classes(join: "Join", restored: Restored, learned: Learned) -> None:
     """Give labels back the classes they had before a merge that is undone."""
+    waiting = [_given_back(one, restored) for one in join._waiting]
+    join._waiting = WaitingLabels(waiting)
     for id, changes in restored.items():
-        source, was, now = changes[-1]
-        waiting, known = join._waiting.get(id), join._known(id)
-        if waiting is not None and (waiting.source, waiting.label) == (source, was):
-            join._waiting[id] = waiting._replace(label=now)
-        elif known is not None:
+        _, was, now = changes[-1]
+        known = join._known(id)
+        if id not in join._waiting and known is not None:
             label = learned.label_of(id)
             _answer(join, id, label if label is not None else now if known == was else known)
+
+
+def _given_back(one: Waiting, restored: Restored) -> Waiting:
+    for source, was, now in reversed(restored.get(one.id, ())):
+        if (one.source, one.label) == (source, was):
+            return one._replace(label=now)
+    return one
 
 
 def _close_again(join: "Join", id: str) -> None:
@@ -108,5 +104,5 @@ def _answer(join: "Join", id: str, label: Label | None) -> None:
         join._gone[id] = join._gone[id]._replace(label=label)
     elif label is None:
         join._answers.pop(id, None)
-    elif id in join._answers:
+    elif id in join._window:
         join._answers[id] = label

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice
 from types import MappingProxyType
 
 import numpy as np
@@ -10,11 +9,11 @@ import numpy as np
 from streamboost.connectors.base import Carried
 from streamboost.connectors.messages.written import Time
 from streamboost.pipelines.engine.join.again import (
+    drop_again,
     labels_of,
     rename,
     restore_classes,
     take_again,
-    wait_again,
 )
 from streamboost.pipelines.engine.join.classes import Restored
 from streamboost.pipelines.engine.join.held_records import HeldRecord, Label, Window
@@ -27,8 +26,10 @@ from streamboost.pipelines.engine.join.joined import (
     Nothing,
     Request,
     Waiting,
+    WaitingLabels,
+    run_out,
 )
-from streamboost.pipelines.engine.join.leaving import expire_requests, run_out, shrink_window
+from streamboost.pipelines.engine.join.leaving import expire_requests, shrink_window
 from streamboost.pipelines.engine.join.snapshots import pack, unpack
 from streamboost.pipelines.span import Lived, Moment, Span
 from streamboost.pipelines.state.journal import JOINED
@@ -65,7 +66,7 @@ class Join:
         self._answers: dict[str, Label] = {}  # labels of the records that are held
         self._lapsed: set[str] = set()  # records in the window whose request has expired
         self._gone: dict[str, Gone] = {}
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting = WaitingLabels()
         self._met = self._now  # the last time at which a label that waited was of use
         self._for_records = Lived(self._now, self._now)
         self._for_labels = Lived(self._now, self._now)
@@ -115,14 +116,12 @@ class Join:
         shrink_window(self)
         for id in run_out(self._gone, self.window, self._held_at):
             del self._gone[id]
-        waited = run_out(self._waiting, self.window, self._for_records.moment)
+        surplus = 0
         if self.has_room:
             self._met = self._now
         elif self.window.over(self._met, self._now):
-            waited = list(islice(self._waiting, max(len(waited), MOST_WAITING // 2)))
-        for id in waited:
-            del self._waiting[id]
-        self.counts.unknown += len(waited)
+            surplus = MOST_WAITING // 2
+        self.counts.unknown += self._waiting.expire(self.window, self._for_records.moment, surplus)
         return expired
 
     def fresh(self, ids: Sequence[str]) -> list[bool]:
@@ -147,8 +146,12 @@ class Join:
         propensity: np.ndarray,
         times: Sequence[Time] | None = None,
         values: Sequence[bytes | None] | None = None,
+        learned: Learned = Nothing(),  # noqa: B008 - it holds nothing
+        joined: Joined | None = None,
     ) -> Joined:
         """Hold a batch's records, note its requests, and return the labels that waited for them.
+
+        Each of these is resolved as if it had come after its record.
 
         Parameters
         ----------
@@ -156,19 +159,22 @@ class Join:
         asked, propensity : whose labels are asked for now, and with what probability each was;
             these may be records of earlier batches that are still held
         times, values : what the batch's records bear besides, if anything: see `HeldRecord`
+        learned : as for `resolve`
+        joined : labels of the batch so far, to which the others are appended; None: there are none
         """
         self._window.add(ids, X, predicted, self._held_at, times, values)
         self.counts.records += len(ids)
         self._now = Moment(self.counts.records, self._now.tick)
         for id, p in zip(asked, propensity, strict=True):
             self._requests[id] = Request(self._for_labels.at(self._now), float(p), self._now)
-        joined = Joined()
+        joined = Joined() if joined is None else joined
         for id in self._gone.keys() & ids:
             del self._gone[id]
         for id in ids if self._waiting else ():
             if id in self._waiting:
                 self._met = self._now
-                self._learn(joined, id, *self._waiting.pop(id)[1:])
+                for one in self._waiting.pop(id):
+                    self._resolve(joined, *one[1:], learned)
         return joined
 
     def carry(self, carried: Mapping[str, Carried]) -> None:
@@ -184,6 +190,16 @@ class Join:
         since = self._for_labels.at(self._now)
         for id, names in zip(ids, not_by, strict=True):
             self._requests[id] = Request(since, 1.0, self._now, names)
+
+    def lacks(self, id: str) -> bool:
+        """Tell whether a label of this `id` would need its record to be learned.
+
+        A record that is held is not needed, nor is that of a request that expired or of a label
+        that is remembered.
+        """
+        gone = self._gone.get(id)
+        is_settled = gone is not None and (gone.expired or gone.label is not None)
+        return not (is_settled or id in self._window or id in self._pinned)
 
     def knows(self, id: str) -> bool:
         """Tell whether a record or a label of this `id` was met, as far as is remembered."""
@@ -219,28 +235,35 @@ class Join:
         A label None takes one back. `sources` say who gave each, and `learned` which label a record
         has that was learned.
         """
-        counts = self.counts
-        counts.labels += len(labels)
+        self.counts.labels += len(labels)
         for (id, label), source in zip(labels, sources or [None] * len(labels), strict=True):
-            known = self._known(id)
-            if id in self._waiting:
-                wait_again(self, id, label, source, learned)
-            elif known is not None:
-                take_again(self, joined, id, label, source, learned, known)
-            elif id in self._lapsed:
-                counts.expired += 1
-            elif id in self._window or id in self._pinned:
-                self._take(joined, id, label, source)
-            elif id in self._gone:
-                counts.expired += self._gone[id].expired
-                counts.late += not self._gone[id].expired
-            elif (known := learned.label_of(id)) is not None:
-                take_again(self, joined, id, label, source, learned, known)
-            elif label is None:
-                counts.void += 1
-            else:
-                counts.early += 1
-                self._waiting[id] = Waiting(self._for_records.at(self._now), label, source)
+            self._resolve(joined, id, label, source, learned)
+
+    def _resolve(
+        self, joined: Joined, id: str, label: Label | None, source: str | None, learned: Learned
+    ) -> None:
+        counts = self.counts
+        is_learned = id in joined.standing or learned.has_row(id)
+        known = self._known(id)
+        if is_learned and learned.on_conflict is not None:
+            take_again(self, joined, id, label, source, learned)
+        elif known is not None:
+            drop_again(self, id, label, known)
+        elif label is None and id in self._waiting:
+            counts.taken_back += 1
+            counts.void += len(self._waiting.pop(id))
+        elif label is None:
+            counts.void += 1
+        elif id in self._lapsed:
+            counts.expired += 1
+        elif id in self._window or id in self._pinned:
+            self._learn(joined, id, label, source)
+        elif id in self._gone:
+            counts.expired += self._gone[id].expired
+            counts.late += not self._gone[id].expired
+        else:
+            counts.early += 1
+            self._waiting.add(Waiting(self._for_records.at(self._now), id, label, source))
 
     def rename(self, to: Callable[[Label], Label | None]) -> None:
         """Let the labels that are known, or wait, be what `to` has them be; None: nobody's."""
@@ -260,7 +283,7 @@ class Join:
 
     def waiting_labels(self) -> list[Label]:
         """Return the labels that wait for their records, each once."""
-        return list(dict.fromkeys(waiting.label for waiting in self._waiting.values()))
+        return list(dict.fromkeys(waiting.label for waiting in self._waiting))
 
     def _known(self, id: str) -> Label | None:
         """Return the label that `id` already has, but for one that waits."""
@@ -268,17 +291,6 @@ class Join:
             return self._answers[id]
         gone = self._gone.get(id)
         return gone.label if gone else None
-
-    def _take(self, joined: Joined, id: str, label: Label | None, source: str | None) -> None:
-        """Take in what is said of a held record that had no label before this batch."""
-        if label is None:
-            self.counts.void += 1
-        elif joined.keeps(id):
-            joined.take_again(id, label, source, self.held_values(id))
-            self._answers[id] = label
-            self.counts.corrected += 1
-        else:
-            self._learn(joined, id, label, source)
 
     def _learn(self, joined: Joined, id: str, label: Label, source: str | None) -> None:
         request = self._requests.pop(id, None)

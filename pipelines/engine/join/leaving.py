@@ -1,15 +1,14 @@
 """What leaves a join as records come and time passes."""
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from streamboost.pipelines.engine.join.joined import Gone
-from streamboost.pipelines.span import Moment, Span
+from streamboost.pipelines.engine.join.joined import Gone, run_out
 
 if TYPE_CHECKING:
     from streamboost.pipelines.engine.join.join import Join
 
-__all__ = ["MOST_REQUESTS", "expire_requests", "run_out", "shrink_window"]
+__all__ = ["MOST_REQUESTS", "expire_requests", "shrink_window"]
 
 MOST_REQUESTS = 100_000
 """Requests that are open; beyond it the oldest expire, as a backlog may ask for any number."""
@@ -43,16 +42,3 @@ def shrink_window(join: "Join") -> None:
             join._lapsed.discard(id)
         else:
             join._gone[id] = unasked
-
-
-def run_out(table: dict[str, Any], span: Span, now: Moment) -> list[str]:
-    """Return the ids at the front of `table` whose `span`, from their first field, is over."""
-    over, seen = [], None
-    for id, entry in table.items():
-        since = entry[0]
-        if since is not seen:  # those of a batch have the same
-            if not span.over(since, now):
-                break
-            seen = since
-        over.append(id)
-    return over

@@ -7,7 +7,13 @@ from streamboost.pipelines.engine.join.held_records import (
     HeldRecord,
     Window,
 )
-from streamboost.pipelines.engine.join.joined import Gone, JoinCounts, Request, Waiting
+from streamboost.pipelines.engine.join.joined import (
+    Gone,
+    JoinCounts,
+    Request,
+    Waiting,
+    WaitingLabels,
+)
 from streamboost.pipelines.engine.join.values import values_from_arrays, values_in_arrays
 from streamboost.pipelines.span import Lived, Moment
 from streamboost.storage import Arrays, pack_json, unpack_json
@@ -32,7 +38,7 @@ def pack(join: "Join") -> Arrays:
         "answers": list(join._answers.items()),
         "lapsed": sorted(join._lapsed),
         "gone": [(id, *gone) for id, gone in join._gone.items()],
-        "waiting": [(id, *waiting) for id, waiting in join._waiting.items()],
+        "waiting": [(one.id, one.since, *one[2:]) for one in join._waiting],
     }
     pinned = list(join._pinned.values())
     held = [*join._window.values(), *(record.values for record in pinned)]
@@ -68,4 +74,6 @@ def unpack(join: "Join", arrays: Arrays) -> None:
     join._answers = dict(state["answers"])
     join._lapsed = set(state["lapsed"])
     join._gone = {id: Gone(Moment(*at), *rest) for id, at, *rest in state["gone"]}
-    join._waiting = {id: Waiting(Moment(*at), *rest) for id, at, *rest in state["waiting"]}
+    join._waiting = WaitingLabels(
+        Waiting(Moment(*at), id, *rest) for id, at, *rest in state["waiting"]
+    )

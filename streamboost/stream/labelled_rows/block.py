@@ -121,6 +121,11 @@ class RowBlock:
             return None
         return self._rows.X[place].copy(), int(self._rows.codes[place])
 
+    def weighed(self, order: int) -> tuple[float, float]:
+        """Return propensity and weight of the row of `order`, which is there."""
+        place = self._place(order)
+        return float(self._rows.propensity[place]), float(self._rows.weight[place])
+
     def recode(self, order: int, code: int) -> None:
         """Give the row of `order`, which is there, another class."""
         self._rows.codes[self._place(order)] = code

@@ -53,6 +53,10 @@ class SlidingRows:
         """Return features (D,) and code of the row of `order`; None where it has left."""
         return self._block.row(order)
 
+    def weighed(self, order: int) -> tuple[float, float]:
+        """Return propensity and weight of the row of `order`, which is there."""
+        return self._block.weighed(order)
+
     def recode(self, order: int, code: int) -> None:
         """Give the row of `order`, which is there, another class."""
         self._block.recode(order, code)

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamboost.storage import Arrays
-from streamboost.stream.checks import Label, as_array
+from streamboost.stream.checks import Label, as_array, as_wide
 from streamboost.stream.labelled_rows.named import Named, NamedRow
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 
@@ -16,6 +16,14 @@ __all__ = ["LabelledRows", "Sample"]
 
 _FEW = 64
 """Ids whose rows have left that are put up with, beside as many as there are rows."""
+
+
+class _Unlabelled(NamedTuple):
+    """A row whose label was taken back: features float32 (D,), propensity and weight."""
+
+    x: np.ndarray
+    propensity: float
+    weight: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +49,11 @@ class Sample:
 
 
 class LabelledRows:
-    """The working set's rows, and the count of every label ever learned."""
+    """The working set's rows, and the count of every label ever learned.
+
+    A row whose label was taken back trains nothing, but is found by its id, as the label may be
+    given again. There are at most as many such rows as the working set may have.
+    """
 
     def __init__(self, working_set: WorkingSet, seeds: np.random.SeedSequence) -> None:
         self.working_set = working_set
@@ -53,6 +65,7 @@ class LabelledRows:
         self._codes: dict[Label, int] = {}
         self._rows = working_set.keep(seeds)
         self._named = Named()
+        self._unlabelled: dict[str, _Unlabelled] = {}  # by id, the newest last
         self.trust: Callable[[np.ndarray], np.ndarray] | None = None
         """What rows of such orders (n,) weigh, (n,), besides all else."""
 
@@ -65,6 +78,11 @@ class LabelledRows:
     def shares(self) -> dict[Label, int]:
         """The count of every label that some record has."""
         return {label: n for label, n in self.counts.items() if n > 0}
+
+    @property
+    def n_labelled(self) -> int:
+        """Records that have a label, also those whose rows have left."""
+        return sum(self.counts.values())
 
     @property
     def n_features(self) -> int:
@@ -95,8 +113,8 @@ class LabelledRows:
         if id and named is not None:
             named.order = self.total
             self._named.add(id, named)
-            if len(self._named) > 2 * len(self._rows) + _FEW:
-                self._named.keep(self._rows.view().order)
+            if len(self._named) > 2 * (len(self._rows) + len(self._unlabelled)) + _FEW:
+                self._named.keep(self._orders())
 
     def named(self) -> Iterator[tuple[str, NamedRow, Label]]:
         """Give the ids of the rows that have one, what is noted of them, and their labels."""
@@ -109,9 +127,19 @@ class LabelledRows:
             if row.order in label_of:
                 yield id, row, label_of[row.order]
 
-    def find(self, id: str) -> tuple[NamedRow, np.ndarray, Label] | None:
-        """Return the row of a record, its features (D,) and its label; None where none is kept."""
+    def _orders(self) -> np.ndarray:
+        """Return the orders, int64 (n,), of the rows that are found by ids."""
+        unlabelled = [row.order for id in self._unlabelled if (row := self._named.find(id))]
+        return np.append(self._rows.view().order, np.array(unlabelled, dtype=np.int64))
+
+    def find(self, id: str) -> tuple[NamedRow, np.ndarray, Label | None] | None:
+        """Return the row of a record, its features (D,) and its label; None where none is kept.
+
+        The label is None where it was taken back.
+        """
         named = self._named.find(id)
+        if named is not None and id in self._unlabelled:
+            return named, self._unlabelled[id].x.copy(), None
         found = self._rows.row(named.order) if named else None
         if named is None or found is None:
             return None
@@ -137,22 +165,36 @@ class LabelledRows:
 
     def release(self, ids: Iterable[str]) -> None:
         """Let these ids name other records from now on; the rows of before stay, without ids."""
+        ids = list(ids)
         self._named.release(ids)
+        if self._unlabelled:
+            for id in ids:
+                self._unlabelled.pop(id, None)
 
-    def correct(self, id: str, label: Label | None, tick: int) -> None:
-        """Give the row of `id`, which is there, another label, or drop it where that is None.
+    def correct(self, id: str, label: Label | None, tick: int, records: int) -> None:
+        """Give the row of `id`, which is there, another label; None takes its label back.
 
-        That counts as one more label learned.
+        That counts as one more label learned, after `records` records were queried. A row that gets
+        its label again is the newest.
         """
         found = self.find(id)
         assert found is not None
-        named, _, before = found
+        named, row, before = found
+        if before is None:
+            assert label is not None
+            known = self._unlabelled.pop(id)
+            row = np.asarray(as_wide(row[None], self.n_features)[0])
+            self.append(row, label, tick, known.propensity, records, known.weight, id, named)
+            return
         self.counts[before] -= 1
         self.total += 1
         self.tick = tick
         if label is None:
+            self._unlabelled[id] = _Unlabelled(row, *self._rows.weighed(named.order))
             self._rows.drop(named.order)
-            self._named.release([id])
+            named.votes, named.guess = [], None
+            if len(self._unlabelled) > self.working_set.size:
+                self.release([next(iter(self._unlabelled))])
             return
         self.counts[label] = self.counts.get(label, 0) + 1
         self._rows.recode(named.order, self._codes.setdefault(label, len(self._codes)))
@@ -202,6 +244,10 @@ class LabelledRows:
         if len(_present(codes, self.working_set.weigh(len(codes), propensity))) < 2:
             return False
         self._rows.forget(self._suspected)
+        for id in list(self._unlabelled):
+            named = self._named.find(id)
+            if named is not None and named.order < self._suspected:
+                self.release([id])
         self.origin, self._suspected = self._suspected - 1, None
         return True
 
@@ -232,9 +278,15 @@ class LabelledRows:
             "origin": self.origin,
             "suspected": self._suspected,
             "kept": kept,
-            "named": self._named.state(self._rows.view().order),
+            "named": self._named.state(self._orders()),
+            "unlabelled": list(self._unlabelled),
         }
-        return state, arrays
+        unlabelled = list(self._unlabelled.values())
+        known = np.array([row[1:] for row in unlabelled], dtype=np.float64)
+        return state, arrays | {
+            "unlabelled.X": as_wide([row.x for row in unlabelled], self.n_features),
+            "unlabelled.known": known.reshape(len(unlabelled), 2),
+        }
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for the same working set."""
@@ -246,6 +298,15 @@ class LabelledRows:
         self._codes = {label: code for code, label in enumerate(self.counts)}
         self._rows.resume(state["kept"], arrays)
         self._named.resume(state.get("named", {}))  # the rows of earlier releases have no ids
+        self._unlabelled = {
+            id: _Unlabelled(x.copy(), *known)
+            for id, x, known in zip(
+                state.get("unlabelled", []),  # earlier releases forgot rows without labels
+                arrays.get("unlabelled.X", []),
+                arrays.get("unlabelled.known", np.zeros((0, 2))).tolist(),
+                strict=True,
+            )
+        }
 
 
 def _present(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:

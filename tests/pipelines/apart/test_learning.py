@@ -171,6 +171,61 @@ def test_labels_may_change_and_be_taken_back(make):
     assert learner.label_of(second) is None
 
 
+def brought(pipeline, id, label):
+    """Return a label with the record that it belongs to."""
+    record = json.loads(records(1, seed=8)[0].payload)
+    features = {name: record[name] for name in pipeline.schema.features}
+    return message({"id": id, "label": label, "features": features}, 0)
+
+
+@pytest.mark.parametrize("make", [numbers, mixed])
+def test_null_with_features_takes_a_label_back_and_it_may_be_given_again(make):
+    learned = Learned(make())
+    pipeline = learned.pipeline
+    counts, learner = pipeline.join.counts, pipeline.learner
+    learned.step([], [brought(pipeline, "other", "left")])
+    forget(learned)
+    learned.step([], [brought(pipeline, "other", None)])
+    assert learner.label_of("other") is None
+    assert (counts.taken_back, counts.void) == (1, 0)
+    learned.step([], [brought(pipeline, "other", "right")])
+    assert learner.label_of("other") == "right"
+    assert (counts.records, counts.unasked, counts.corrected) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("make", [numbers, mixed])
+def test_correction_that_brings_features_is_no_new_record(make):
+    learned = Learned(make())
+    pipeline = learned.pipeline
+    learned.step([], [brought(pipeline, "other", "left")])
+    forget(learned)
+    learned.step([], [brought(pipeline, "other", "right")])
+    counts = pipeline.join.counts
+    assert (counts.records, counts.unasked, counts.corrected) == (1, 1, 1)
+    assert pipeline.learner.label_of("other") == "right"
+    assert len(pipeline.learner._rows.sample().y) == 1
+
+
+@pytest.mark.parametrize("make", [numbers, mixed])
+def test_label_without_features_is_learned_once_another_brings_them(make):
+    learned = Learned(make())
+    pipeline = learned.pipeline
+    learned.step([], [message({"id": "other", "label": "left"}, 0)])
+    learned.step([], [brought(pipeline, "other", "left")])
+    assert pipeline.learner.label_of("other") == "left"
+    counts = pipeline.join.counts
+    assert (counts.early, counts.unasked, counts.duplicate, counts.unknown) == (1, 1, 1, 0)
+    assert pipeline.join.in_numbers()["waiting_labels"] == 0
+
+
+def forget(learned):
+    """Let the join forget the records that it holds, and what became of them."""
+    pipeline = learned.pipeline
+    for tick in (10_000_000, 20_000_000):
+        pipeline.step(Inputs(tick, {}, [], []), None)
+    assert pipeline.join.lacks("other")
+
+
 PEOPLE = ("ann", "bob", "dan")
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from streamboost.environment import environment
+from streamboost.pipelines.engine.numbers import in_numbers
 from streamboost.pipelines.engine.replay import recover
 from streamboost.storage import pack_json
 
@@ -81,6 +83,81 @@ def test_of_labels_that_wait_for_their_record_the_newest_holds(world):
     world.feed([{"id": "120", "a": 0.9, "b": 0.1}, {"id": "121", "a": 0.9, "b": 0.1}])
     world.run()
     assert (label_of(world, "120"), label_of(world, "121")) == ("right", None)
+
+
+def test_votes_that_come_before_their_record_all_count(make_world):
+    world = make_world(on_conflict="vote")
+    fed(world)
+    records = [{"id": f"early {i}", "a": 0.9, "b": 0.1} for i in range(5)]
+    said = (("ann", "right"), ("bob", "left"), ("dan", "left"))
+    for who, label in said:  # a batch each
+        world.feed(labels=[{"id": r["id"], "label": label, "source": who} for r in records])
+        world.run()
+    world.feed(records)
+    world.run()
+    assert {label_of(world, r["id"]) for r in records} == {"left"}
+    annotators = world.pipeline.learner.annotators.in_numbers()
+    assert [annotators[who]["labels"] for who, _ in said] == [5, 5, 5]
+
+
+@pytest.mark.parametrize("window", [20, 1_000])
+@pytest.mark.parametrize("rule", ["last", "first", "vote"])
+def test_label_taken_back_and_given_again_is_learned(make_world, window, rule):
+    world = make_world(window=window, on_conflict=rule)
+    truth = fed(world)
+    before = world.pipeline.join.counts.answered
+    for label in (None, other(truth[3])):
+        world.feed(labels=[{"id": "3", "label": label, "source": "ann"}])
+        world.run()
+    assert label_of(world, "3") == other(truth[3])
+    counts = world.pipeline.join.counts
+    assert (counts.taken_back, counts.corrected, counts.late) == (1, 1, 0)
+    assert counts.answered == before
+    learned = in_numbers(world.pipeline)["committee"]["labels"]
+    assert learned == counts.answered + counts.unasked
+
+
+def test_label_taken_back_within_the_window_is_learned_again_after_it(make_world):
+    world = make_world(window=20)
+    truth = fed(world)
+    world.feed(labels=[{"id": "95", "label": None}])
+    world.run()
+    records = [{"id": f"more {i}", "a": 0.9, "b": 0.1} for i in range(60)]
+    world.pass_by(records[:30])  # its record leaves
+    world.feed(labels=[{"id": "95", "label": truth[95]}])
+    world.run()
+    assert label_of(world, "95") == truth[95]
+
+
+def test_label_given_again_keeps_row_and_propensity_of_the_first(make_world):
+    world = make_world()
+    truth = fed(world)
+    rows = world.pipeline.learner._rows
+    (asked,) = [i for i in ("90", "91", "92", "93") if i in world.pipeline.join._answers][:1]
+    before = rows.find(asked)[1].tolist()
+    chance = rows._rows.view().propensity[rows._rows.view().order == rows.find(asked)[0].order]
+    for label in (None, truth[int(asked)]):
+        world.feed(labels=[{"id": asked, "label": label}])
+        world.run()
+    assert rows.find(asked)[1].tolist() == before
+    assert rows._rows.view().propensity[-1:].tolist() == pytest.approx(chance.tolist(), nan_ok=True)
+
+
+def test_label_taken_back_and_given_again_is_restored_and_replayed_to_the_same_bits(make_world):
+    world = make_world(window=20)
+    truth = fed(world)
+    world.feed(labels=[{"id": str(i), "label": None} for i in range(10)])
+    world.run()
+    arrays, manifest = world.loop.snapshot()
+    world.feed(labels=[{"id": str(i), "label": other(truth[i])} for i in range(10)])
+    world.run()
+    loops = world.loop, world.fresh(), world.fresh()
+    recover(loops[1], None, world.pipeline.sequence)
+    manifest["environment"] = environment()
+    recover(loops[2], (arrays, manifest), world.pipeline.sequence)
+    ours, *theirs = (one.pipeline.snapshot()[0] for one in loops)
+    assert all(a.tobytes() == one[name].tobytes() for one in theirs for name, a in ours.items())
+    assert [label_of(world, str(i)) for i in range(10)] == [other(truth[i]) for i in range(10)]
 
 
 def test_a_correction_in_the_batch_of_the_label_it_corrects_holds(world):

@@ -134,7 +134,7 @@ def test_of_two_waiting_labels_the_first_stays():
     step(join, labels=[("a", "grass"), ("a", "sky"), ("a", "grass")])
     joined, _ = step(join, ["a"])
     assert joined.labels == ["grass"]
-    assert counted(join, early=1, conflicting=1, duplicate=1)
+    assert counted(join, early=3, unasked=1, conflicting=1, duplicate=1)
 
 
 def test_a_label_whose_record_does_not_come_within_the_window_is_unknown():

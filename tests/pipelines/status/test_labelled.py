@@ -121,7 +121,7 @@ def test_the_newest_rows_are_given_with_the_labels_they_have_now():
     for place in range(6):
         named = NamedRow(0, []) if place != 3 else None
         rows.append(row(place), "ab"[place % 2], 0, NAN, place, id=str(place), named=named)
-    rows.correct("5", "c", 0)
+    rows.correct("5", "c", 0, 0)
     ids, labels, X = rows.newest(2)
     assert (ids, labels, X.ravel().tolist()) == (["5", "4"], ["c", "a"], [5.0, 4.0])
     ids, labels, X = rows.newest(100)
