@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 LABEL_STUDIO = .cache/label-studio
 
-.PHONY: demo test test-slow test-apart lint check docs dist bench record soak format clean
+.PHONY: demo test test-slow test-apart lint check reference docs dist bench record soak format clean
 
 # SERVE=1 lets it go on, to be watched and answered in a browser.
 demo: $(VENV)/$(if $(SERVE),serve,demo)-ready
@@ -49,6 +49,10 @@ check: lint test
 # The site, in build/docs/site; a link to nowhere is an error, and so is what would be loaded from elsewhere.
 docs: $(VENV)/docs-ready
 	$(BIN)/python docs/build.py
+
+# The reference pages that are made from the code, in docs/pages/reference.
+reference: $(VENV)/ready
+	$(BIN)/python docs/reference.py
 
 # What is published, checked; `streamboost demo` from the wheel on each Python that is found.
 dist: $(VENV)/ready

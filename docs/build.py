@@ -1,8 +1,7 @@
 """Build the site: python docs/build.py [FOLDER], which is build/docs unless told otherwise.
 
-The pages of docs/pages are copied, those made from the code are written beside them
-(`reference.py`), and Zensical makes FOLDER/site of both. A warning, such as a link to nowhere, is
-an error, and so is a page that would load anything from another machine.
+Zensical makes FOLDER/site of docs/pages and of the project's own files. A warning, such as a link
+to nowhere, is an error, and so is a page that would load anything from another machine.
 """
 
 import re
@@ -10,8 +9,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-import reference
 
 ROOT = Path(__file__).parents[1]
 HERE = ROOT / "docs"
@@ -32,9 +29,8 @@ def gather(folder: Path) -> None:
     pages = folder / "pages"
     shutil.copytree(HERE / "pages", pages)
     shutil.copy(HERE / "zensical.toml", folder)
-    made = {name: (ROOT / path).read_text() for name, path in PROJECT.items()}
-    for name, text in (made | dict(reference.pages())).items():
-        (pages / name).write_text(text)
+    for name, path in PROJECT.items():
+        (pages / name).write_text((ROOT / path).read_text())
 
 
 def foreign(site: Path) -> list[str]:

@@ -1,9 +1,13 @@
-"""Pages of the reference that are made from the code: file, commands, metrics, HTTP, papers."""
+"""Write the reference pages that are made from the code: file, commands, metrics and HTTP.
+
+`make reference` writes them into docs/pages; a test fails when they differ from the code.
+"""
 
 import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import typer.main
@@ -239,3 +243,8 @@ def http_page() -> str:
         )
         + "\n"
     )
+
+
+if __name__ == "__main__":
+    for name, text in pages():
+        (Path(__file__).parent / "pages" / name).write_text(text, encoding="utf-8")

@@ -192,12 +192,28 @@ def test_looking_for_drift_is_worth_what_its_page_says(tmp_path):
 def test_the_pages_made_from_the_code_name_every_section_and_command():
     pytest.importorskip("griffe", reason="the pages made from the code want griffelib")
     made = dict(runpy.run_path(str(ROOT / "docs" / "reference.py"))["pages"]())
+    for name, text in made.items():
+        committed = (ROOT / "docs" / "pages" / name).read_text(encoding="utf-8")
+        assert committed == text, f"{name} differs from the code: run `make reference`"
     headings = re.findall(r"^#+ \[([\w.]+)\]", made["reference/file.md"], flags=re.MULTILINE)
     sections = {field.alias or name for name, field in Sections.model_fields.items()}
     assert {heading.split(".")[0] for heading in headings} == sections
     assert "rivals.NAME" in headings
     for name in COMMANDS:
         assert f"`streamboost {name}`" in made["reference/commands.md"], name
+
+
+def test_relative_links_of_pages_lead_to_files_of_a_clone():
+    made = {
+        "changes.md",
+        "contributing.md",
+        "security.md",
+        "papers.md",
+    }  # copies, see docs/build.py
+    for page in [ROOT / "README.md", *(ROOT / "docs" / "pages").rglob("*.md")]:
+        for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            target = page.parent / link
+            assert target.exists() or target.name in made, f"{page.name} links to {link}"
 
 
 SHARED = {
