@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MOST = 12
-"""Modules a folder holds beside its `__init__`: what is more is two rooms."""
 
 # What each part may import of the project; what is not here (errors, storage) serves everybody.
 BELOW = {
@@ -165,15 +163,6 @@ def test_no_files_import_each_other_in_a_circle():
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
-
-
-def test_no_folder_holds_more_than_can_be_taken_in_at_a_glance():
-    held = {}
-    for path in modules().values():
-        if path.name != "__init__.py":
-            held.setdefault(path.parent, []).append(path.name)
-    full = {str(folder.relative_to(ROOT)): names for folder, names in held.items()}
-    assert {folder: len(names) for folder, names in full.items() if len(names) > MOST} == {}
 
 
 @pytest.mark.parametrize("library", FOREIGN)
