@@ -33,13 +33,15 @@ def check(
 
     config = load(path)
     from streamboost.pipelines.job import check as checking
+    from streamboost.pipelines.state.folder import State
 
     with masking(config.mask):
         created = _create_topics(config) if create_topics else []
         findings = sorted(checking.check(config), key=lambda finding: finding.ok)
         failed = sum(not finding.ok for finding in findings)
         command = "run --workers 3" if config.scores_apart else "run"
-        say(_verdict(path, failed, command), *created)
+        is_running = State(config.state).is_running()
+        say(_verdict(path, failed, command, is_running=is_running), *created)
         for finding in findings:
             passed = "ok    " if finding.ok else "FAILED"
             say_block(f"{finding.part:<13} {passed}  {finding.text}")
@@ -52,7 +54,9 @@ def check(
         raise typer.Exit(1)
 
 
-def _verdict(path: Path, failed: int, command: str) -> str:
+def _verdict(path: Path, failed: int, command: str, *, is_running: bool) -> str:
+    if not failed and is_running:
+        return f"OK: {path} is valid, and its pipeline is running"
     if not failed:
         return f"OK: `streamboost {command} {path}` can begin"
     return f"FAILED: {failed} part{'s' * (failed > 1)} of {path} must be mended"

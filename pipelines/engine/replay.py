@@ -10,7 +10,7 @@ release of streamboost made are replayed only when asked to, as they may come ou
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -139,6 +139,8 @@ class Replay:
     come to the same."""
     made_here: bool = True
     """Whether all of it was made in this environment."""
+    later: Sequence[int] = ()
+    """Batches of checkpoints that may lie after missing ones."""
     _environment: dict[str, str] | None = None
     _gaps: list[tuple[int, int]] = field(default_factory=list)
 
@@ -290,6 +292,13 @@ class Replay:
 
     def _missing(self, last: int) -> GapError:
         first = self.loop.pipeline.sequence + 1
+        if later := [sequence for sequence in self.later if sequence >= last]:
+            return GapError(
+                f"the journal lacks batches {first} to {last}, so that the checkpoint of batch "
+                f"{min(later)} cannot be compared with a replay. A run does not need them: it "
+                f"starts from the checkpoint of batch {max(later)}. To verify all of it, put the "
+                "log back from a copy"
+            )
         return GapError(
             f"the journal lacks batches {first} to {last}, and there is no checkpoint after them: "
             "put the log or a checkpoint back from a copy"

@@ -152,14 +152,16 @@ def _registered(config: Config) -> str:
 
 
 def _standing(config: Config, state: State, transaction: Transaction) -> str:
-    """Say from where the next run goes on; StateError where it would refuse."""
+    """Return the batch after which the next run continues; StateError where it would refuse."""
     writable(state.log)
-    if state.is_running():
-        raise state.held()
+    running = state.running()
     committed = transaction.committed()
     refuse_lost(config, committed, copies_of(config))
     verify(config, state, begun=has_begun(state, transaction, committed))
     found = state.start_at(committed.sequence if committed else None)
+    if running is not None:
+        batch = committed.sequence if committed else 0
+        return f"process {running} is running on this state; batch {batch} is committed"
     if committed is None:
         return "fresh"
     refuse_elsewhere(made_elsewhere(journalled(transaction, found, committed.sequence), found))

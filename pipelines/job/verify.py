@@ -51,7 +51,7 @@ def verify(config: Config) -> str:
             start = _oldest(state, before.last)
         begin = start[1]["sequence"] if start else 0
         loop = build_loop(config, state, schema, connectors)
-        replay = Replay(loop, start)
+        replay = Replay(loop, start, later=state.checkpoints.sequences)
         replay.run(until)
         found, expected = digest_of(*loop.snapshot()), digest_of(*newest)
     if not replay.is_same and replay.made_here:

@@ -107,11 +107,17 @@ class State:
 
     def held(self) -> StateError:
         """Return the error that says which process holds the folder."""
-        holder = (self._read(self._lock) or "").strip()[:32] or "unknown"
         return StateError(
-            f"{self.path}: process {holder} is running on this state: stop it first, or give this "
+            f"{self.path}: process {self._holder()} is running on this state: stop it first, or give this "
             "pipeline a state folder of its own"
         )
+
+    def _holder(self) -> str:
+        return (self._read(self._lock) or "").strip()[:32] or "unknown"
+
+    def running(self) -> str | None:
+        """Return the id of the process that holds the folder; None where none does."""
+        return self._holder() if self.is_running() else None
 
     def is_running(self) -> bool:
         """Tell whether a process holds the folder now."""

@@ -316,7 +316,10 @@ class TestTables:
         one.poll(n_read)
         one.source.lag()
         path.write_bytes(b"id,b,a\n1,2,3\n4,5,6\n")
-        assert self.read(one.source) == [{"id": "1", "b": 2, "a": 3}, {"id": "4", "b": 5, "a": 6}]
+        assert self.read(one.source) == [
+            {"id": "1", "b": "2", "a": "3"},
+            {"id": "4", "b": "5", "a": "6"},
+        ]
         assert bool(one.source.gaps) == bool(n_read)
 
     def test_a_header_completed_later_is_the_header(self, path):
@@ -325,19 +328,19 @@ class TestTables:
             assert source.poll(9) == []
             with path.open("ab") as file:
                 file.write(b"th\n7,8\n")
-            assert self.read(source) == [{"id": "7", "width": 8}]
+            assert self.read(source) == [{"id": "7", "width": "8"}]
 
     def test_each_file_has_its_own_header(self, path):
         with closing(CsvSource(path)) as source:
             self.read(source)
             path.rename(path.with_name("records.csv.1"))
             path.write_bytes(b"b,c,id,a\n1,2,3,4\n")
-            assert self.read(source) == [{"b": 1, "c": 2, "id": "3", "a": 4}]
+            assert self.read(source) == [{"b": "1", "c": "2", "id": "3", "a": "4"}]
 
     def test_a_row_that_was_finished_after_it_was_read_is_given_whole(self, path):
         path.write_bytes(b"id,a\n1,2")
         with closing(CsvSource(path)) as source:
-            assert self.read(source) == [{"id": "1", "a": 2}]
+            assert self.read(source) == [{"id": "1", "a": "2"}]
             with path.open("ab") as file:
                 file.write(b".5\n3,4\n")
-            assert self.read(source) == [{"id": "1", "a": 2.5}, {"id": "3", "a": 4}]
+            assert self.read(source) == [{"id": "1", "a": "2.5"}, {"id": "3", "a": "4"}]

@@ -358,7 +358,9 @@ def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call,
     assert "[pipeline] seed was 0 and is 7" in state_row()
     pipeline_of(tmp_path, RECORDS)
     with State(tmp_path / "state").locked():
-        assert f"process {os.getpid()} is running on this state" in state_row()
+        running = f"ok      process {os.getpid()} is running on this state; batch 1 is committed"
+        assert state_row().endswith(running)
+        assert call("check", "p.toml")[1].startswith("OK: p.toml is valid, and its pipeline is")
     shutil.rmtree(tmp_path / "state" / "checkpoints")
     assert state_row().endswith("ok      goes on after batch 1, all replayed")
 
@@ -565,7 +567,7 @@ def test_no_command_prints_raw_what_comes_from_outside(call, tmp_path):
         (0, "init", f"new{HOSTILE}"),
         (2, "demo", place.name, "--label", f"b{HOSTILE}"),
         (0, "demo", place.name, "--label", "class", "--strategy", "random"),
-        (1, "serve", file, "--log-out", f"ann{HOSTILE}"),
+        (0, "serve", file, "--log-out", f"ann{HOSTILE}"),
     ):
         got, out, err = call(*words)
         said = out + err

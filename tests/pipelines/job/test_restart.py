@@ -153,6 +153,18 @@ def test_a_gap_in_the_journal_stops_with_the_missing_range(gapped):
     assert len(ids(gapped)) == 75
 
 
+def test_verify_names_the_checkpoints_after_a_gap_in_the_journal(tmp_path, grown):
+    grown(95)
+    run(config(tmp_path, checkpoint_every=3), until_idle=True)
+    with closing(sqlite3.connect(tmp_path / "state" / "log.db")) as log, log:
+        log.execute("DELETE FROM _journal WHERE sequence IN (4, 5)")
+    newest, *_ = sequences = checkpoints(tmp_path).sequences
+    assert len([sequence for sequence in sequences if sequence > 5]) >= 2
+    with pytest.raises(GapError, match="lacks batches 4 to 5, so that the checkpoint") as refused:
+        verify(config(tmp_path))
+    assert f"it starts from the checkpoint of batch {newest}." in str(refused.value)
+
+
 def test_a_gap_may_be_gone_over_which_is_counted_and_journalled(gapped, grown, caplog):
     grown(100)
     run(config(gapped, on_gap="continue"), until_idle=True)
