@@ -108,8 +108,8 @@ class State:
     def held(self) -> StateError:
         """Return the error that says which process holds the folder."""
         return StateError(
-            f"{self.path}: process {self._holder()} is running on this state: stop it first, or give this "
-            "pipeline a state folder of its own"
+            f"{self.path}: process {self._holder()} is running on this state: stop it first, or "
+            "give this pipeline a state folder of its own"
         )
 
     def _holder(self) -> str:
