@@ -23,10 +23,10 @@ from streamboost.errors import GapError
 from streamboost.pipelines.apart.committees import Publisher
 from streamboost.pipelines.apart.progress import Asked, Progress, requests_of
 from streamboost.pipelines.engine.batch import Effects, Inputs, Messages, Outputs
-from streamboost.pipelines.engine.join.joined import Joined
-from streamboost.pipelines.engine.join.values import held_values
+from streamboost.pipelines.engine.join import Joined
 from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.requests import requests_of as requests_about
+from streamboost.pipelines.engine.values import held_values
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import as_array
 from streamboost.stream.doubts import Relabels

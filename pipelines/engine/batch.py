@@ -15,7 +15,7 @@ from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter, Prediction, encode_all
 from streamboost.features.paths import getter
-from streamboost.pipelines.engine.join.joined import Joined
+from streamboost.pipelines.engine.join import Joined
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.journal import JOINED, JournalEntry, Ranges
 from streamboost.stream.doubts import Relabels

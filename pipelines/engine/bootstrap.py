@@ -14,10 +14,10 @@ from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.engine.join.classes import Classes
-from streamboost.pipelines.engine.join.held_records import HeldRecord
-from streamboost.pipelines.engine.join.joined import Joined
-from streamboost.pipelines.engine.join.values import held_values
+from streamboost.pipelines.engine.classes import Classes
+from streamboost.pipelines.engine.held_records import HeldRecord
+from streamboost.pipelines.engine.join import Joined
+from streamboost.pipelines.engine.values import held_values
 from streamboost.pipelines.span import Moment
 from streamboost.stream.checks import Label
 from streamboost.stream.learner import StreamLearner

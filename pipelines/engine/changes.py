@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from streamboost.errors import ConfigurationError, ModelFileError, StateError
 from streamboost.features.fields import Field, as_field
+from streamboost.pipelines.engine.classes import Classes
 from streamboost.pipelines.engine.intake import refuse
-from streamboost.pipelines.engine.join.classes import Classes
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.naming import NEW, as_label, refuse_unknown_class
 from streamboost.pipelines.state.versions import Versions

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features import Features
-from streamboost.pipelines.engine.join.classes import Classes
+from streamboost.pipelines.engine.classes import Classes
 from streamboost.storage import Arrays, part
 from streamboost.stream.learner import StreamLearner
 

@@ -28,14 +28,12 @@ from streamboost.pipelines.engine.batch import (
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
 from streamboost.pipelines.engine.changes import obey, take_over
-from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.join.classes import Classes
-from streamboost.pipelines.engine.join.joined import Joined
-from streamboost.pipelines.engine.join.repeated import first_ones
-from streamboost.pipelines.engine.join.values import held_values
+from streamboost.pipelines.engine.classes import Classes
+from streamboost.pipelines.engine.join import Join, Joined
 from streamboost.pipelines.engine.models.models import Models
 from streamboost.pipelines.engine.numbers import FieldCounts, in_numbers, pack, restore
 from streamboost.pipelines.engine.requests import requests_of
+from streamboost.pipelines.engine.values import held_values
 from streamboost.pipelines.span import Moment
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import Arrays
@@ -199,7 +197,7 @@ class Pipeline:
             self.fields.add(sound.unknown)
         # What is a label, too, says what became of a record that is held.
         labels = inputs.labels if self.schema.labels_within else ()
-        records, repeated = first_ones(self.join, sound, labels, self.tick)
+        records, repeated = self.join.drop_duplicates(sound, labels, self.tick)
         return records, sorted([*damaged, *repeated], key=_place) if len(records) < len(
             sound
         ) else damaged

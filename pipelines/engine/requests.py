@@ -11,9 +11,9 @@ from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import Request, features_of
+from streamboost.pipelines.engine.held_records import HeldRecord
 from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.join.held_records import HeldRecord
-from streamboost.pipelines.engine.join.values import as_fields
+from streamboost.pipelines.engine.values import as_fields
 from streamboost.stream.checks import as_wide
 from streamboost.stream.doubts import Relabels
 from streamboost.stream.learner import StreamLearner

@@ -23,10 +23,10 @@ from streamboost.connectors.messages.written import Time
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.features.fields import Field
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.engine.join.values import whole_of
 from streamboost.pipelines.engine.models.model import Model
 from streamboost.pipelines.engine.models.models import Models
 from streamboost.pipelines.engine.models.transformer import Transformer, before
+from streamboost.pipelines.engine.values import whole_of
 from streamboost.pipelines.state.folder import State
 
 __all__ = ["STEADY", "is_steady", "made_of", "make", "models_of", "named", "tried"]

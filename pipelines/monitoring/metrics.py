@@ -16,7 +16,7 @@ from prometheus_client import (
 
 from streamboost.connectors.messages.written import Reason
 from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.engine.join.joined import IGNORED
+from streamboost.pipelines.engine.join import IGNORED
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.stream.evaluation.intervals import Estimate

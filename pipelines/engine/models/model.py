@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from streamboost.pipelines.engine.join.values import packed, unpacked
+from streamboost.pipelines.engine.values import packed, unpacked
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import Label
 from streamboost.stream.scoring import Scored

@@ -22,10 +22,10 @@ from streamboost.connectors.messages.decoded import Records
 from streamboost.connectors.messages.labels import LabelKind, as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import StateError
-from streamboost.pipelines.engine.join.joined import Joined
-from streamboost.pipelines.engine.join.values import unpacked, whole_in
+from streamboost.pipelines.engine.join import Joined
 from streamboost.pipelines.engine.models.model import Model
 from streamboost.pipelines.engine.models.transformer import Transformer
+from streamboost.pipelines.engine.values import unpacked, whole_in
 from streamboost.storage import Arrays, part
 from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.scoring import Scored

@@ -23,7 +23,7 @@ from streamboost.connectors.messages.rows import plain_numbers
 from streamboost.connectors.messages.schema import LABEL, Schema
 from streamboost.connectors.messages.values import values_reader
 from streamboost.connectors.messages.written import Time, milliseconds
-from streamboost.pipelines.engine.join.values import whole_of
+from streamboost.pipelines.engine.values import whole_of
 from streamboost.storage import Arrays, pack_json, unpack_json
 from streamboost.stream.checks import Label
 

@@ -13,7 +13,7 @@ import msgspec
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import features_of
-from streamboost.pipelines.engine.join.values import as_fields
+from streamboost.pipelines.engine.values import as_fields
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.history import text_of
 from streamboost.pipelines.status.judged.annotators import Annotators, votes_of

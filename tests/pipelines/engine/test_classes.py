@@ -6,7 +6,7 @@ import pytest
 
 from streamboost.environment import environment
 from streamboost.errors import StateError
-from streamboost.pipelines.engine.join.classes import Classes
+from streamboost.pipelines.engine.classes import Classes
 from streamboost.pipelines.engine.replay import recover
 from streamboost.pipelines.state.commands import Command
 from tests.pipelines.conftest import make_records

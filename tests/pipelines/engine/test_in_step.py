@@ -236,7 +236,7 @@ def test_labels_wait_for_records_that_come_later_while_the_pipeline_runs(make_wo
 def test_no_labels_are_read_while_the_room_they_wait_in_is_full(
     make_world, make_records, monkeypatch
 ):
-    monkeypatch.setattr("streamboost.pipelines.engine.join.join.MOST_WAITING", 30)
+    monkeypatch.setattr("streamboost.pipelines.engine.join.MOST_WAITING", 30)
     world = make_world(window=20, batch=10)
     records, truth = make_records(200)
     world.feed(labels=[{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)])

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamboost.pipelines.engine.join.held_records import Window
-from streamboost.pipelines.engine.join.join import MOST_WAITING, Join
+from streamboost.pipelines.engine.held_records import Window
+from streamboost.pipelines.engine.join import MOST_WAITING, Join
 from streamboost.pipelines.span import Moment, Span
 
 
@@ -147,7 +147,7 @@ def test_a_label_whose_record_does_not_come_within_the_window_is_unknown():
 
 
 def test_the_waiting_room_is_full_of_as_many_labels_as_may_wait(monkeypatch):
-    monkeypatch.setattr("streamboost.pipelines.engine.join.join.MOST_WAITING", 10)
+    monkeypatch.setattr("streamboost.pipelines.engine.join.MOST_WAITING", 10)
     assert MOST_WAITING > 10
     join = make_join()
     for i in range(7):

@@ -7,13 +7,13 @@ import pytest
 
 from streamboost.pipelines.engine import replay as recovery
 from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.join.values import (
+from streamboost.pipelines.engine.replay import digest_of, recover
+from streamboost.pipelines.engine.values import (
     packed,
     unpacked,
     values_from_arrays,
     values_in_arrays,
 )
-from streamboost.pipelines.engine.replay import digest_of, recover
 from streamboost.pipelines.span import Span
 from tests.pipelines.mixed_records import FIELDS, mixed_records
 

@@ -22,7 +22,7 @@ from waiting import until
 from streamboost.connectors.messages.written import Reason
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.engine.join.joined import IGNORED
+from streamboost.pipelines.engine.join import IGNORED
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.stop import Stop
