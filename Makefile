@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 LABEL_STUDIO = .cache/label-studio
 
-.PHONY: demo test test-slow test-apart lint check reference docs dist bench record soak format clean
+.PHONY: demo test test-slow test-apart test-older lint check reference docs dist bench record soak format clean
 
 # SERVE=1 lets it go on, to be watched and answered in a browser.
 demo: $(VENV)/$(if $(SERVE),serve,demo)-ready
@@ -25,6 +25,17 @@ test-slow: $(VENV)/ready $(LABEL_STUDIO)/ready
 	$(PYTEST) -n 4 -m slow
 	$(MAKE) --no-print-directory test-on-3.12
 	$(MAKE) --no-print-directory test-on-3.13
+
+# The tests of numbers and figures as on an older processor: kernels for plain x86-64, numpy and
+# OpenBLAS without AVX. No test may depend on the processor.
+OLDER = NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/.cache/older OPENBLAS_CORETYPE=Nehalem
+FOUND = import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
+
+test-older: $(VENV)/ready
+	$(OLDER) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(FOUND)')" $(PYTEST) -n 3 \
+		-m "not slow and not kafka and not browser" tests/active tests/adapters tests/boosting tests/features \
+		tests/kernels tests/stream tests/trees tests/test_benchmarks.py tests/test_documentation.py \
+		tests/pipelines/cli/test_cli.py tests/pipelines/demo
 
 # On a Python that is on the path, or one of pyenv's.
 test-on-%:
