@@ -10,14 +10,13 @@ LABEL_STUDIO = .cache/label-studio
 demo: $(VENV)/$(if $(SERVE),serve,demo)-ready
 	$(BIN)/streamboost demo $(if $(SERVE),--serve)
 
-# One worker has the broker, one the browser and one Label Studio, see tests/conftest.py. They wait
-# half of the time, so three keep two cores busy, and four with the long tests, which wait more. Each
-# worker, and each command a test starts, loads what the first has compiled, also where the
-# environment forbids Python to keep it.
+# Two workers have a broker each, and two a browser, see tests/conftest.py. These wait half of the
+# time, so four keep two cores busy. Each worker, and each command that a test starts, loads what the
+# first has compiled, also where the environment forbids Python to keep it.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
 
 test: $(VENV)/ready
-	$(PYTEST) -n 3 -m "not slow"
+	$(PYTEST) -n 4 -m "not slow"
 
 # Kills at every step, backlogs, and what else takes long and seldom fails; the bridge beside Label
 # Studio itself; and later Pythons, where they are found.

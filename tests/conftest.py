@@ -38,6 +38,14 @@ def part_of(path):
 
 
 @cache
+def half_of(path):
+    """Return which of two servers, or browsers, the tests of a file use: 0 or 1, by turns."""
+    root, part = Path(__file__).parent, part_of(path)
+    files = sorted(other for other in root.rglob("test_*.py") if part_of(other) == part)
+    return files.index(path) % 2
+
+
+@cache
 def turn_of(path):
     """Return the place of a file's tests in the order."""
     kind = part_of(path) or ("streamboost_command" in path.read_text("utf-8") and PROCESSES)
@@ -51,16 +59,18 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Give a worker whole files, and one worker all that share a server, or the browser.
+    """Give a worker whole files, and one worker all that share a server or a browser.
 
-    So each is started once, and nobody freezes or kills the broker under another's test.
+    Two brokers and two browsers are started, and no test freezes or kills that of another worker.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class ByPart(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            path = nodeid.partition("::")[0]
-            return part_of(config.rootpath / path) or path
+            name = nodeid.partition("::")[0]
+            path = config.rootpath / name
+            part = part_of(path)
+            return f"{part} {half_of(path)}" if part in ("Kafka", "browser") else part or name
 
     config.option.loadscopereorder = False  # they begin in the order above
     return ByPart(config, log)
