@@ -32,11 +32,8 @@ __all__ = [
     "write_bytes",
 ]
 
-FORMAT = "0.2"
-"""Version of the layout of sealed files, which goes by the minor release."""
-
-_READ = (FORMAT, "0.1")
-"""A release reads its own and the one before it."""
+FORMAT = "0.3"
+"""Version of the layout of sealed files and of the arrays in them; no other one is read."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -192,8 +189,7 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dic
     Raises
     ------
     ModelFileError
-        When the file is missing, cut short, changed, a pickle, of another kind or written by a
-        release whose files this one does not read.
+        When the file is missing, cut short, changed, a pickle, or of another kind or format.
     """
     try:
         blob = Path(path).read_bytes()
@@ -218,10 +214,10 @@ def unseal(
             f"{path}: the content does not match its SHA-256: the file was changed or damaged "
             "after it was written; restore it from a copy"
         )
-    if header["format"] not in _READ:
+    if header["format"] != FORMAT:
         raise ModelFileError(
-            f"{path}: format {header['format']!r}, and this release reads {' and '.join(_READ)}: "
-            f"read it with streamboost {header['format']}"
+            f"{path}: file format {header['format']!r} is not supported, this release reads "
+            f"{FORMAT!r}; save the model again, or start the pipeline with an empty state folder"
         )
     if header["kind"] != kind:
         raise ModelFileError(f"{path}: a file of kind {header['kind']!r}, not {kind!r}")

@@ -106,7 +106,6 @@ class Desk:
         max_bytes: int,
         source: str,
         time: int | None,
-        longest_id: float = LONGEST_ID,
         *,
         by_key: bool = False,
     ) -> None:
@@ -114,7 +113,6 @@ class Desk:
         self._max_bytes = max_bytes
         self._source = source
         self._time = time
-        self._longest_id = longest_id
         self.by_key = by_key
         self._dead: dict[int, DeadLetter] = {}
 
@@ -165,7 +163,7 @@ class Desk:
             if None in (needed := values[first]) or "" in needed:
                 self._reject_missing(index, needed, required)
                 continue
-            if type(values[0]) is str and len(values[0]) > self._longest_id:
+            if type(values[0]) is str and len(values[0]) > LONGEST_ID:
                 self.reject(index, "bad_id", self._explain_id(values[0], required))
                 continue
             kept.append(index)
@@ -174,7 +172,7 @@ class Desk:
 
     def _explain_id(self, id: str, required: dict[str, Reason]) -> str:
         name = self._called(next(iter(required)))
-        return f"{name} has {len(id)} characters: give at most {self._longest_id}"
+        return f"{name} has {len(id)} characters: give at most {LONGEST_ID}"
 
     def _called(self, name: str, place: int = 0) -> str:
         return "the message's key" if self.by_key and place == 0 else f"field {name!r}"

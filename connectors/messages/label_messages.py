@@ -42,7 +42,6 @@ class LabelMessages:
     record_id : what records call their id
     label : what `Schema.label` says that labels are
     kind : what the first label was, where that is "auto"
-    tidy : whether texts are tidied
     classes : those there are; empty: any
     """
 
@@ -50,7 +49,6 @@ class LabelMessages:
     record_id: str
     label: Literal["auto"] | LabelKind
     kind: LabelKind | None
-    tidy: bool = True
     classes: Sequence[str | int] = ()
 
     def decode(self, desk: Desk, messages: Sequence[Message], *, nulls: bool = False) -> Labels:
@@ -87,7 +85,7 @@ class LabelMessages:
     def _read(self, given: Any, kind: LabelKind | None) -> tuple[str | int | None, Reason, str]:
         """Return a label, or None with the reason and what is wrong."""
         label, fault = read_label(given, kind)
-        if self.tidy and isinstance(label, str):
+        if isinstance(label, str):
             label, fault = tidied(label)
             if not label:
                 return None, "missing_label", "is white space alone"

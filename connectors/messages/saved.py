@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 
 __all__ = ["of", "settings"]
 
+_FORMAT = 3
+"""Version of a state folder's files: of another one none is read."""
 
-class _Saved(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+
+class _Format(msgspec.Struct):
     format: int
+
+
+class _Saved(_Format, forbid_unknown_fields=True, omit_defaults=True):
     id: str
     time: str | None
     label: Literal["auto", "string", "integer", "boolean"]
@@ -28,27 +34,17 @@ class _Saved(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     label_fields: dict[str, str] = {}
     kind: Literal["string", "integer", "boolean"] | None = None
     classes: list[str | int] = []
-    tidy: bool = False  # as it was before there was such a thing
     id_from: Literal["field", "key"] = "field"
     labels_within: bool = False
     include: list[str] = []
     probabilities: bool = False
-
-    @property
-    def own_format(self) -> int:
-        """1 as long as it says nothing that release 0.1 did not know."""
-        new: tuple[Any, ...] = (self.fields, self.named, self.exclude, self.left_out)
-        new += (self.label_fields, self.kind, self.classes, self.tidy, self.id_from == "key")
-        new += (self.labels_within, self.include, self.probabilities)
-        is_old = self.numeric != "auto" and self.label in ("string", "integer")
-        return 1 if is_old and not any(new) else 2
 
 
 def of(schema: "Schema") -> str:
     """Return `schema` as JSON."""
     names = schema.label_fields
     saved = _Saved(
-        format=1,
+        format=_FORMAT,
         id=schema.id,
         time=schema.time,
         label=schema.label,
@@ -61,13 +57,11 @@ def of(schema: "Schema") -> str:
         label_fields={} if names == LabelFields() else {"id": names.id or "", "label": names.label},
         kind=schema.kind,
         classes=list(schema.classes),
-        tidy=schema.tidy,
         id_from=schema.id_from,
         labels_within=schema.labels_within,
         include=list(schema.include),
         probabilities=schema.probabilities,
     )
-    saved.format = saved.own_format
     return msgspec.json.format(msgspec.json.encode(saved)).decode() + "\n"
 
 
@@ -76,9 +70,10 @@ def settings(text: str | bytes) -> dict[str, Any]:
 
     Raises ValueError or msgspec's MsgspecError where it is damaged.
     """
+    found = msgspec.json.decode(text, type=_Format).format
+    if found != _FORMAT:
+        raise ValueError(f"its format is {found}, and this release reads {_FORMAT}")
     saved = msgspec.json.decode(text, type=_Saved)
-    if saved.format != saved.own_format:
-        raise ValueError(f"its format is {saved.format}, this release reads {saved.own_format}")
     names = {name: value for name, value in saved.label_fields.items() if value}
     return {
         "id": saved.id,
@@ -93,7 +88,6 @@ def settings(text: str | bytes) -> dict[str, Any]:
         "label_fields": LabelFields(**names),
         "kind": saved.kind,
         "classes": saved.classes,
-        "tidy": saved.tidy,
         "id_from": saved.id_from,
         "labels_within": saved.labels_within,
         "include": saved.include,

@@ -6,7 +6,6 @@ checked and stripped of everything else in one call. Where a JSON object names a
 last value holds.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +19,7 @@ from streamboost.connectors.messages.checks import check, classes_of
 from streamboost.connectors.messages.decoded import Decoded, DecodedLabels, Desk, Labels, Records
 from streamboost.connectors.messages.inference import Inferred, account, objects, readable
 from streamboost.connectors.messages.label_messages import LabelMessages
-from streamboost.connectors.messages.labels import LONGEST_ID, LabelFields, LabelKind
+from streamboost.connectors.messages.labels import LabelFields, LabelKind
 from streamboost.connectors.messages.numbers import Mixed, Numbers
 from streamboost.connectors.messages.rows import typed
 from streamboost.connectors.messages.values import Known
@@ -77,9 +76,6 @@ class Schema:
         Fields that `infer` has seen and left out.
     classes : sequence of str, int or bool
         The labels there are, of one kind; others are dead letters. Empty: any.
-    tidy : bool
-        Whether texts that are labels are tidied (`labels.tidied`) and ids have at most 1,000
-        characters. False where a state was made by a release that did neither.
     id_from : {"field", "key"}
         With "key", the messages' keys, UTF-8, name the records that `source` "records" gives.
     labels_within : bool
@@ -117,7 +113,6 @@ class Schema:
     kind: LabelKind | None = None
     left_out: Sequence[str] = ()
     classes: Sequence[Any] = ()
-    tidy: bool = True
     id_from: Literal["field", "key"] = "field"
     labels_within: bool = False
     include: Sequence[str] = ()
@@ -167,9 +162,12 @@ class Schema:
 
     @property
     def rules(self) -> dict[str, Any]:
-        """What labels, ids and predictions obey, which may change from one batch to the next."""
-        rules = {"classes": list(self.classes), "tidy": self.tidy}
-        return rules | {"include": list(self.include), "probabilities": self.probabilities}
+        """What labels and predictions obey, which may change from one batch to the next."""
+        return {
+            "classes": list(self.classes),
+            "include": list(self.include),
+            "probabilities": self.probabilities,
+        }
 
     def extended(self, fields: Mapping[str, Field]) -> "Schema":
         """Return the schema that also has these `fields`, behind those it has."""
@@ -218,9 +216,8 @@ class Schema:
         return Decoded(mixed, desk.dead)
 
     def _desk(self, messages: Sequence[Message], source: str, time: int | None) -> Desk:
-        longest_id = LONGEST_ID if self.tidy else math.inf
         by_key = self.id_from == "key" and source == "records"
-        return Desk(messages, self.max_record_bytes, source, time, longest_id, by_key=by_key)
+        return Desk(messages, self.max_record_bytes, source, time, by_key=by_key)
 
     def decode_labels(
         self,
@@ -298,9 +295,7 @@ class Schema:
 
     @cached_property
     def _label_messages(self) -> LabelMessages:
-        return LabelMessages(
-            self.label_fields, self.id, self.label, self.kind, self.tidy, self.classes
-        )
+        return LabelMessages(self.label_fields, self.id, self.label, self.kind, self.classes)
 
 
 def _as_fields(given: Any) -> dict[str, Field]:

@@ -6,7 +6,6 @@ All of it is one transaction of the SQLite file that holds the streams.
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -18,11 +17,6 @@ from streamboost.errors import ConfigurationError, StateError
 __all__ = ["SqliteTransaction"]
 
 _PAGE = 256
-_FORMAT = 2
-"""Version of the journal, which goes by the minor release."""
-
-_READ = (_FORMAT, 1)
-"""A release reads its own and the one before it, which a commit turns into its own."""
 
 
 class SqliteTransaction(Transaction):
@@ -40,6 +34,7 @@ class SqliteTransaction(Transaction):
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "log.db"
     >>> transaction, sink = SqliteTransaction(path, "demo"), SqliteSink(path, "predictions")
     >>> transaction.commit(1, [(sink, [b"{}"])], {"records": {"0": 7}}, b'{"sequence": 1}')
@@ -109,7 +104,7 @@ class SqliteTransaction(Transaction):
     def pipelines(self) -> list[str]:
         """Return the names under which batches were committed to the file."""
         with self._database.reading() as connection:
-            if connection is None or not _has_journal(connection, self._database.path):
+            if connection is None or not table_exists(connection, "_committed"):
                 return []
             return [name for (name,) in connection.execute("SELECT pipeline FROM _committed")]
 
@@ -121,7 +116,7 @@ class SqliteTransaction(Transaction):
         """Give sequence and entry of every batch after batch `after`, reading page by page."""
         while True:
             with self._database.reading() as connection:
-                if connection is None or not _has_journal(connection, self._database.path):
+                if connection is None or not table_exists(connection, "_journal"):
                     return
                 rows = connection.execute(
                     "SELECT sequence, CAST(entry AS BLOB) FROM _journal "
@@ -157,7 +152,7 @@ class SqliteTransaction(Transaction):
         return last
 
     def _committed(self, connection: sqlite3.Connection) -> Committed | None:
-        if not _has_journal(connection, self._database.path):
+        if not table_exists(connection, "_committed"):
             return None
         row = connection.execute(
             "SELECT sequence, positions FROM _committed WHERE pipeline = ?", (self._pipeline,)
@@ -168,11 +163,8 @@ class SqliteTransaction(Transaction):
 
 
 def _create_journal(connection: sqlite3.Connection) -> None:
-    if table_exists(connection, "_format"):
-        connection.execute("UPDATE _format SET version = ? WHERE version < ?", (_FORMAT, _FORMAT))
+    if table_exists(connection, "_committed"):
         return
-    connection.execute("CREATE TABLE _format (version INTEGER NOT NULL)")
-    connection.execute("INSERT INTO _format VALUES (?)", (_FORMAT,))
     connection.execute(
         "CREATE TABLE _committed "
         "(pipeline TEXT PRIMARY KEY, sequence INTEGER NOT NULL, positions TEXT NOT NULL)"
@@ -181,17 +173,3 @@ def _create_journal(connection: sqlite3.Connection) -> None:
         "CREATE TABLE _journal (pipeline TEXT, sequence INTEGER, entry NOT NULL, "
         "PRIMARY KEY (pipeline, sequence)) WITHOUT ROWID"
     )
-
-
-def _has_journal(connection: sqlite3.Connection, path: Path) -> bool:
-    """Tell whether anything was ever committed; StateError when it cannot be read."""
-    if not table_exists(connection, "_format"):
-        return False
-    (version,) = connection.execute("SELECT max(version) FROM _format").fetchone()
-    if version not in _READ:
-        raise StateError(
-            f"the journal in {path} has format {version}, and this release reads "
-            f"{' and '.join(map(str, sorted(_READ)))}: use streamboost 0.{version}, or begin anew "
-            "with an empty state folder"
-        )
-    return True

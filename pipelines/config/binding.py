@@ -59,17 +59,6 @@ _OF_FIELDS = {
 }
 """Keys that are not there where they say nothing."""
 
-_BEFORE: tuple[tuple[str, str, Any, Any], ...] = (
-    ("query", "rule", "pace", "chance"),
-    ("query", "relabel", None, 0.0),
-    ("pipeline", "scoring", None, "here"),
-    ("committee", "experts", None, "all"),
-    ("working_set", "size", 10_000, 40_000),
-)
-"""Defaults that were others, or no keys yet, and what they are now, the newest change first.
-
-A learner that exists keeps its own."""
-
 _PATHS = {"": ("path",), "bootstrap": ("path", "committee")}
 """Keys that name a file or folder, by section; "" for all others."""
 
@@ -87,19 +76,12 @@ def bound(config: Config) -> Tables:
     return tables | {"schema": tables["schema"] | ({"fields": fields} if fields else {})}
 
 
-def fingerprint(
-    config: Config, salt: str, *, before: int = 0, learner: Tables | None = None
-) -> str:
+def fingerprint(config: Config, salt: str, *, learner: Tables | None = None) -> str:
     """Return `salt` and a hash of all that must not change between runs, values included.
 
-    With `before`, that of before so many changes of defaults; with `learner`, that with these
-    sections of it.
+    With `learner`, that with these sections of it.
     """
     tables = _bound(config, config.resolved() | (learner or {}))
-    for section, key, old, new in _BEFORE[:before]:
-        if tables[section].get(key) == new:
-            del tables[section][key]
-            tables[section] |= {} if old is None else {key: old}
     for section, values in tables.items():
         for key in _paths(section):
             if values.get(key) is not None:
@@ -121,11 +103,7 @@ def adopt(config: Config, state: State, *, begun: bool) -> None:
     assert config.has_core, "a state belongs to a whole configuration, the learner's included"
     if not verify(config, state, begun=begun):
         state.forget_schema()
-    kept = state.fingerprint()
-    # Checkpoints have the fingerprint they were taken under, also where defaults were others then.
-    is_its = bool(kept) and _made(config, kept)
-    print_ = kept if is_its else fingerprint(config, _salt(kept))
-    state.keep_configuration(config.to_toml(), print_)
+    state.keep_configuration(config.to_toml(), fingerprint(config, _salt(state.fingerprint())))
 
 
 def verify(config: Config, state: State, *, begun: bool) -> bool:
@@ -135,7 +113,7 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
 
     Raises StateError if it was not and has `begun`, holding what another one led to.
     """
-    kept = state.fingerprint()
+    kept, schema = state.fingerprint(), state.schema()
     learner = {} if config.has_core else _only(_kept(state), LEARNER)
     same = bool(kept) and _made(config, kept, learner)
     if begun and not state.is_made:
@@ -152,19 +130,15 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
         )
     if begun and not same:
         raise _made_by_another(config, state, _kept(state))
-    changes = field_changes(config, state.schema(), _kept(state)) if same else []
+    changes = field_changes(config, schema, _kept(state)) if same else []
     if begun and changes:
         raise _refused(config, state, changes)
     return same and not changes
 
 
 def _made(config: Config, print_: str, learner: Tables | None = None) -> bool:
-    """Tell whether a fingerprint is that of `config`, now or with the defaults of before."""
-    salt = _salt(print_)
-    return any(
-        fingerprint(config, salt, before=before, learner=learner) == print_
-        for before in range(len(_BEFORE) + 1)
-    )
+    """Tell whether a fingerprint is that of `config`."""
+    return fingerprint(config, _salt(print_), learner=learner) == print_
 
 
 def _only(tables: Tables, names: Iterable[str]) -> Tables:
@@ -204,17 +178,11 @@ def units(state: State) -> dict[str, str]:
 
 def _bound(config: Config, tables: Tables) -> Tables:
     free = _changeable(config)
-    binding = {
+    return {
         section: {k: v for k, v in values.items() if k not in free.get(section, ())}
         for section, values in tables.items()
         if section not in _ASIDE
     }
-    # What no file said before there was "auto": the schema in the state knows what holds.
-    return binding | {"schema": binding["schema"] | {"label": _label(binding["schema"]["label"])}}
-
-
-def _label(label: str) -> str:
-    return "string" if label == "auto" else label
 
 
 def _changeable(config: Config) -> dict[str, set[str]]:
@@ -285,10 +253,6 @@ def _changes(config: Config, state: State, old: Tables) -> list[str]:
             before, now = _plain(known.get(key)), _plain(values.get(key))
             is_path = key in _paths(section)
             if before == now or (is_path and _same_place(config, before, now)):
-                continue
-            if key == "label" and _label(before or "auto") == now:
-                continue
-            if (section, key, before, now) in _BEFORE:
                 continue
             now = config.written[section].get(key, now)
             changes.append(f"[{section}] {key} was {_shown(before)} and is {_shown(now)}")

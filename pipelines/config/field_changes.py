@@ -20,13 +20,13 @@ def added_fields(config: Config, known: Schema) -> dict[str, Field]:
 
 
 def rules_for(config: Config, known: Schema) -> dict[str, Any]:
-    """Return what labels and ids have to obey from now on, whatever release made the state.
+    """Return what labels and predictions have to obey from now on.
 
     Raises ConfigurationError where the file's classes are of another kind than labels are.
     """
     classes, shown = config.sections.schema_.classes, config.sections.predictions
     told = replace(known, include=shown.include, probabilities=shown.probabilities)
-    return replace(told, tidy=True, classes=classes).rules
+    return replace(told, classes=classes).rules
 
 
 def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) -> list[str]:
@@ -38,9 +38,6 @@ def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) 
     if known is None:
         return []
     changes = []
-    label = config.sections.schema_.label
-    if label not in ("auto", known.label):
-        changes.append(f'[schema] label was "{known.label}" and is "{label}"')
     named = config.sections.build_schema().named
     if isinstance(known.fields, str):
         if named:

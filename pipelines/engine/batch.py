@@ -76,6 +76,7 @@ class Inputs:
     def entry(self, **done: Any) -> JournalEntry:
         """Return what the journal says of the batch, and of what was `done` with it."""
         return JournalEntry(
+            format=3,
             ranges=self.ranges,
             read=self.count(),
             tick=self.tick,

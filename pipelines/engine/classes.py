@@ -181,19 +181,20 @@ class Classes:
 
     def to_json(self) -> dict[str, Any]:
         """Return all there is, for `restore`."""
-        state: dict[str, Any] = {
+        return {
             "merged": list(self._merged.items()),
             "dropped": list(self._dropped),
+            "were": self._were,
+            "most": self._most,
         }
-        return state | ({"were": self._were, "most": self._most} if self._were else {})
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> "Classes":
-        """Return what `to_json` described; without it, no class was merged or dropped."""
+        """Return what `to_json` described."""
         classes = cls()
-        classes._merged = dict(state.get("merged", []))
-        classes._dropped = dict.fromkeys(state.get("dropped", []))
-        were = state.get("were", {})  # earlier releases could undo nothing
+        classes._merged = dict(state["merged"])
+        classes._dropped = dict.fromkeys(state["dropped"])
+        were = state["were"]
         classes._were = {id: [(who, label) for who, label in were[id]] for id in were}
-        classes._most = state.get("most", _FIRST_PRUNED)
+        classes._most = state["most"]
         return classes

@@ -169,7 +169,7 @@ class Window:
             state["records"],
             state["ticks"],
         )
-        window.carry(carried_of_json(state.get("carried", {})))
+        window.carry(carried_of_json(state["carried"]))
         return window
 
     def _arrival(self, row: int) -> HeldRecord:

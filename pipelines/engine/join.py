@@ -707,12 +707,13 @@ class Join:
                 state["pinned"], arrays["pinned"], values[n:], strict=True
             )
         }
-        self._met = Moment(*state.get("met", state["now"]))
-        lived = state.get("lived", [[state["now"]] * 2] * 2)  # release 0.1 counted everything
-        self._for_records, self._for_labels = (Lived(*(Moment(*m) for m in x)) for x in lived)
+        self._met = Moment(*state["met"])
+        self._for_records, self._for_labels = (
+            Lived(*(Moment(*moment) for moment in lived)) for lived in state["lived"]
+        )
         self._requests = {
-            id: Request(Moment(*at), p, Moment(*(asked or [at])[0]), *asked[1:])
-            for id, at, p, *asked in state["requests"]
+            id: Request(Moment(*at), p, Moment(*asked), not_by)
+            for id, at, p, asked, not_by in state["requests"]
         }
         self._answers = dict(state["answers"])
         self._lapsed = set(state["lapsed"])

@@ -226,7 +226,7 @@ class Loop:
         self.checkpointed = self._tried = self.pipeline.sequence
         self._kept.append(manifest["positions"])
         self.intake.last_tick = self.pipeline.tick
-        self.intake.expect(manifest.get("bookmarks", {}))  # earlier releases have none
+        self.intake.expect(manifest["bookmarks"])
         self.intake.seek(manifest["positions"])
 
     def _poll(self) -> Inputs | None:

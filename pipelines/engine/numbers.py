@@ -88,12 +88,11 @@ def restore(pipeline: "Pipeline", arrays: Arrays, manifest: dict[str, Any]) -> N
     pipeline.dead_letters = manifest["dead_letters"]
     pipeline.bootstrapped = manifest["bootstrapped"]
     pipeline.lost_batches = manifest["lost_batches"]
-    pipeline.deleted_unread = manifest.get("deleted_unread", 0)  # release 0.1 knew none
-    pipeline.fields = FieldCounts(manifest.get("fields", {}).get("unknown"))
-    if "schema" in manifest:
-        pipeline.schema = Schema.from_json(manifest["schema"])
-    pipeline.classes = Classes.restore(manifest.get("classes", {}))
-    pipeline.decision = manifest.get("decision", {})
+    pipeline.deleted_unread = manifest["deleted_unread"]
+    pipeline.fields = FieldCounts(manifest["fields"]["unknown"])
+    pipeline.schema = Schema.from_json(manifest["schema"])
+    pipeline.classes = Classes.restore(manifest["classes"])
+    pipeline.decision = manifest["decision"]
     pipeline.notes = dict(manifest["notes"])
 
 

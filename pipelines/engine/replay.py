@@ -56,14 +56,14 @@ def made_elsewhere(
 ) -> Elsewhere | None:
     """Return which of the `entries` after `checkpoint` are those of another release."""
     here = environment()["streamboost"]
-    release = _release(checkpoint[1]["environment"]) if checkpoint else None
+    release = checkpoint[1]["environment"]["streamboost"] if checkpoint else None
     found = None
     for entry in entries:
         if entry.environment is not None:
-            release = _release(entry.environment)
+            release = entry.environment["streamboost"]
         if release not in (None, here):
             first = found.first if found else entry.sequence
-            found = Elsewhere(first, entry.sequence, str(release))
+            found = Elsewhere(first, entry.sequence, release)
     return found
 
 
@@ -148,7 +148,7 @@ class Replay:
         """Replay up to batch `until`, from where an error left off that may have passed."""
         pipeline = self.loop.pipeline
         if self.checkpoint is not None and not pipeline.sequence:
-            self._identify(self.checkpoint[1].get("identities", {}))
+            self._identify(self.checkpoint[1]["identities"])
             self._begin_alike(self.checkpoint[1].get("origin"))
             self._environment = self.checkpoint[1]["environment"]
             self.loop.restore(*self.checkpoint)
@@ -187,11 +187,11 @@ class Replay:
             self.loop.pipeline.notes["environment"] = here
             if origin := self.loop.about.get("origin"):
                 self.loop.pipeline.notes["origin"] = origin
-        if there is not None and _release(there) != _release(here):
+        if there is not None and there["streamboost"] != here["streamboost"]:
             _log.info(
                 "batch %d, taken over from streamboost %s",
                 self.loop.pipeline.sequence,
-                _release(there),
+                there["streamboost"],
             )
         found = self._identities()
         if self.loop.identities != found:
@@ -305,10 +305,6 @@ class Replay:
         )
 
 
-def _release(environment: dict[str, str]) -> str | None:
-    return environment.get("streamboost")
-
-
 def digest_of(arrays: dict[str, np.ndarray], manifest: dict[str, Any]) -> str:
     """Return the SHA-256 of a snapshot, whatever a checkpoint's manifest says besides."""
     hashed = hashlib.sha256()
@@ -320,5 +316,5 @@ def digest_of(arrays: dict[str, np.ndarray], manifest: dict[str, Any]) -> str:
         hashed.update(array.tobytes())
     for name in ("sequence", "digest", "tick", "dead_letters", "bootstrapped", "lost_batches"):
         hashed.update(f"{name} {manifest[name]}\n".encode())
-    hashed.update(f"deleted_unread {manifest.get('deleted_unread', 0)}\n".encode())
+    hashed.update(f"deleted_unread {manifest['deleted_unread']}\n".encode())
     return hashed.hexdigest()

@@ -34,20 +34,18 @@ its task waits for the answer, which the pipeline will count.
 KEPT = 100_000
 """Requests that are done and still known, so that one that is read again makes no second task."""
 
+_FORMAT = 1
 _TABLES = (
     "CREATE TABLE requests (number INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, "
     "id TEXT NOT NULL, sequence INTEGER NOT NULL, request BLOB, stage TEXT NOT NULL, "
-    "task INTEGER, sent REAL, answered INTEGER NOT NULL DEFAULT 0)",
+    "task INTEGER, sent REAL, answered INTEGER NOT NULL DEFAULT 0, reason TEXT)",
     "CREATE INDEX by_id ON requests (id)",
     "CREATE INDEX in_hand ON requests (stage) WHERE stage != 'done'",
     "CREATE TABLE positions (source TEXT PRIMARY KEY, position TEXT NOT NULL)",
-)
-_MARKED = (
     "CREATE TABLE mark (secret TEXT NOT NULL)",
     "CREATE TABLE counts (kind TEXT PRIMARY KEY, n INTEGER NOT NULL)",
-    "ALTER TABLE requests ADD COLUMN reason TEXT",
+    f"PRAGMA user_version = {_FORMAT}",
 )
-"""What files of the release before lack."""
 
 _COLUMNS = "key, id, sequence, request, stage, task, sent, answered"
 
@@ -94,22 +92,13 @@ class Book:
         self._database = Database(path)
 
     def mark(self, name: str) -> str:
-        """Return what the keys of the pipeline `name` begin with, which nobody else's do.
-
-        Requests of the release before, whose keys lack the secret, are given it as long as they
-        have no task.
-        """
+        """Return what the keys of the pipeline `name` begin with, which nobody else's do."""
         with self._writing() as connection:
             found = connection.execute("SELECT secret FROM mark").fetchone()
-            mark = f"{name}/{found[0] if found else secrets.token_hex(8)}"
             if found is None:
-                connection.execute("INSERT INTO mark VALUES (?)", (mark.rpartition("/")[2],))
-                connection.execute(
-                    "UPDATE requests SET key = ? || '/' || sequence || '/' || id "
-                    "WHERE stage IN ('new', 'done')",
-                    (mark,),
-                )
-        return mark
+                found = (secrets.token_hex(8),)
+                connection.execute("INSERT INTO mark VALUES (?)", found)
+        return f"{name}/{found[0]}"
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -196,7 +185,7 @@ class Book:
     def refusals(self) -> list[str]:
         """Return why tasks are refused, the oldest first; it changes nothing."""
         with self._database.reading() as connection:
-            if connection is None or not table_exists(connection, "mark"):
+            if connection is None or not table_exists(connection, "requests"):
                 return []
             query = "SELECT reason FROM requests WHERE stage = 'refused' ORDER BY number"
             return [str(reason) for (reason,) in connection.execute(query)]
@@ -234,10 +223,15 @@ class Book:
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         with self._database.writing() as connection:
-            for table, statements in (("requests", _TABLES), ("mark", _MARKED)):
-                if not table_exists(connection, table):
-                    for statement in statements:
-                        connection.execute(statement)
+            if not table_exists(connection, "requests"):
+                for statement in _TABLES:
+                    connection.execute(statement)
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version != _FORMAT:
+                raise StateError(
+                    f"{self.path} has format {version}, and this release reads {_FORMAT}: move the "
+                    "file away, and delete the tasks that wait for answers"
+                )
             yield connection
 
 

@@ -151,7 +151,10 @@ class State:
     def schema(self) -> Schema | None:
         """Return the schema that earlier runs settled on, or None."""
         text = self._read(self._schema)
-        return None if text is None else Schema.from_json(text)
+        try:
+            return None if text is None else Schema.from_json(text)
+        except StateError as error:
+            raise StateError(f"{self._schema}: {error}") from error
 
     def keep_schema(self, schema: Schema) -> None:
         """Write down the schema that all later runs use."""

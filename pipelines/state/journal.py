@@ -1,7 +1,7 @@
 """What the journal says of a batch."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -23,6 +23,8 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes
     ----------
+    format
+        The version of what entries hold; those of another one are refused.
     sequence
         The batch's number; the first is 1.
     ranges
@@ -68,6 +70,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         What the file says of decisions from this batch on, where that changed; empty: nothing.
     """
 
+    format: Literal[3]
     sequence: int
     ranges: Ranges
     read: dict[str, int]
@@ -100,8 +103,8 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
             return _decode(message)
         except msgspec.MsgspecError as error:
             raise StateError(
-                f"the journal entry {message[:80]!r} cannot be read: {error}; use the release "
-                "that wrote it"
+                f"the journal entry {message[:80]!r} cannot be read: {error}; start with an empty "
+                "state folder and another [pipeline] name"
             ) from error
 
 

@@ -255,7 +255,7 @@ class Farthest:
         """Take up what `note` said in an earlier run."""
         for one in features:
             if one.get("peak") is not None:
-                told = {key: one[key] for key in _COURSE if key in one}
+                told = {key: one[key] for key in _COURSE}
                 self.known[one["name"]] = msgspec.convert(told, Course)
 
     def note(

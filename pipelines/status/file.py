@@ -25,7 +25,7 @@ from typing import Any
 __all__ = ["COUNTED", "FILE", "FORMAT", "RATES", "TABLES", "Content", "StatusFile", "rates"]
 
 FILE = "status.db"
-FORMAT = 2
+FORMAT = 3
 
 TABLES = {
     "documents": "name TEXT PRIMARY KEY, time INTEGER, value TEXT",

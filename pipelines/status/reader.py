@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from streamboost.pipelines.status.choice import CHOSEN, DISPUTED, Choice
-from streamboost.pipelines.status.file import COUNTED, FILE, RATES, rates
+from streamboost.pipelines.status.file import COUNTED, FILE, FORMAT, RATES, rates
 
 __all__ = ["Status", "StatusReader", "Told"]
 
@@ -252,7 +252,8 @@ def _opened(address: str) -> _Connection:
         factory=_Connection,
         uri=True,
     )
-    connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+    if connection.execute("PRAGMA user_version").fetchone() != (FORMAT,):
+        raise sqlite3.DatabaseError("the status is that of another release")
     return connection
 
 

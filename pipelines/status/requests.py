@@ -200,7 +200,7 @@ class RequestRows:
     def resume(self, requests: Iterable[dict[str, Any]]) -> None:
         """Take up what an earlier run has left."""
         for request in requests:
-            fields, near = request.pop("fields"), request.pop("near", [])
+            fields, near = request.pop("fields"), request.pop("near")
             self._put(request["id"], _encode(request), fields, near)
 
     def update(

@@ -63,8 +63,7 @@ class ServedVersions:
         """Take in how many records more each version predicted."""
         for version in predicted.keys() & self._known.keys():
             known = self._known[version]
-            n = known.get("predicted", 0) + predicted[version]  # earlier releases have not counted
-            self._note(version, known | {"predicted": n})
+            self._note(version, known | {"predicted": known["predicted"] + predicted[version]})
 
     def _note(self, version: int, about: dict[str, Any]) -> None:
         self._known[version], self.rows[version] = about, (text_of(about),)

@@ -277,4 +277,4 @@ class Budget(Account):
             self._next += ((self.records - self._first) // self.block + 1) * self.block
         self.requests = state["requests"]
         self.audits = state["audits"]
-        self.again = state.get("again", 0)
+        self.again = state["again"]

@@ -272,7 +272,7 @@ class Querier:
         self._places.bit_generator.state = state["places"]
         self._lots.bit_generator.state = state["lots"]
         self._rule.memory = state["rule"]
-        self._densities.resume(state.get("doubt", [0.0, 0]))
+        self._densities.resume(state["doubt"])
         self._window.resume(state["window_version"], arrays)
         if self._pool is not None:
             self._pool.name(state["pool"])

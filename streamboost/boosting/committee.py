@@ -154,8 +154,7 @@ class Committee:
         Raises
         ------
         DataError
-            When the committee is not made of trees, an older release has grown some of them, or
-            `X` does not have its columns.
+            When the committee is not made of trees, or `X` does not have its columns.
 
         Examples
         --------
@@ -226,9 +225,8 @@ class Committee:
             "link": self.link,
             "learners": self.learners.kind,
             "version": self.version,
+            "columns": None if self.columns is None else self.columns.describe(),
         }
-        if self.columns is not None:
-            about["columns"] = self.columns.describe()
         return {
             "about": pack_json(about),
             "base": self.base,
@@ -241,7 +239,7 @@ class Committee:
         """Return the committee `to_arrays` took apart; raise ModelFileError if it cannot be one."""
         try:
             about: dict[str, Any] = unpack_json(arrays["about"])
-            columns = about.get("columns")  # older files have none
+            columns = about["columns"]
             committee = cls(
                 classes=np.array(about["classes"], dtype=about["dtype"]),
                 base=arrays["base"],

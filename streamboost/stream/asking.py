@@ -190,4 +190,4 @@ class Asking:
         self._querier.resume(state["querier"], arrays)
         self._answered, self._expired = state["answered"], state["expired"]
         self._open = dict.fromkeys(state["open"])
-        self._again = dict.fromkeys(state.get("again", []))
+        self._again = dict.fromkeys(state["again"])

@@ -9,7 +9,7 @@ import numpy as np
 from streamboost.active.query import QueryStrategy
 from streamboost.errors import ModelFileError
 from streamboost.features import Features
-from streamboost.storage import Arrays, pack_json, part, unpack_json
+from streamboost.storage import FORMAT, Arrays, pack_json, part, unpack_json
 from streamboost.stream.estimators import describe, rebuild
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.training.schedule import Schedule
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from streamboost.stream.learner import StreamLearner
 
 __all__ = ["at_rest", "pack", "unpack"]
-
-_FORMAT = 4
-"""Layout of the arrays; changed when an older `unpack` could not read it."""
-
-_BEFORE = ("committee", "words")
-"""Those who had a voice before experts could be chosen."""
 
 
 def pack(learner: "StreamLearner") -> Arrays:
@@ -34,7 +28,7 @@ def pack(learner: "StreamLearner") -> Arrays:
     blend, said = learner._blend.state()
     trainer, committees = learner.trainer.state()
     about = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "estimator": describe(learner.estimator),
         "working_set": asdict(learner.working_set),
         "schedule": asdict(learner.schedule),
@@ -75,10 +69,10 @@ def unpack(kind: type["StreamLearner"], arrays: Mapping[str, np.ndarray]) -> "St
     """Return the learner that `pack` took apart; ModelFileError if the arrays are not one."""
     try:
         about = unpack_json(arrays["about"])
-        if about["format"] != _FORMAT:
+        if about["format"] != FORMAT:
             raise ModelFileError(
-                f"the learner's snapshot has format {about['format']!r}, and this release "
-                f"reads {_FORMAT}: read it with the release that wrote it"
+                f"the learner's snapshot has format {about['format']!r}, and this release reads "
+                f"{FORMAT!r}; train a new learner and take its snapshot"
             )
         return _from(kind, about, arrays)
     except (LookupError, TypeError, ValueError) as error:
@@ -105,7 +99,7 @@ def _from(
     kind: type["StreamLearner"], about: dict[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> "StreamLearner":
     features = None
-    if (fields := about.get("features")) is not None:  # release 0.1 knew only arrays
+    if (fields := about.get("features")) is not None:
         features = Features.restore(fields, part(arrays, "features."))
     learner = kind(
         estimator=rebuild(about["estimator"]),
@@ -117,16 +111,13 @@ def _from(
         coverage=about["coverage"],
         label_lags=about["label_lags"],
         features=features,
-        experts=about.get("experts", _BEFORE),
-        on_conflict=about.get("on_conflict"),  # earlier releases learned whatever they were given
+        experts=about["experts"],
+        on_conflict=about["on_conflict"],
     )
-    learner.annotators.resume(about.get("annotators", []))
-    learner._doubts.resume(about.get("doubts", -1))
-    learner._renamed = dict(about.get("renamed", []))
-    if "experts" in about:
-        learner._blend.resume(about["blend"], part(arrays, "blend."))
-    else:
-        learner._blend.resume_correction(about["recent"], part(arrays, "recent."))
+    learner.annotators.resume(about["annotators"])
+    learner._doubts.resume(about["doubts"])
+    learner._renamed = dict(about["renamed"])
+    learner._blend.resume(about["blend"], part(arrays, "blend."))
     learner._rows.resume(about["labelled"], part(arrays, "rows."))
     learner._asking.resume(about["asking"], part(arrays, "window."))
     learner._lags.resume(about["lags"])

@@ -4,7 +4,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from streamboost.errors import DataError
 from streamboost.kernels.shap import ASKED, POINTS, RULE, STEP, add_contributions, weigh_paths
 from streamboost.trees.forest import Forest
 
@@ -12,14 +11,7 @@ __all__ = ["contributions", "importances"]
 
 
 def importances(forest: Forest, n_features: int) -> np.ndarray:
-    """Return each feature's share of what all splits gained, float64 (D,); 0 where none gained.
-
-    Raises
-    ------
-    DataError
-        When an older release has grown some of the trees.
-    """
-    _require_known(forest, forest.gain)
+    """Return each feature's share of what all splits gained, float64 (D,); 0 where none gained."""
     gain = forest.gain.astype(np.float64)
     gains = np.bincount(forest.nodes["feature"], weights=gain, minlength=n_features)
     total = gains.sum()
@@ -30,13 +22,7 @@ def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
     """Return what each feature of `X` float32 (n, D) does to each score, float64 (n, K, D + 1).
 
     The last column is the mean score over the training's rows.
-
-    Raises
-    ------
-    DataError
-        When an older release has grown some of the trees.
     """
-    _require_known(forest, forest.cover)
     X = forest.categories.transform(X)
     n, n_features = X.shape
     left_share, expected = np.empty(len(forest.nodes)), np.zeros(forest.n_classes)
@@ -72,11 +58,3 @@ def _rules(n_blocks: int) -> np.ndarray:
         rules["point"][b, :b] = (points.reshape(b, POINTS) + 1) / 2
         rules["weight"][b, :b] = weights.reshape(b, POINTS) / 2
     return rules
-
-
-def _require_known(forest: Forest, kept: np.ndarray) -> None:
-    if np.isnan(kept).any():
-        raise DataError(
-            f"some of the committee's {forest.n_learners} trees were grown by an older release, "
-            "which did not keep what explains them: train it anew"
-        )

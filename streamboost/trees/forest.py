@@ -52,8 +52,7 @@ class Forest:
     gain
         What each node's split gained, a record, float32 (nodes,); see `Statistic.worth`.
     cover
-        The share of the training's weight in each leaf of a tree, float32 (leaves,). Both are NaN
-        in trees that releases before 0.2 have grown.
+        The share of the training's weight in each leaf of a tree, float32 (leaves,).
     """
 
     kind: ClassVar[str] = "trees"
@@ -200,7 +199,6 @@ class Forest:
         nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
         for name in _NODE_FIELDS:
             nodes[name] = arrays[f"nodes.{name}"]
-        leaves = arrays["values"].shape[:1]  # older files have neither gain nor cover
         return cls(
             nodes,
             arrays["roots"],
@@ -209,8 +207,8 @@ class Forest:
             arrays["sets"],
             arrays["set_of"],
             Categories(**{name: arrays[f"categories.{name}"] for name in _CATEGORY_FIELDS}),
-            arrays.get("gain", np.full(len(nodes), np.nan, dtype=np.float32)),
-            arrays.get("cover", np.full(leaves, np.nan, dtype=np.float32)),
+            arrays["gain"],
+            arrays["cover"],
         )
 
     def check(self, n_features: int) -> None:

@@ -1,7 +1,6 @@
 """What committees and estimators say of their features."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import families
 import naive_shap
@@ -30,7 +29,6 @@ from streamboost import (
 )
 from streamboost.errors import DataError
 
-RELEASE = Path(__file__).parents[1] / "release_0_1"
 SMALL = [
     SketchLogitBoostClassifier(max_depth=4, max_leaf_nodes=12),
     *slow(
@@ -193,21 +191,6 @@ def test_learners_that_are_no_trees_have_no_importances(model):
     if isinstance(model, RebelClassifier):
         with pytest.raises(DataError, match="made of similarities"):
             model.committee_.contributions(X)
-
-
-def test_a_committee_of_0_1_is_explained_once_its_own_trees_are_gone():
-    committee = Committee.load(RELEASE / "committee.safetensors")
-    X = np.random.default_rng(0).normal(size=(60, committee.n_features)).astype(np.float32)
-    y = committee.classes[(X[:, 0] > 0).astype(int)]
-    for ask in (lambda c: c.contributions(X), lambda c: c.feature_importances()):
-        with pytest.raises(DataError, match="older release"):
-            ask(committee)
-        extended = SketchLogitBoostClassifier().train(
-            X, y, seed=0, committee=committee, n_estimators=3
-        )
-        with pytest.raises(DataError, match="older release"):
-            ask(extended)
-        ask(extended.without_oldest(committee.n_rounds))
 
 
 def test_a_one_against_all_tree_owes_its_own_class_alone():

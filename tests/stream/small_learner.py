@@ -3,7 +3,6 @@
 import numpy as np
 
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
-from streamboost.storage import pack_json, part, unpack_json
 from streamboost.stream import StreamLearner
 
 RNG = np.random.default_rng(12)
@@ -24,17 +23,6 @@ def assert_same(first, second):
     assert first.keys() == second.keys()
     for name in first:
         np.testing.assert_array_equal(first[name], second[name], err_msg=name)
-
-
-def before_experts(snapshot):
-    """Return a snapshot of a learner whose committee speaks alone as releases before 0.2 had it."""
-    about = unpack_json(snapshot["about"])
-    del about["experts"]
-    about["recent"] = about.pop("blend")["experts"]["correction"]
-    recent = part(snapshot, "blend.correction.")
-    kept = {name: array for name, array in snapshot.items() if not name.startswith("blend.")}
-    recent = {f"recent.{name}": array for name, array in recent.items()}
-    return kept | recent | {"about": pack_json(about)}
 
 
 def learn(learner, start, stop, **more):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream.small_learner import IDS, X, Y, assert_same, before_experts, learn, small
+from stream.small_learner import IDS, X, Y, assert_same, learn, small
 
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.reweighting.gamble import GambleClassifier
@@ -178,26 +178,6 @@ def test_a_snapshot_of_another_release_is_refused_by_what_it_has(change, words):
     json.dumps(about)
     with pytest.raises(ModelFileError, match=words):
         StreamLearner.restore({**arrays, "about": pack_json(about)})
-
-
-@pytest.mark.parametrize("schedule", [Schedule(), Schedule.per_label()], ids=["plain", "per label"])
-def test_a_snapshot_from_before_there_were_experts_goes_on_without_them(schedule):
-    learner = small(schedule=schedule, query=QueryStrategy(budget=0.3), experts="committee")
-    learner.query(X[:80], learner.score(X[:80]), IDS[:80])
-    learn(learner, 0, 60, propensity=[0.5] * 60)
-    old = before_experts(learner.snapshot())
-    twin = StreamLearner.restore(old)
-    assert twin.experts == ("committee", "words")
-    assert_same(before_experts(twin.snapshot()), old)
-    for start in range(60, 180, 20):
-        rows = slice(start, start + 20)
-        first, second = learner.score(X[rows]), twin.score(X[rows])
-        assert_same_answer(first, second)
-        asked = [one.query(X[rows], first, IDS[rows]) for one in (learner, twin)]
-        assert_same_answer(*asked)
-        assert learn(learner, start, start + 20) == learn(twin, start, start + 20)
-    assert_same(before_experts(learner.snapshot()), before_experts(twin.snapshot()))
-    assert_same(StreamLearner.restore(twin.snapshot()).snapshot(), twin.snapshot())
 
 
 @settings(max_examples=40, deadline=None)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from stream.small_learner import IDS, X, Y, assert_same, before_experts, learn, small
+from stream.small_learner import IDS, X, Y, assert_same, learn, small
 
 from streamboost.errors import DataError
 from streamboost.stream import QueryStrategy, Schedule, StreamLearner, WorkingSet
@@ -92,19 +92,6 @@ def test_weights_outlast_a_snapshot(schedule):
     for one in (learner, twin):
         learn(one, 100, 160, weight=np.linspace(0.1, 5, 60))
     assert_same(learner.snapshot(), twin.snapshot())
-
-
-def test_a_snapshot_from_before_there_were_weights_is_restored_with_weights_of_one():
-    learner = small(schedule=Schedule.per_label(), experts="committee")
-    learn(learner, 0, 100)
-    old = before_experts(learner.snapshot())
-    assert {name for name in old if name.endswith(".weight")} == {"rows.weight", "recent.weight"}
-    for name in ("rows.weight", "recent.weight"):
-        del old[name]
-    twin = StreamLearner.restore(old)
-    for one in (learner, twin):
-        learn(one, 100, 160)
-    assert_same(before_experts(learner.snapshot()), before_experts(twin.snapshot()))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from slow import seeds
 
-from streamboost.errors import DataError, ModelFileError
+from streamboost.errors import ModelFileError
 from streamboost.kernels.traverse import FOREST_NODE
 from streamboost.trees.explained import contributions, importances
 from streamboost.trees.forest import Forest
@@ -122,16 +122,3 @@ def test_what_explains_is_checked_as_all_else_is(name):
         Forest.from_arrays(arrays | {name: arrays[name][1:]}).check(2)
     with pytest.raises(ModelFileError, match="negative"):
         Forest.from_arrays(arrays | {name: arrays[name] - 2}).check(2)
-
-
-def test_trees_without_them_can_be_scored_and_not_explained():
-    rng = np.random.default_rng(5)
-    forest = random_forest(rng, 3, 2)
-    arrays = {k: a for k, a in forest.to_arrays().items() if k not in ("gain", "cover")}
-    older = Forest.from_arrays(arrays)
-    older.check(2)
-    X = random_rows(rng, 3, 2)
-    with pytest.raises(DataError, match="older release"):
-        contributions(older, X)
-    with pytest.raises(DataError, match="older release"):
-        importances(older, 2)

@@ -93,7 +93,7 @@ def _bookmarks(
 
     The journal has those that changed after the newest checkpoint.
     """
-    marks: dict[str, str] = manifest.get("bookmarks", {}) if manifest else {}
+    marks: dict[str, str] = manifest["bookmarks"] if manifest else {}
     after = manifest["sequence"] if manifest else 0
     if committed is not None and committed.sequence > after and (marks or not after):
         for _, message in connectors.transaction.journal(after):

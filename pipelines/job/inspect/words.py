@@ -100,16 +100,16 @@ def _lines(found: dict[str, Any]) -> list[str]:
     ago = f", {_many(behind, 'batch')} ago (a restart replays from there)" if behind else ""
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
     lines += _counters(checkpoint, apart=found["apart"])
-    lines += _experts(checkpoint.get("experts", {}))
-    lines += annotators(checkpoint.get("annotators", {}))
+    lines += _experts(checkpoint["experts"])
+    lines += annotators(checkpoint["annotators"])
     lines += _rivals(checkpoint.get("rivals", {}))
-    lines += _fields(checkpoint.get("fields", {}))
+    lines += _fields(checkpoint["fields"])
     lines += figures(checkpoint["evaluation"])
     if versions := checkpoint["versions"]:
         lines.append(f"  versions kept    {' '.join(map(str, versions))}")
     if checkpoint["lost_batches"]:
         lines.append(f"  lost             {_many(checkpoint['lost_batches'], 'batch')} of labels")
-    if unread := checkpoint.get("deleted_unread"):
+    if unread := checkpoint["deleted_unread"]:
         lines.append(f"  lost             {unread:,} messages that were deleted unread")
     return lines
 

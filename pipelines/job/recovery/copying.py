@@ -37,7 +37,7 @@ class Copying(Watcher):
     """
 
     def __init__(
-        self, copies: Copies, read: Callable[[int], Copy | None], tell: Callable[[str], None]
+        self, copies: Copies, read: Callable[[int], Copy], tell: Callable[[str], None]
     ) -> None:
         self._copies = copies
         self._read = read
@@ -104,8 +104,6 @@ class Copying(Watcher):
 
     def _copy(self, sequence: int) -> None:
         copy = self._read(sequence)
-        if copy is None:
-            return
         newest = max(self._copies.sequences, default=0)
         if newest > sequence:
             raise StateError(
@@ -139,11 +137,9 @@ def copied(copies: Copies | None, loop: Loop) -> Iterator[None]:
         yield
         return
 
-    def read(sequence: int) -> Copy | None:
+    def read(sequence: int) -> Copy:
         path = checkpoints.path(sequence)
         copy = Copy.of(str(path), path.read_bytes(), {})
-        if "origin" not in copy.manifest:  # by a release before there were copies
-            return None
         files = {version: versions.file(version) for version in copy.manifest["versions"]}
         return Copy(
             copy.checkpoint, {n: file.read_bytes() for n, file in files.items()}, copy.manifest

@@ -111,20 +111,15 @@ def _as_copied(config: Config, copy: Copy | None, copies: Copies | None) -> Comm
 
 def _begun(transaction: Transaction) -> dict[str, str]:
     """Return in what the journal begins."""
-    first = None
-    for sequence, message in transaction.journal():
-        first = first or sequence
-        if first > 1:
-            raise GapError(
-                f"the journal begins with batch {first}, so that what came before cannot be "
-                "replayed: name the place of a copy as [pipeline] checkpoint_copy"
-            )
-        if (origin := JournalEntry.decode(message).origin) is not None:
-            return origin
-    raise StateError(
-        "the journal does not say which schema and configuration it was made with: a release "
-        "before 0.2 wrote it; name the place of a copy as [pipeline] checkpoint_copy"
-    )
+    first, message = next(transaction.journal(), (0, b""))
+    if first > 1:
+        raise GapError(
+            f"the journal begins with batch {first}, so that what came before cannot be "
+            "replayed: name the place of a copy as [pipeline] checkpoint_copy"
+        )
+    origin = JournalEntry.decode(message).origin
+    assert origin is not None, "the first entry has what a state folder is made again from"
+    return origin
 
 
 def _continued(copy: Copy, transaction: Transaction, committed: Committed) -> dict[str, str]:

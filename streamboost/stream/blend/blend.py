@@ -304,10 +304,6 @@ class Blend:
             },
         }
 
-    def resume_correction(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Go on from what `Recent.state` returned, which was all before there were experts."""
-        self._recent.resume(state, arrays)
-
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned for the same experts, schedule and features."""
         self.weights = np.array(state["weights"])

@@ -161,7 +161,7 @@ class Recent(Expert):
         self._start, n = 0, len(self._labels)
         self._X = np.full((2 * self._size, arrays["X"].shape[1]), np.nan, dtype=np.float32)
         self._X[:n] = arrays["X"]
-        self._given[:n] = arrays.get("weight", np.ones(1))
+        self._given[:n] = arrays["weight"]
         self._base = self._corrected = None
 
 

@@ -195,8 +195,8 @@ class LabelSets:
         self._labels = state["labels"]
         self._weight = state["weight"]
         self._mass = np.array(state["mass"], dtype=np.float64)
-        self._expected = list(state.get("expected", [0.0, 0]))
-        self._mean, self._drawn = state.get("mean"), None
+        self._expected = list(state["expected"])
+        self._mean, self._drawn = state["mean"], None
 
 
 def reaches(probability: Any, threshold: float) -> np.ndarray:

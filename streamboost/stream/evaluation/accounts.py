@@ -174,13 +174,9 @@ class Accounts:
             "unanswered": self.unanswered,
             "settled": self._settled,
             "queue": ids,
-            "model": "weighed",
+            "decisions": None if self._decisions is None else self._decisions.to_json(),
         }
-        if self._decisions is not None:
-            state["decisions"] = self._decisions.to_json()
-        ends, waiting = self._blocks.state(self._queue.first)
-        if ends:
-            state["blocks"] = ends
+        state["blocks"], waiting = self._blocks.state(self._queue.first)
         return state, arrays | waiting
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
@@ -189,15 +185,13 @@ class Accounts:
         self._strides.resume(state, arrays)
         self.unanswered = state["unanswered"]
         self._settled = state["settled"]
-        given = state.get("decisions")
+        given = state["decisions"]
         self._decisions = None if given is None else Decisions(**given)
-        self._queue = _queue(state["queue"], arrays, self.block)
+        self._queue = Arrivals.resume(state["queue"], part(arrays, "queue."), arrays["queue"])
         self._left = max(len(self._queue) - self.pool, 0)
-        self._blocks.resume(state.get("blocks", ()), arrays)
+        self._blocks.resume(state["blocks"], arrays)
         waits = self._queue.rows["waits"].tolist()
         self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
-        if "model" not in state:  # of before records had chances of their own
-            self._strides.weigh_model(max(self.block - 1, 0))
 
 
 def _joined(runs: Sequence[Judged]) -> Judged:
@@ -208,11 +202,6 @@ def _joined(runs: Sequence[Judged]) -> Judged:
     )
     paid = [one.paid for one in runs if one.paid is not None]
     return Judged(P, predicted, truth, others, np.concatenate(paid) if paid else None)
-
-
-def _queue(state: list[Any], arrays: Arrays, block: int) -> Arrivals:
-    known, P = part(arrays, "queue."), arrays["queue"]
-    return Arrivals.resume(state, known, P) if known else Arrivals.of_rows(state, P, block)
 
 
 def speak_for(

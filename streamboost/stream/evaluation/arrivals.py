@@ -121,24 +121,6 @@ class Arrivals:
             arrivals.rows[name] = known[name]
         return arrivals
 
-    @classmethod
-    def of_rows(cls, state: list[Any], P: np.ndarray, block: int) -> "Arrivals":
-        """Return what `state` told of records one by one once, id and all.
-
-        States of before a record's own chance was kept have one in a `block` for all, and in those
-        of before it was kept how long labels took, they took no time.
-        """
-        if not state:
-            return cls()
-        missing = 1 + len(_KEPT) - len(state[0])
-        if missing > 1:
-            state = [(*row[:3], 1.0 / max(block, 1), *row[3:]) for row in state]
-        if missing:
-            state = [(*row, 0) for row in state]
-        ids, *columns = zip(*state, strict=True)
-        known = {name: np.array(column) for name, column in zip(_KEPT, columns, strict=True)}
-        return cls.resume(ids, known, P)
-
     def horizon(self) -> int:
         """Return how many of the oldest have been reached by labels.
 

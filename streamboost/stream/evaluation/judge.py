@@ -228,7 +228,5 @@ class Judge:
         self._asked, start = {}, 0
         for id, classes, known, *rest in about["asked"]:
             logits = arrays["logits"][start : start + len(classes)].copy()
-            if len(rest) == 3:  # of before it was noted what a set was thought to hold
-                rest = [*rest, self.label_sets.coverage]
             self._asked[id] = _Asked(classes, known, logits, *rest)
             start += len(classes)

@@ -37,8 +37,8 @@ class Outcome(NamedTuple):
     truth: int
     others: float
     """How many further records it stands for, as `Judged.others`."""
-    waited: int = 0
-    """How many records came until its label did; 0 where that was not kept."""
+    waited: int
+    """How many records came until its label did."""
 
     def counted(self, truth: int, n_classes: int, paid: Paid) -> Tally:
         """Return the sums of this record alone, had it been of class `truth`; -1: not known."""
@@ -188,11 +188,6 @@ class Strides:
         for tally in (self.total, *self._recent):
             tally.cost[:] = 0.0
 
-    def weigh_model(self, others: float) -> None:
-        """Let each record stand for so many `others`, in what its probabilities expect."""
-        for tally in (self.total, *self._recent):
-            tally.weigh_model(others)
-
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all there is: one part as JSON can hold it, the other as arrays."""
         outcomes, counted = self.outcomes.state()
@@ -211,10 +206,9 @@ class Strides:
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Go on from what `state` returned, among others."""
         self.total = Tally.resume(part(arrays, "total."))
-        # Of what earlier releases had counted nothing is remembered.
-        self.outcomes.resume(state.get("outcomes", []), part(arrays, "outcomes."))
-        self._added = state.get("folded", 0)
-        self._decided_since = state.get("decided_since", 0)
+        self.outcomes.resume(state["outcomes"], part(arrays, "outcomes."))
+        self._added = state["folded"]
+        self._decided_since = state["decided_since"]
         self._recent.clear()
         for i in range(state["strides"]):
             self._recent.append(Tally.resume(part(arrays, f"stride{i}.")))

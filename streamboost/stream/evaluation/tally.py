@@ -152,14 +152,6 @@ class Tally:
         """Add so many `times` the sums of `other`, which has as many classes."""
         self._all += other._all if times == 1.0 else times * other._all
 
-    def weigh_model(self, others: float) -> None:
-        """Let the records added so far stand for so many `others` each, in what P expects."""
-        for name in ("model", "model_own"):
-            self.sums[name] *= others
-        self.means[:, MEAN_COLUMNS.index("model")] *= others
-        # What stands for what was not kept apart from the records themselves.
-        self.sums["stands"][:] = others * self.sums["cells"]
-
     def add(self, judged: Judged) -> None:
         """Add a run of records."""
         truth, others = judged.truth, np.ascontiguousarray(judged.others)
@@ -189,8 +181,7 @@ class Tally:
     def _take(self, arrays: Arrays) -> None:
         """Take the sums of at most as many classes over; what is not among them stays 0."""
         for name, total in self.state().items():
-            if name in arrays:  # earlier releases had no costs, and fewer columns
-                total[tuple(slice(length) for length in arrays[name].shape)] = arrays[name]
+            total[tuple(slice(length) for length in arrays[name].shape)] = arrays[name]
 
 
 @cache

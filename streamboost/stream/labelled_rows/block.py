@@ -170,12 +170,8 @@ class RowBlock:
         return {f.name: getattr(rows, f.name).copy() for f in fields(rows)}
 
     def resume(self, arrays: Arrays) -> None:
-        """Hold exactly the rows that `state` returned for a block of the same bound.
-
-        Rows from before there were weights weigh 1.
-        """
+        """Hold exactly the rows that `state` returned for a block of the same bound."""
         n, n_features = arrays["X"].shape
-        arrays = {"weight": np.ones(n)} | arrays
         self._rows = _blank(max(min(64, 2 * self._bound), n), n_features)
         for field, array in zip(fields(Rows), self._rows.parts(), strict=True):
             array[:n] = arrays[field.name]

@@ -297,13 +297,13 @@ class LabelledRows:
         self._suspected = state["suspected"]
         self._codes = {label: code for code, label in enumerate(self.counts)}
         self._rows.resume(state["kept"], arrays)
-        self._named.resume(state.get("named", {}))  # the rows of earlier releases have no ids
+        self._named.resume(state["named"])
         self._unlabelled = {
             id: _Unlabelled(x.copy(), *known)
             for id, x, known in zip(
-                state.get("unlabelled", []),  # earlier releases forgot rows without labels
-                arrays.get("unlabelled.X", []),
-                arrays.get("unlabelled.known", np.zeros((0, 2))).tolist(),
+                state["unlabelled"],
+                arrays["unlabelled.X"],
+                arrays["unlabelled.known"].tolist(),
                 strict=True,
             )
         }

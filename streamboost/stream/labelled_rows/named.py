@@ -124,10 +124,10 @@ class Named:
         return {"rows": rows, "classes": list(classes)}
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned; from nothing: no row has an id."""
-        classes = [list(names) for names in state.get("classes", [])]
+        """Go on from what `state` returned."""
+        classes = [list(names) for names in state["classes"]]
         self._rows = {}
-        for id, order, votes, values, guess, said in state.get("rows", []):
+        for id, order, votes, values, guess, said in state["rows"]:
             row = NamedRow(order, [(source, label) for source, label in votes])
             row.values = None if values is None else tuple(values)
             row.guess = guess

@@ -122,16 +122,6 @@ def test_an_id_has_at_most_so_many_characters_wherever_it_is(decode, as_messages
             assert f"{LONGEST_ID}" in dead[0].detail
 
 
-def test_a_schema_of_a_release_that_obeyed_none_of_this_reads_as_it_did(decode):
-    old = json.loads(Schema(label="string", numeric=["a"]).to_json())
-    del old["tidy"]
-    schema = Schema.from_json(json.dumps(old | {"format": 1}))
-    labels = [" cafe\u0301", "gr\u200bass", "  "]
-    long = "x" * (LONGEST_ID + 1)
-    found, dead = decode(schema, *numbered(*labels), (long, "a"))
-    assert (found.labels, found.ids[-1], dead) == ([*labels, "a"], long, [])
-
-
 def test_the_nearest_class_is_found_by_looks():
     assert nearest("GRASS", ["grass", "path"], 0.6) == "grass"
     assert nearest("cafe", ["café"], 0.6) == "café"

@@ -305,7 +305,7 @@ class TestSettings:
             "",
             "{}",
             SCHEMA.to_json()[:-10],
-            SCHEMA.to_json().replace('"format": 2', '"format": 3'),
+            SCHEMA.to_json().replace('"format": 3', '"format": 2'),
             SCHEMA.to_json().replace('"a"', "7"),
             SCHEMA.to_json().replace('"string"', '"text"'),
             SCHEMA.to_json().replace("{", '{"more": 1,', 1),

@@ -373,18 +373,6 @@ def test_the_journal_is_read_across_pages_while_batches_are_added(path, opened, 
     assert list(entries) == [(3, b"3"), (4, b"4"), (5, b"5"), (6, b"\xff")]
 
 
-def test_a_journal_of_a_later_format_is_refused(path, opened):
-    transaction = opened(SqliteTransaction(path, "demo"))
-    transaction.commit(1, [], {}, b"one")
-    shell(path, "UPDATE _format SET version = 3")
-    with pytest.raises(StateError, match="format 3, and this release reads 1 and 2"):
-        transaction.committed()
-    with pytest.raises(StateError, match="format 3"):
-        transaction.commit(2, [], {}, b"two")
-    with pytest.raises(StateError, match="format 3"):
-        list(transaction.journal())
-
-
 def test_a_pipeline_needs_a_name(path):
     with pytest.raises(ConfigurationError, match="name"):
         SqliteTransaction(path, "")

@@ -205,22 +205,6 @@ def test_no_key_is_left_out(tmp_path, base):
     assert there <= {(section, key) for _, section, key, *_ in CASES}
 
 
-def test_a_default_that_was_another_is_no_change(tmp_path, monkeypatch):
-    monkeypatch.setattr(binding, "_ITERATIONS", 1)
-    base = next(iter(BASES))
-    monkeypatch.setattr(binding, "_BEFORE", (("pipeline", "seed", 3, 4),))
-    state = State(tmp_path / "state")
-    before, now = (made(tmp_path, base, seed=seed) for seed in (3, 4))
-    with state.locked():
-        adopt(before, state, begun=False)
-        other = made(tmp_path, base, seed=4, name="other")
-        with pytest.raises(StateError) as told:
-            adopt(other, state, begun=True)
-        adopt(now, state, begun=True)
-    assert "[pipeline] name was" in str(told.value)
-    assert "seed" not in str(told.value).partition("On an existing state")[0]
-
-
 @pytest.mark.parametrize(("scoring", "command"), [("here", "run"), ("apart", "learn")])
 def test_a_lost_state_is_made_again_by_the_command_that_keeps_it(tmp_path, scoring, command):
     tables = {

@@ -224,9 +224,3 @@ def test_changing_what_a_field_holds_is_refused_and_said(begun, before, after, s
 def test_a_state_that_reads_numbers_alone_takes_no_fields(begun):
     with pytest.raises(StateError, match=r"\[schema.fields\] is new, and this state reads the"):
         begun("", '[schema.fields]\nb = "text"', Schema(label="string", numeric=["a"]))
-
-
-def test_a_state_of_the_release_before_keeps_its_text_labels(tmp_path, begun):
-    old = '[schema]\nlabel = "string"'
-    begun(old, "", Schema(label="string", numeric=["a"]))
-    assert fingerprint(made(tmp_path, old), "salt") == fingerprint(made(tmp_path), "salt")

@@ -5,7 +5,6 @@ import pytest
 from streamboost.environment import environment
 from streamboost.pipelines.engine.numbers import in_numbers
 from streamboost.pipelines.engine.replay import recover
-from streamboost.storage import pack_json
 
 
 def fed(world, n=120, delay=20):
@@ -196,27 +195,3 @@ def test_a_snapshot_with_ids_is_restored_to_the_same_bits(make_world, kept):
     assert moved.pipeline.learner.label_of(id) == (truth[3] if kept else None)
     again = moved.snapshot()[0]
     assert all(arrays[name].tobytes() == again[name].tobytes() for name in arrays)
-
-
-def test_a_state_from_before_learns_no_label_twice(make_world):
-    world = make_world()
-    truth = fed(world)
-    arrays, manifest = world.loop.snapshot()
-    arrays["learner.about"] = without(arrays["learner.about"])
-    moved = world.fresh()
-    moved.restore(arrays, manifest)
-    world.feed(labels=[{"id": "90", "label": other(truth[90])}, {"id": "91", "label": None}])
-    before = moved.pipeline.learner.n_labels
-    moved.run(until_idle=True)
-    assert moved.pipeline.learner.n_labels == before
-    counts = moved.pipeline.join.counts
-    assert (counts.conflicting, counts.void, counts.corrected) == (1, 1, 0)
-
-
-def without(about):
-    """Return what a learner of an earlier release says of itself."""
-    from streamboost.storage import unpack_json
-
-    known = unpack_json(about)
-    del known["on_conflict"], known["labelled"]["named"]
-    return pack_json(known)

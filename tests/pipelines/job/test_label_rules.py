@@ -1,14 +1,12 @@
 """Rules that labels have to obey since, on a state that was made without them."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 
@@ -48,32 +46,6 @@ def reasons(folder):
     found = [json.loads(message.payload)["reason"] for message in source.poll(1_000)]
     source.close()
     return found
-
-
-@pytest.fixture
-def as_before(monkeypatch):
-    """Have pipelines be made as the release before did, for as long as it is wanted."""
-    build, follow = Sections.build_schema, "streamboost.pipelines.job.run._follow_file"
-    with monkeypatch.context() as patched:
-        patched.setattr(Sections, "build_schema", lambda self: replace(build(self), tidy=False))
-        patched.setattr(follow, lambda config, pipeline: None)
-        yield patched.undo
-
-
-def test_a_state_of_before_goes_on_and_replays_to_the_same_bits(tmp_path, grow, as_before):
-    grow(NFC, NFD)
-    run(config(tmp_path), until_idle=True)
-    as_before()
-    grow(NFD, f" {NFC} ", "gr\u200bass", "gr\u200bass")
-    run(config(tmp_path), until_idle=True)
-    assert set(reasons(tmp_path)) == {"bad_label"}
-    for checkpoint in (tmp_path / "state" / "checkpoints").iterdir():
-        checkpoint.unlink()
-    last = run(config(tmp_path), until_idle=True)
-    assert "bit for bit" in verify(config(tmp_path))
-    grow(NFC, "sky")
-    assert run(config(tmp_path), until_idle=True) > last
-    assert "bit for bit" in verify(config(tmp_path))
 
 
 def test_classes_may_change_and_say_from_which_batch_on(tmp_path, grow):

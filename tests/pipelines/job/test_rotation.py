@@ -13,7 +13,6 @@ from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.job.inspect import describe
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
-from streamboost.pipelines.state.folder import State
 from tests.pipelines.watching import committing
 
 N_OLD, N_NEW = 100, 300
@@ -134,18 +133,6 @@ def test_a_replay_over_lost_files_goes_on_after_what_was_committed(tmp_path, fil
         os.unlink(tmp_path / f"{name}.jsonl.1")
     run(taken, until_idle=True)
     assert ids(tmp_path) == [str(n) for n in range(N_OLD + N_NEW)]
-
-
-def test_a_state_without_bookmarks_goes_on(tmp_path, files, make_records):
-    taken = config(tmp_path)
-    run(taken, until_idle=True)
-    checkpoints = State(tmp_path / "state").checkpoints
-    arrays, manifest = checkpoints.newest()
-    del manifest["bookmarks"]
-    checkpoints.save(arrays, manifest)
-    write(tmp_path / "records.jsonl", make_records(N_OLD + 10)[0])
-    run(taken, until_idle=True)
-    assert ids(tmp_path) == [str(n) for n in range(N_OLD + 10)]
 
 
 @pytest.mark.parametrize("removed", [False, True])

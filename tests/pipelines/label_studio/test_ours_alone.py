@@ -7,18 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from streamboost.errors import UnavailableError
+from streamboost.errors import StateError, UnavailableError
 from streamboost.pipelines.label_studio.tasks import FILE
 from tests.pipelines.label_studio.bridged import ask, labels, turn, write
-
-OLD_TABLES = """
-CREATE TABLE requests (number INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, id TEXT NOT NULL,
-sequence INTEGER NOT NULL, request BLOB, stage TEXT NOT NULL, task INTEGER, sent REAL,
-answered INTEGER NOT NULL DEFAULT 0);
-CREATE INDEX by_id ON requests (id);
-CREATE INDEX in_hand ON requests (stage) WHERE stage != 'done';
-CREATE TABLE positions (source TEXT PRIMARY KEY, position TEXT NOT NULL);
-"""
 
 
 def foreign(id, **more):
@@ -108,39 +99,6 @@ def test_another_state_of_the_same_name_has_tasks_of_its_own(config, studio):
     assert labels(config) == [], "it was answered to the state before"
 
 
-def test_open_tasks_of_the_release_before_stay_ours(config, studio):
-    """Its keys had no secret; what it had not sent yet is sent with one."""
-    ask(config, "1", "2", "3")
-    turn(config)
-    with closing(sqlite3.connect(config.state / FILE)) as book:
-        rows = book.execute("SELECT number, key, id, sequence, request, task FROM requests")
-        (first, second, third) = rows.fetchall()
-    numbers = {
-        id: studio.add(foreign(id, streamboost=f"asks/1/{id}"))
-        for id in ("1", "2")
-        if not studio.remove(studio.by_record()[id][0])
-    }
-    studio.remove(third[5])
-    (config.state / FILE).unlink()
-    with closing(sqlite3.connect(config.state / FILE)) as book, book:
-        book.executescript(OLD_TABLES)
-        book.executemany(
-            "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
-            [
-                (1, "asks/1/1", "1", 1, first[4], "open", numbers["1"], 1.0),
-                (2, "asks/1/2", "2", 1, second[4], "sent", None, 1.0),
-                (3, "asks/1/3", "3", 1, third[4], "new", None, None),
-            ],
-        )
-        book.execute("INSERT INTO positions VALUES ('requests', '{\"0\":3}')")
-    turn(config)
-    assert {id: len(found) for id, found in studio.by_record().items()} == {"1": 1, "2": 1, "3": 1}
-    for number in studio.tasks:
-        studio.annotate(number, "right")
-    turn(config)
-    assert sorted(label["id"] for label in labels(config)) == ["1", "2", "3"]
-
-
 def test_numbers_that_come_again_are_not_taken_for_those_that_have_expired(config, studio):
     ask(config, "1")
     turn(config)
@@ -155,3 +113,14 @@ def test_numbers_that_come_again_are_not_taken_for_those_that_have_expired(confi
     studio.annotate(new, "left")
     turn(config)
     assert [label["id"] for label in labels(config)] == ["2"]
+
+
+def test_a_book_of_another_format_is_refused(config, studio):
+    ask(config, "1")
+    turn(config)
+    with closing(sqlite3.connect(config.state / FILE)) as book, book:
+        book.execute("PRAGMA user_version = 9")
+    with pytest.raises(
+        StateError, match=r"studio\.db has format 9, and this release reads 1: move"
+    ):
+        turn(config)

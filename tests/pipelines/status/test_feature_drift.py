@@ -172,14 +172,6 @@ def test_a_shift_began_where_the_rows_divide_or_where_the_index_was_small_last_i
     assert started(0.3, changed=1) == at(1), "nothing is known of before"
 
 
-def test_an_earlier_release_has_not_told_when_a_shift_began():
-    farthest = Farthest()
-    farthest.resume([{"name": "a", "psi": 0.3, "peak": 0.3, "peaked": 20, "began": 10}])
-    found = measured(a=0.4)
-    farthest.note(found, RECORDS, at(3), nowhere)
-    assert (found[0]["began"], found[0]["started"]) == (10, None)
-
-
 def test_a_feature_is_shifted_as_enough_records_told_last_also_after_a_restart():
     farthest, found = Farthest(), measured(a=0.3)
     farthest.note(found, RECORDS, at(1), lambda name: at(1))

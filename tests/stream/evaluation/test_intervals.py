@@ -14,7 +14,7 @@ from streamboost.stream.evaluation.intervals import (
     naive,
 )
 from streamboost.stream.evaluation.report import report
-from streamboost.stream.evaluation.tally import MEAN_COLUMNS, Judged, Tally
+from streamboost.stream.evaluation.tally import Judged, Tally
 from streamboost.stream.evaluation.windows import Evaluation
 
 
@@ -171,20 +171,6 @@ def test_a_committee_that_is_too_sure_is_covered_though_few_of_its_mistakes_are_
     found = [figures_of(60, seed=seed).committee.accuracy for seed in range(200)]
     held = np.mean([one.low <= 1.0 - 60 / 4000 <= one.high for one in found])
     assert held >= 0.9
-
-
-def test_a_tally_of_before_mistakes_were_added_leaves_the_same_room():
-    now = tally_of(0)
-    before = now.state() | {"means": now.means[:, :-1].copy()}
-    del before["stands"], before["cost"]
-    for name in ("model", "model_own"):
-        before[name] = before[name] / 19.0
-    resumed = Tally.resume(before)
-    resumed.weigh_model(19.0)
-    for tally in (now, resumed):
-        assert tally.means.shape == (14, len(MEAN_COLUMNS))
-    lows = [report(tally, ["a", "b", "c"], 0).committee.accuracy.low for tally in (now, resumed)]
-    assert 1.0 - lows[1] == pytest.approx(1.0 - lows[0], rel=0.01)
 
 
 def test_tallies_of_parts_add_up_to_that_of_the_whole():

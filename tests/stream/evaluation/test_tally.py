@@ -30,7 +30,6 @@ def remade(tally):
 
 
 def widened_and_back(tally):
-    tally.weigh_model(1.0)
     tally.widen(tally.n_classes)
     return tally
 
@@ -40,8 +39,6 @@ def widened_and_back(tally):
 )
 def test_sums_made_anew_are_added_to_and_merged_as_those_before(anew):
     tally, other = added(Tally(3), 1), anew(added(Tally(3), 1))
-    tally.weigh_model(1.0)
-    other.weigh_model(1.0)
     assert_equal(tally, other)
     assert_equal(added(tally, 2), added(other, 2))
     whole, again = Tally(3), Tally(3)

@@ -202,8 +202,7 @@ def lacking(view: View, known: Mapping[int, Status], version: int) -> list[tuple
     fewer = int(new["labels"]) - int(old["labels"])
     if fewer > 0:
         told.append((f"It learned from {plural(fewer, 'label')} fewer than version {serves}.",))
-    # Earlier releases have not said which classes one knows.
-    classes = [one for one in new.get("knows", ()) if one not in old.get("knows", [one])]
+    classes = [one for one in new["knows"] if one not in old["knows"]]
     told += _named(classes, "class", "classes", "It has not learned")
     drifts = [
         mark for mark in view.marks if mark["kind"] == "drift" and was < mark["version"] <= now
@@ -216,8 +215,8 @@ def lacking(view: View, known: Mapping[int, Status], version: int) -> list[tuple
         if (one.get("began") or 0) > began
     ]
     told += _named(shifted, "feature", "features", "Shifted since it began to serve:")
-    columns = int(new.get("features", 0)) - int(old.get("features", 0))
-    if columns > 0 and "features" in old:
+    columns = int(new["features"]) - int(old["features"])
+    if columns > 0:
         told.append((f"It knows nothing of {plural(columns, 'column')} that came later.",))
     return told
 

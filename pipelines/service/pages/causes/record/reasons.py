@@ -98,9 +98,8 @@ def reasons(found: Found, view: View) -> Table:
 
 def _summed(why: Mapping[str, Any]) -> list[tuple[str, list[float]]]:
     """Return what was summed of features that are not named, and what holds before any."""
-    n = why.get("n_others")
-    others = "all others" if n is None else plural(n, "other")
-    summed = [] if n == 0 else [(f"{others}, summed", why["others"])]
+    n = why["n_others"]
+    summed = [(f"{plural(n, 'other')}, summed", why["others"])] if n else []
     return [*summed, ("before any is known", why["base"])]
 
 
