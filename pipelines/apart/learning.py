@@ -93,7 +93,7 @@ class LearningPipeline(Pipeline):
 
     def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
         """Take one batch in; see `Pipeline.step`. The first of a process publishes, too."""
-        is_new = not self._is_published or "fields" in self.notes
+        is_new = not self._is_published or self.journal_extras.fields is not None
         is_new = is_new or any(command.label is not None for command in inputs.commands)
         effects = super().step(inputs, swap)
         made, is_new = effects.messages, is_new or effects.promoted is not None

@@ -167,15 +167,15 @@ def decisions_of(given: Mapping[str, Any]) -> Decisions | None:
 
 
 def take_over(pipeline: "Pipeline") -> None:
-    """Have a pipeline go by what its notes say that the file says now: rules, decision, fields."""
-    notes, learner = pipeline.notes, pipeline.learner
-    if "rules" in notes:
-        pipeline.schema = replace(pipeline.schema, **notes["rules"])
-    if "decision" in notes:
-        pipeline.decision = notes["decision"]
+    """Apply rules, decision and fields that the file changed, as the journal entry will say."""
+    extras, learner = pipeline.journal_extras, pipeline.learner
+    if extras.rules is not None:
+        pipeline.schema = replace(pipeline.schema, **extras.rules)
+    if extras.decision is not None:
+        pipeline.decision = extras.decision
         learner.decisions = decisions_of(pipeline.decision)
-    if "fields" in notes:
-        fields = _gain(notes["fields"], learner)
+    if extras.fields is not None:
+        fields = _gain(extras.fields, learner)
         pipeline.schema = pipeline.schema.extended(fields)
         pipeline.fields.learn(fields)
         if pipeline.models is not None:

@@ -20,6 +20,7 @@ from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.watchers import Stopwatch, Watcher
 from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints
 from streamboost.pipelines.state.commands import CommandSource
+from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.stop import GOING_ON, WAITING, Stop
 from streamboost.storage import Arrays
 from streamboost.stream.training.trainer import Trainer
@@ -136,7 +137,7 @@ class Loop:
     def restep(self, inputs: Inputs, swap: Committee | None) -> Effects:
         """Take one batch in that is committed already."""
         effects = self.pipeline.step(inputs, swap)
-        self.pipeline.notes = {}
+        self.pipeline.journal_extras = JournalExtras()
         for watcher in self.watchers:
             watcher.replayed(effects)
         return effects
@@ -149,7 +150,7 @@ class Loop:
         self.settle()
         what = effects.messages.writes(self.outputs), self.intake.positions(), effects.journal
         attempt = partial(self.transaction.commit, effects.sequence, *what)
-        self.pipeline.notes = {}
+        self.pipeline.journal_extras = JournalExtras()
         self._begun = (effects, attempt, self._commits.begin(attempt), self.stop.requested)
         if not self._ahead:
             self.settle()

@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features import Features
 from streamboost.pipelines.engine.classes import Classes
+from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.storage import Arrays, part
 from streamboost.stream.learner import StreamLearner
 
@@ -67,7 +70,7 @@ def pack(pipeline: "Pipeline") -> tuple[Arrays, dict[str, Any]]:
     manifest = pipeline.numbers() | {
         "digest": pipeline.digest,
         "tick": pipeline.tick,
-        "notes": pipeline.notes,
+        "journal_extras": msgspec.to_builtins(pipeline.journal_extras),
         "schema": pipeline.schema.to_json(),
         "classes": pipeline.classes.to_json(),
         "decision": pipeline.decision,
@@ -93,7 +96,7 @@ def restore(pipeline: "Pipeline", arrays: Arrays, manifest: dict[str, Any]) -> N
     pipeline.schema = Schema.from_json(manifest["schema"])
     pipeline.classes = Classes.restore(manifest["classes"])
     pipeline.decision = manifest["decision"]
-    pipeline.notes = dict(manifest["notes"])
+    pipeline.journal_extras = msgspec.convert(manifest["journal_extras"], JournalExtras)
 
 
 def in_numbers(pipeline: "Pipeline") -> dict[str, Any]:

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from streamboost.active.query import Requests
@@ -35,6 +36,7 @@ from streamboost.pipelines.engine.numbers import FieldCounts, in_numbers, pack, 
 from streamboost.pipelines.engine.requests import requests_of
 from streamboost.pipelines.engine.values import held_values
 from streamboost.pipelines.span import Moment
+from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import Arrays
 from streamboost.stream.doubts import Relabels
@@ -69,8 +71,7 @@ class Pipeline:
     fields : those that came later, counted
     classes : which of them were merged or dropped
     decision : what the file said last of decisions; commands may have changed it since
-    notes : what the next journal entry says besides: `environment`, `origin`, `gap`, and `fields`
-        and `rules`, which the schema gains with it, and `decision`
+    journal_extras : what the next journal entry says in addition to its batch
     """
 
     decides = True
@@ -100,7 +101,7 @@ class Pipeline:
         self.fields = FieldCounts()
         self.classes = Classes()
         self.decision: dict[str, Any] = {}
-        self.notes: dict[str, Any] = {}
+        self.journal_extras = JournalExtras()
         self.lap: Callable[[str], None] = _nothing
 
     def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
@@ -145,7 +146,7 @@ class Pipeline:
             bootstrapped=self.bootstrapped - before.bootstrapped,
             ignored={kind: n - before.ignored[kind] for kind, n in self.join.ignored().items()},
             commands=inputs.commands,
-            gap=self.notes.get("gap"),
+            gap=self.journal_extras.gap,
             trainings=started,
             committee=self.learner.committee,
             promoted=promoted,
@@ -305,7 +306,7 @@ class Pipeline:
             promoted=promoted,
             trainings=started,
             digest=self.digest,
-            **self.notes,
+            **msgspec.structs.asdict(self.journal_extras),
         ).encode()
 
 

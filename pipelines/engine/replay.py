@@ -176,7 +176,7 @@ class Replay:
         for entry in journalled(self.loop.transaction, self.checkpoint, sequence):
             self.loop.intake.expect(entry.bookmarks)
         pipeline = self.loop.pipeline
-        pipeline.notes["gap"] = (pipeline.sequence + 1, sequence)
+        pipeline.journal_extras.gap = (pipeline.sequence + 1, sequence)
         pipeline.lost_batches += sequence - pipeline.sequence
         pipeline.sequence = sequence
 
@@ -184,9 +184,9 @@ class Replay:
         """Note in the journal's next entry what has changed since the last one."""
         here, there = environment(), self._environment
         if there != here:
-            self.loop.pipeline.notes["environment"] = here
+            self.loop.pipeline.journal_extras.environment = here
             if origin := self.loop.about.get("origin"):
-                self.loop.pipeline.notes["origin"] = origin
+                self.loop.pipeline.journal_extras.origin = origin
         if there is not None and there["streamboost"] != here["streamboost"]:
             _log.info(
                 "batch %d, taken over from streamboost %s",
@@ -195,7 +195,7 @@ class Replay:
             )
         found = self._identities()
         if self.loop.identities != found:
-            self.loop.pipeline.notes["identities"] = self.loop.identities = found
+            self.loop.pipeline.journal_extras.identities = self.loop.identities = found
 
     def _enter(self, entry: JournalEntry) -> None:
         """Note in which environment a batch was made."""
@@ -254,9 +254,8 @@ class Replay:
         )
         inputs = self.loop.intake.reread(known, entry.read)
         for name in ("fields", "rules", "decision"):
-            given = getattr(entry, name)
-            pipeline.notes.pop(name, None)  # as the checkpoint expected them of the next batch
-            pipeline.notes |= {} if given is None else {name: given}
+            # In place of those that the checkpoint expected of the next batch.
+            setattr(pipeline.journal_extras, name, getattr(entry, name))
         try:
             for command in entry.commands:
                 if command.version is not None:

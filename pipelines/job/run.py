@@ -39,6 +39,7 @@ from streamboost.pipelines.monitoring.logs import stamped
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.state.damage import refuse_damage
 from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.state.versions import Versions
 from streamboost.pipelines.stop import Interrupted, Stop
 
@@ -137,11 +138,11 @@ def run(
 def _follow_file(config: Config, pipeline: Pipeline) -> None:
     """Have the next batch, and its journal entry, take on what the file says anew."""
     if fields := added_fields(config, pipeline.schema):
-        pipeline.notes["fields"] = {name: field.given() for name, field in fields.items()}
+        pipeline.journal_extras.fields = {name: field.given() for name, field in fields.items()}
     if (rules := rules_for(config, pipeline.schema)) != pipeline.schema.rules:
-        pipeline.notes["rules"] = rules
+        pipeline.journal_extras.rules = rules
     if (decision := config.sections.decided_by) != pipeline.decision:
-        pipeline.notes["decision"] = decision
+        pipeline.journal_extras.decision = decision
 
 
 def _work(loop: Loop, state: State, *, until_idle: bool) -> int:
@@ -183,7 +184,8 @@ def _go_on(loop: Loop, state: State, committed: Committed | None) -> None:
     loop.intake.seek(committed.positions)
     state.checkpoints.drop_after(committed.sequence)
     loop.pipeline.versions.forget_after(loop.pipeline.learner.trainer.made)
-    if loop.pipeline.notes and "gap" not in loop.pipeline.notes:
+    extras = loop.pipeline.journal_extras
+    if extras.gap is None and extras != JournalExtras():
         loop.try_checkpoint()
 
 

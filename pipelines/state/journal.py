@@ -9,13 +9,25 @@ from streamboost.errors import StateError
 from streamboost.pipelines.state.commands import Command
 from streamboost.stream.training.schedule import Training
 
-__all__ = ["JOINED", "JournalEntry", "Ranges"]
+__all__ = ["JOINED", "JournalEntry", "JournalExtras", "Ranges"]
 
 JOINED = ("labels", "records")
 """The sources that meet in the join."""
 
 Ranges = dict[str, dict[str, tuple[int, int]]]
 """For each source and partition, the offsets [start, end) that a batch read."""
+
+
+class JournalExtras(msgspec.Struct, omit_defaults=True):
+    """Collects what the next journal entry says in addition to its batch; see `JournalEntry`."""
+
+    environment: dict[str, str] | None = None
+    gap: tuple[int, int] | None = None
+    identities: dict[str, str] | None = None
+    origin: dict[str, str] | None = None
+    fields: dict[str, Any] | None = None
+    rules: dict[str, Any] | None = None
+    decision: dict[str, Any] | None = None
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,6 +9,7 @@ from streamboost.errors import GapError
 from streamboost.pipelines.apart.progress import Progress
 from streamboost.pipelines.engine.batch import Inputs
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.journal import JournalExtras
 from tests.pipelines.apart.sharing import (
     Learned,
     edition_of,
@@ -128,10 +129,10 @@ def test_a_field_that_joins_is_published_and_asked_with():
     learned = Learned(mixed())
     for n in range(4):
         learned.turn(records(10, start=10 * n))
-    learned.pipeline.notes["fields"] = {"late": "number"}
+    learned.pipeline.journal_extras.fields = {"late": "number"}
     effects = learned.step([], [])
     assert effects.messages.publish is not None
-    learned.pipeline.notes = {}
+    learned.pipeline.journal_extras = JournalExtras()
     for n in range(4, 8):
         learned.turn(records(10, start=10 * n))
     entry = Progress.decode(learned.progress[-1].payload, "")
@@ -145,9 +146,9 @@ def test_what_was_asked_before_a_field_joined_is_learned_without_it():
         learned.turn(records(10, start=10 * n))
     pipeline, before = learned.pipeline, learned.task
     edition = edition_of(pipeline.learner, pipeline.schema, pipeline.sequence)
-    pipeline.notes["fields"] = {"late": "number"}
+    pipeline.journal_extras.fields = {"late": "number"}
     learned.step([], [])
-    pipeline.notes = {}
+    pipeline.journal_extras = JournalExtras()
     scored = before.step(records(10, start=40), edition, 1_000, 0)
     asked = Progress.decode(scored.entry, "").asked
     answers = [{"id": one.id, "label": "left"} for one in asked]

@@ -10,6 +10,7 @@ from streamboost.connectors.memory import MemoryTransaction
 from streamboost.errors import ConnectorError, UnavailableError
 from streamboost.pipelines.engine.replay import digest_of
 from streamboost.pipelines.engine.watchers import Watcher
+from streamboost.pipelines.state.journal import JournalExtras
 
 PATIENCE = 30.0
 
@@ -70,7 +71,7 @@ def test_what_is_committed_is_the_same_as_one_batch_after_the_other(make_world, 
     worlds = make_world(), make_world()
     worlds[1].loop = worlds[1].fresh(ahead=True)
     for world in worlds:
-        world.pipeline.notes = {"environment": {"streamboost": "0"}}
+        world.pipeline.journal_extras = JournalExtras(environment={"streamboost": "0"})
         fed(world, make_records, 200)
         world.run()
     steady, ahead = worlds

@@ -172,7 +172,7 @@ def test_a_journal_alone_gives_the_same_bits_also_where_a_thread_trains(make_wor
 def test_a_field_added_in_the_middle_is_journalled_and_replayed(make_world):
     fields = {name: field for name, field in FIELDS.items() if name != "note"}
     world = play(make_world(fields=fields, rounds=3, growth=1.3), 8)
-    world.pipeline.notes["fields"] = {"note": "text", "device.screen.w": "number"}
+    world.pipeline.journal_extras.fields = {"note": "text", "device.screen.w": "number"}
     records, truth = mixed_records(60, 80)
     labels = [{"id": r["id"], "label": y} for r, y in zip(records, truth, strict=True)]
     world.feed(records, labels)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.engine import replay as recovery
 from streamboost.pipelines.engine.replay import Replay, digest_of, recover
+from streamboost.pipelines.state.journal import JournalExtras
 
 SCHEDULES = {
     "inline": {"growth": 1.3},
@@ -129,7 +130,7 @@ def test_another_environment_is_replayed_without_comparing_and_said(
     world.loop = replayed(world)
     monkeypatch.setattr(recovery, "environment", lambda: here)
     loop = replayed(world)
-    assert loop.pipeline.notes == {"environment": here}
+    assert loop.pipeline.journal_extras == JournalExtras(environment=here)
     world.loop = loop
     feed(world, make_records, 10, 30)
     world.run()

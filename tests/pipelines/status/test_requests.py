@@ -161,7 +161,7 @@ def test_a_field_that_the_file_gained_is_a_feature_and_not_a_further_field_too(
     records, truth = make_records(60)
     world.feed(records[:30])
     run(world, tmp_path)
-    world.pipeline.notes["fields"] = {"late": "number"}
+    world.pipeline.journal_extras.fields = {"late": "number"}
     world.feed([record | {"late": 7.5} for record in records[30:]])
     with published(world.loop, tmp_path):
         world.run()
