@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.service.pages.causes.record.doubts import disagreement, is_disputed
-from streamboost.pipelines.service.pages.causes.record.story import story
+from streamboost.pipelines.service.pages.causes.record import disagreement, is_disputed, story
 from streamboost.pipelines.status.choice import Choice
 from streamboost.pipelines.status.file import FILE, StatusFile
 from streamboost.pipelines.status.judged import notes
