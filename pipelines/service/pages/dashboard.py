@@ -5,8 +5,8 @@ from typing import Any
 
 from nicegui.events import GenericEventArguments
 
-from streamboost.pipelines.service.pages.desk.progress import Gain
 from streamboost.pipelines.service.pages.panels import PANELS, Panel
+from streamboost.pipelines.service.pages.progress import Gain
 from streamboost.pipelines.service.pages.span import ALL, SPANS, Span
 from streamboost.pipelines.service.pages.standing import Activity
 from streamboost.pipelines.service.pages.tables import rolled_back

@@ -5,7 +5,7 @@ from typing import Any
 
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.service.pages.causes.features import ever_shifted
-from streamboost.pipelines.service.pages.desk.record import UNTOLD
+from streamboost.pipelines.service.pages.labelling_request import UNTOLD
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.status.feature_drift import RECORDS

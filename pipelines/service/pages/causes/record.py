@@ -10,8 +10,12 @@ import numpy as np
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.service.pages.causes.annotators import contradicted
 from streamboost.pipelines.service.pages.causes.reasons import LONGEST, about_reasons, reasons
-from streamboost.pipelines.service.pages.desk.questions import is_long
-from streamboost.pipelines.service.pages.desk.record import UNTOLD, picture_of, show_field
+from streamboost.pipelines.service.pages.labelling_request import (
+    UNTOLD,
+    is_long,
+    picture_of,
+    show_field,
+)
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table, show_told
