@@ -20,7 +20,7 @@ from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table, show_told
 from streamboost.pipelines.status import labelled
-from streamboost.pipelines.status.judged.annotators import votes_of
+from streamboost.pipelines.status.annotators import votes_of
 from streamboost.pipelines.status.reader import Status, StatusReader
 from streamboost.pipelines.wording import NOTHING, amount, clock, is_number, percent, plural, shown
 
