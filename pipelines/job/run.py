@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from streamboost.connectors.base import Committed, Transaction
-from streamboost.connectors.messages.decoded import time_reader
+from streamboost.connectors.messages.decoding import time_reader
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.environment import environment
