@@ -17,7 +17,7 @@ from streamboost.pipelines.job.connect import Connectors, connect
 from streamboost.pipelines.monitoring.last_error import last_trouble
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
-from streamboost.pipelines.wording import COUNTERS, RECORDS_APART, UNUSABLE
+from streamboost.pipelines.status.formatting import COUNTERS, RECORDS_APART, UNUSABLE
 
 __all__ = ["NO_FIGURE", "annotators", "describe", "figures", "in_words"]
 

@@ -31,7 +31,7 @@ from streamboost.pipelines.service.pages.widgets import (
     Sentence,
     Tag,
 )
-from streamboost.pipelines.wording import clock, sentence, visible
+from streamboost.pipelines.status.formatting import clock, sentence, visible
 
 __all__ = ["LabellingDesk", "rows"]
 

@@ -12,8 +12,16 @@ from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.pages.standing import UNSTARTED
 from streamboost.pipelines.service.pages.tables import Cell, Column, Scale, Table
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag
+from streamboost.pipelines.status.formatting import (
+    NOTHING,
+    amount,
+    clock,
+    is_number,
+    percent,
+    shown,
+    visible,
+)
 from streamboost.pipelines.status.labelled import SMALL_IMAGE
-from streamboost.pipelines.wording import NOTHING, amount, clock, is_number, percent, shown, visible
 
 __all__ = [
     "UNTOLD",

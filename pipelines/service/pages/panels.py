@@ -13,7 +13,7 @@ from streamboost.pipelines.service.pages.charts import Curves
 from streamboost.pipelines.service.pages.tables import Table
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Changes, Chart, DataTable, Tag, cells
-from streamboost.pipelines.wording import clock
+from streamboost.pipelines.status.formatting import clock
 
 __all__ = ["PANELS", "Panel"]
 

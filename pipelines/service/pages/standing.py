@@ -13,7 +13,7 @@ from streamboost.pipelines.service.pages.causes.versions import got_worse
 from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import StatusLine, Tag
-from streamboost.pipelines.wording import amount, clock, seconds, unbroken
+from streamboost.pipelines.status.formatting import amount, clock, seconds, unbroken
 
 __all__ = ["UNSTARTED", "Activity", "Notice", "Standing", "standing"]
 

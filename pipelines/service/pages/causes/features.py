@@ -10,8 +10,8 @@ from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Chart, Tag, show_told
 from streamboost.pipelines.status.feature_drift import FOLLOWED, RECORDS, SHIFTED
+from streamboost.pipelines.status.formatting import NOTHING, amount, clock, percent, plural
 from streamboost.pipelines.status.reader import Told
-from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
 __all__ = [
     "accuracy_since",

@@ -9,7 +9,7 @@ from streamboost.pipelines.service.pages.labelling_request import UNTOLD
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.status.feature_drift import RECORDS
-from streamboost.pipelines.wording import NOTHING, amount, percent, plural, shown
+from streamboost.pipelines.status.formatting import NOTHING, amount, percent, plural, shown
 
 __all__ = [
     "LONGEST",

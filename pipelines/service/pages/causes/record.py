@@ -21,8 +21,16 @@ from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table, show_told
 from streamboost.pipelines.status import labelled
 from streamboost.pipelines.status.annotators import votes_of
+from streamboost.pipelines.status.formatting import (
+    NOTHING,
+    amount,
+    clock,
+    is_number,
+    percent,
+    plural,
+    shown,
+)
 from streamboost.pipelines.status.reader import Status, StatusReader
-from streamboost.pipelines.wording import NOTHING, amount, clock, is_number, percent, plural, shown
 
 __all__ = [
     "Traces",

@@ -10,8 +10,8 @@ from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table
 from streamboost.pipelines.status.choice import Choice
+from streamboost.pipelines.status.formatting import NOTHING, clock, percent, plural
 from streamboost.pipelines.status.reader import Status
-from streamboost.pipelines.wording import NOTHING, clock, percent, plural
 
 __all__ = ["MOST", "Found", "listed", "show_records"]
 

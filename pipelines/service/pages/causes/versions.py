@@ -24,8 +24,8 @@ from streamboost.pipelines.service.pages.causes.steering import OFFERED
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table, named, rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import DataTable, Tag, show_told
+from streamboost.pipelines.status.formatting import NOTHING, amount, clock, percent, plural
 from streamboost.pipelines.status.reader import Status, Told
-from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
 
 __all__ = [
     "Versions",

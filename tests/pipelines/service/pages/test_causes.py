@@ -27,8 +27,8 @@ from streamboost.pipelines.service.pages.causes.record import (
 )
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.status.formatting import clock
 from streamboost.pipelines.status.reader import Told
-from streamboost.pipelines.wording import clock
 from tests.pipelines.service.pages.test_tables import texts
 
 FOUND = {

@@ -17,8 +17,8 @@ from streamboost.pipelines.service.pages.causes.versions import (
     since,
 )
 from streamboost.pipelines.service.pages.view import Evidence, View
+from streamboost.pipelines.status.formatting import clock
 from streamboost.pipelines.status.reader import Told
-from streamboost.pipelines.wording import clock
 from tests.pipelines.service.pages.test_causes import version
 from tests.pipelines.service.pages.test_tables import texts
 
