@@ -94,7 +94,7 @@ class Schema:
     id_from : {"field", "key"}
         With "key", the messages' keys, UTF-8, name the records that `source` "records" gives.
     labels_within : bool
-        Whether labels stand among the records: see `within.sort`.
+        Whether labels stand among the records: see `inline_labels.sort`.
     include : sequence of str
         Fields of a record, by dotted paths, that its prediction repeats.
     probabilities : bool
