@@ -35,7 +35,7 @@ ROOMS = (
     {"apart"},
     {"endpoints", "engine"},
     {"state"},
-    {"beside", "span", "stop", "wording"},
+    {"span", "stop"},
 )
 """The rooms of pipelines: each imports itself and those further down."""
 

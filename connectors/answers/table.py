@@ -12,10 +12,8 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
-from streamboost.connectors.messages.decoded import explain
+from streamboost.connectors.messages.decoding import explain, id_reader, number_of
 from streamboost.connectors.messages.inference import absent
-from streamboost.connectors.messages.rows import number_of
-from streamboost.connectors.messages.values import id_reader
 from streamboost.errors import DataError
 from streamboost.features.paths import getter
 

@@ -17,7 +17,7 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 def from_text(cells: Iterable[tuple[str, str]]) -> dict[str, str | None]:
     """Return the record that named cells of text hold: text, and null where they are empty.
 
-    Only a schema knows which of them are numbers (`messages.rows`).
+    Only a schema knows which of them are numbers (`messages.decoding`).
 
     >>> from_text([("id", "07"), ("a", "1.5"), ("b", ""), ("c", "1e0")])
     {'id': '07', 'a': '1.5', 'b': None, 'c': '1e0'}

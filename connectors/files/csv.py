@@ -20,7 +20,7 @@ class CsvSource(LineSource):
     r"""Reads a CSV file with a header, giving each row as a JSON object.
 
     Cells are text, and null where they are empty: what they hold depends on the field
-    (`messages.rows`). They stand between commas, and may be quoted; one that holds a line break
+    (`messages.decoding`). They stand between commas, and may be quoted; one that holds a line break
     cannot be read. A row that has more or fewer cells than the header, or is the header again, is
     given as it stands with what is wrong as its `damage`; one that is damaged otherwise is no JSON
     object, so whoever decodes it refuses it. Columns without a name are left out.

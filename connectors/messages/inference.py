@@ -1,35 +1,28 @@
-"""Looking at the first records, and saying what was found."""
+"""Infers fields from the first records, and describes the result."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.values import time_of
+from streamboost.connectors.messages.decoding import time_of
 from streamboost.connectors.messages.written import milliseconds
 from streamboost.errors import DataError
 from streamboost.escaping import escaped
 from streamboost.features.inference import Inference
 from streamboost.features.paths import flat, getter
 
-if TYPE_CHECKING:
-    from streamboost.connectors.messages.schema import Schema
-
 __all__ = [
-    "Inferred",
     "absent",
     "account",
     "beginning",
-    "is_nameable",
     "no_times",
     "objects",
     "readable",
 ]
 
-_NAMEABLE = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]+')
 
 _SHOWN = 60
 """Characters shown of a message that cannot be used."""
@@ -39,18 +32,6 @@ _ALIKE = 12
 
 _NAMED = 20
 """How many fields a sentence names before it only counts them."""
-
-
-class Inferred(NamedTuple):
-    """A schema whose fields are known, and an account of how they came to be, of several lines."""
-
-    schema: "Schema"
-    sentence: str
-
-
-def is_nameable(name: str) -> bool:
-    """Tell whether a decoder's struct can have a field of that name."""
-    return _NAMEABLE.fullmatch(name) is not None
 
 
 def readable(messages: Sequence[Message]) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""From JSON messages to values or arrays, and from damaged ones to dead letters.
+"""Defines the schema of records and labels, checks its settings, and decodes messages by it.
 
 By default records become their values as they came, along paths into what is nested, of whatever
 kind. With a list of numbers, a msgspec struct of these is built once, so that a message is decoded,
@@ -6,40 +6,50 @@ checked and stripped of everything else in one call. Where a JSON object names a
 last value holds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages import saved
-from streamboost.connectors.messages.checks import check, classes_of
-from streamboost.connectors.messages.decoded import Decoded, DecodedLabels, Desk, Labels, Records
-from streamboost.connectors.messages.inference import Inferred, account, objects, readable
-from streamboost.connectors.messages.label_messages import LabelMessages
-from streamboost.connectors.messages.labels import LabelFields, LabelKind
-from streamboost.connectors.messages.numbers import Mixed, Numbers
-from streamboost.connectors.messages.rows import typed
-from streamboost.connectors.messages.values import Known
-from streamboost.connectors.messages.written import DeadLetter, Label, Reason
+from streamboost.connectors.messages.decoding import (
+    Decoded,
+    Desk,
+    Known,
+    Mixed,
+    Numbers,
+    is_nameable,
+    typed,
+)
+from streamboost.connectors.messages.inference import account, objects, readable
+from streamboost.connectors.messages.labels import (
+    DecodedLabels,
+    LabelFields,
+    LabelKind,
+    LabelMessages,
+    kind_of,
+    read_label,
+    tidied,
+)
+from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.features.fields import Field, as_field
 from streamboost.features.inference import NEVER, infer
+from streamboost.features.paths import lies_in
 
-__all__ = [
-    "DeadLetter",
-    "Decoded",
-    "DecodedLabels",
-    "Labels",
-    "Reason",
-    "Records",
-    "Schema",
-]
+__all__ = ["Inferred", "Schema"]
 
 LABEL = "label"
 """The name of a field that is taken for the answer, whatever the label's is."""
+
+
+class Inferred(NamedTuple):
+    """A schema whose fields are known, and an account of how they came to be, of several lines."""
+
+    schema: "Schema"
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ class Schema:
     id_from : {"field", "key"}
         With "key", the messages' keys, UTF-8, name the records that `source` "records" gives.
     labels_within : bool
-        Whether labels stand among the records: see `within.sort`.
+        Whether labels stand among the records: see `inline_labels.sort`.
     include : sequence of str
         Fields of a record, by dotted paths, that its prediction repeats.
     probabilities : bool
@@ -205,7 +215,7 @@ class Schema:
         """Decode records; what cannot be used becomes a dead letter, never an exception.
 
         `source` and `time` (the tick) are what dead letters say of where and when. In rows of
-        tables, text in a field of numbers is read as one (`rows.typed`).
+        tables, text in a field of numbers is read as one (`typed`).
         """
         is_list = self.numeric != "auto"
         messages = typed(messages, self._number_columns, self.time, is_strict=is_list)
@@ -250,13 +260,13 @@ class Schema:
         >>> Schema.from_json(schema.to_json()) == schema
         True
         """
-        return saved.of(self)
+        return _as_json(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Schema":
         """Read what `to_json` wrote; StateError when it cannot be trusted."""
         try:
-            return cls(**saved.settings(text))
+            return cls(**_settings_of(text))
         except (msgspec.MsgspecError, ValueError) as error:
             raise StateError(
                 f"the saved schema cannot be used: {error}; restore the file, or begin anew with "
@@ -303,3 +313,172 @@ def _as_fields(given: Any) -> dict[str, Field]:
         return {name: as_field(name, held) for name, held in dict(given).items()}
     except ConfigurationError as error:
         raise ConfigurationError(f"[schema.fields] {error}") from None
+
+
+_LABELS = ("auto", "string", "integer", "boolean")
+
+
+def check(schema: "Schema") -> None:
+    """Raise ConfigurationError for the first setting that is wrong."""
+    for fault in _faults(schema):
+        raise ConfigurationError(fault)
+
+
+def classes_of(
+    given: Sequence[Any], labels_are: LabelKind | None
+) -> tuple[LabelKind | None, tuple[str | int, ...]]:
+    """Return what kind of labels the classes are, and the classes as they are learned.
+
+    Raises ConfigurationError where one of them can be none, or is there twice.
+    """
+    kind = labels_are or kind_of(given[0])
+    classes: list[str | int] = []
+    for one in given:
+        label, fault = read_label(one, kind)
+        if isinstance(label, str):
+            label, fault = tidied(label)
+            fault = fault if label else "is empty"
+        if fault or label is None:
+            raise ConfigurationError(f"[schema] classes: {one!r} {fault}")
+        if label in classes:
+            raise ConfigurationError(f"[schema] classes names {one!r} twice: name it once")
+        classes.append(label)
+    return kind, tuple(classes)
+
+
+def _faults(schema: "Schema") -> Iterator[str]:
+    if schema.label not in _LABELS:
+        yield f'[schema] label = {schema.label!r}: write "auto", "string", "integer" or "boolean"'
+    limit = schema.max_record_bytes
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        yield f"[schema] max_record_bytes = {limit!r}: write a whole number of at least 1"
+    if isinstance(schema.classes, str):
+        yield f"[schema] classes = {schema.classes!r}: write a list of labels"
+    yield from _of_numbers(schema) if schema.numeric != "auto" else _of_fields(schema)
+
+
+def _of_numbers(schema: "Schema") -> Iterator[str]:
+    names = [schema.id, *([] if schema.time is None else [schema.time]), *schema.numeric]
+    if not schema.numeric:
+        yield '[schema] numeric = []: name at least one field, or write "auto"'
+    for key, given in (("[schema.fields]", schema.named), ("[schema] exclude", schema.exclude)):
+        if given or schema.fields != "auto":
+            yield f"{key} goes without [schema] numeric, whose fields are all there are"
+    for name in names:
+        if not isinstance(name, str) or not is_nameable(name):
+            yield (
+                f"[schema] names the field {name!r}: a name is text without quotes, backslashes "
+                "and control characters"
+            )
+        if names.count(name) > 1:
+            yield f"[schema] names the field {name!r} twice: id, time and numeric must differ"
+
+
+def _of_fields(schema: "Schema") -> Iterator[str]:
+    fields = schema.named if isinstance(schema.fields, str) else schema.fields
+    if isinstance(schema.fields, str) and schema.fields != "auto":
+        yield f'[schema] fields = {schema.fields!r}: write "auto" or a table of fields'
+    if not fields and not isinstance(schema.fields, str):
+        yield '[schema] fields is empty: name at least one field, or write "auto"'
+    own = [schema.id, *([] if schema.time is None else [schema.time])]
+    for name in (*own, *fields, *schema.exclude):
+        if not isinstance(name, str) or not name:
+            yield f"[schema] names the field {name!r}: a name is text"
+    if len(set(own)) < len(own):
+        yield f"[schema] names the field {schema.id!r} twice: id and time must differ"
+    for name in fields:
+        if name == schema.id:
+            yield f"[schema.fields] {name!r} names the records, and is no feature: leave it out"
+        if name in ("label", schema.label_fields.label):
+            yield (
+                f"[schema.fields] {name!r} is the label, which would give the answer away: leave "
+                "it out"
+            )
+        if lies_in(name, frozenset(schema.exclude)):
+            yield f"[schema] exclude leaves out {name!r}, which [schema.fields] names: do one"
+
+
+_FORMAT = 3
+"""Version of a state folder's files: of another one none is read."""
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+class _Saved(_Format, forbid_unknown_fields=True, omit_defaults=True):
+    id: str
+    time: str | None
+    label: Literal["auto", "string", "integer", "boolean"]
+    numeric: Literal["auto"] | Sequence[str]
+    max_record_bytes: int
+    fields: dict[str, Any] | None = None
+    named: dict[str, Any] = {}
+    exclude: list[str] = []
+    left_out: list[str] = []
+    label_fields: dict[str, str] = {}
+    kind: Literal["string", "integer", "boolean"] | None = None
+    classes: list[str | int] = []
+    id_from: Literal["field", "key"] = "field"
+    labels_within: bool = False
+    include: list[str] = []
+    probabilities: bool = False
+
+
+def _as_json(schema: "Schema") -> str:
+    """Return `schema` as JSON."""
+    names = schema.label_fields
+    saved = _Saved(
+        format=_FORMAT,
+        id=schema.id,
+        time=schema.time,
+        label=schema.label,
+        numeric=schema.numeric,
+        max_record_bytes=schema.max_record_bytes,
+        fields=None if isinstance(schema.fields, str) else _given(schema.fields),
+        named=_given(schema.named),
+        exclude=list(schema.exclude),
+        left_out=list(schema.left_out),
+        label_fields={} if names == LabelFields() else {"id": names.id or "", "label": names.label},
+        kind=schema.kind,
+        classes=list(schema.classes),
+        id_from=schema.id_from,
+        labels_within=schema.labels_within,
+        include=list(schema.include),
+        probabilities=schema.probabilities,
+    )
+    return msgspec.json.format(msgspec.json.encode(saved)).decode() + "\n"
+
+
+def _settings_of(text: str | bytes) -> dict[str, Any]:
+    """Return the settings of the schema that `_as_json` wrote.
+
+    Raises ValueError or msgspec's MsgspecError where it is damaged.
+    """
+    found = msgspec.json.decode(text, type=_Format).format
+    if found != _FORMAT:
+        raise ValueError(f"its format is {found}, and this release reads {_FORMAT}")
+    saved = msgspec.json.decode(text, type=_Saved)
+    names = {name: value for name, value in saved.label_fields.items() if value}
+    return {
+        "id": saved.id,
+        "time": saved.time,
+        "label": saved.label,
+        "numeric": saved.numeric,
+        "max_record_bytes": saved.max_record_bytes,
+        "fields": "auto" if saved.fields is None else saved.fields,
+        "named": saved.named,
+        "exclude": saved.exclude,
+        "left_out": saved.left_out,
+        "label_fields": LabelFields(**names),
+        "kind": saved.kind,
+        "classes": saved.classes,
+        "id_from": saved.id_from,
+        "labels_within": saved.labels_within,
+        "include": saved.include,
+        "probabilities": saved.probabilities,
+    }
+
+
+def _given(fields: Mapping[str, Field]) -> dict[str, Any]:
+    return {name: field.given() for name, field in fields.items()}

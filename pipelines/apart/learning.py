@@ -16,8 +16,8 @@ import numpy as np
 from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Following, Message, Sink
-from streamboost.connectors.messages.decoded import Labels, Records
-from streamboost.connectors.messages.labels import as_json
+from streamboost.connectors.messages.decoding import Records
+from streamboost.connectors.messages.labels import Labels, as_json
 from streamboost.connectors.messages.written import DeadLetter, Request, Time
 from streamboost.errors import GapError
 from streamboost.pipelines.apart.committees import Publisher

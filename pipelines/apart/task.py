@@ -15,7 +15,7 @@ import numpy as np
 from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
 from streamboost.connectors.base import Following, Message
-from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.apart.committees import Edition

@@ -14,7 +14,8 @@ import msgspec
 from streamboost.connectors.answers.table import as_text
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
-from streamboost.connectors.messages.inference import absent, is_nameable
+from streamboost.connectors.messages.decoding import is_nameable
+from streamboost.connectors.messages.inference import absent
 from streamboost.connectors.messages.labels import LONGEST_LABEL
 from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError, DataError, StateError

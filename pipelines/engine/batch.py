@@ -10,7 +10,7 @@ import numpy as np
 
 from streamboost.active.query import Requests
 from streamboost.connectors.base import Following, Message, Sink
-from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter, Prediction, encode_all

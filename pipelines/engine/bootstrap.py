@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from streamboost.connectors.messages.decoded import Labels
-from streamboost.connectors.messages.labels import LabelKind
+from streamboost.connectors.messages.labels import LabelKind, Labels
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.errors import StateError
 from streamboost.pipelines.state.commands import Command

@@ -47,7 +47,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from streamboost.connectors.base import Carried, Message
-from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.written import DeadLetter, Time
 from streamboost.pipelines.engine.classes import Restored
 from streamboost.pipelines.engine.held_records import HeldRecord, Label, Window

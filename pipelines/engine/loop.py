@@ -11,9 +11,9 @@ from typing import Any
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Position, Transaction
 from streamboost.errors import ConnectorError, ModelFileError
-from streamboost.pipelines.beside import Action, Beside
 from streamboost.pipelines.engine.backlog import Backlog, OpenSources
 from streamboost.pipelines.engine.batch import Effects, Inputs, Outputs
+from streamboost.pipelines.engine.beside import Action, Beside
 from streamboost.pipelines.engine.changes import accepted
 from streamboost.pipelines.engine.intake import Intake
 from streamboost.pipelines.engine.pipeline import Pipeline

@@ -15,9 +15,10 @@ import numpy as np
 from streamboost.active.query import Requests
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import Carried, Following
-from streamboost.connectors.messages.decoded import Labels, Records
+from streamboost.connectors.messages.decoding import Records
+from streamboost.connectors.messages.inline_labels import sort
+from streamboost.connectors.messages.labels import Labels
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.within import sort
 from streamboost.connectors.messages.written import DeadLetter
 from streamboost.pipelines.engine.batch import (
     Effects,

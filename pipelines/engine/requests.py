@@ -7,7 +7,7 @@ import msgspec
 
 from streamboost.active.query import Requests
 from streamboost.connectors.base import Following
-from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import Request, features_of

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.written import Time
 from streamboost.features.layout import Values
 from streamboost.features.paths import flat

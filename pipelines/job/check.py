@@ -24,9 +24,7 @@ from streamboost.pipelines.job.apart import records_themselves, shares
 from streamboost.pipelines.job.connect import Connectors, connect, refuse_missing_topics
 from streamboost.pipelines.job.factories import made_of, named, tried
 from streamboost.pipelines.job.first_records import first_messages
-from streamboost.pipelines.job.recovery.beginning import begun_with
-from streamboost.pipelines.job.recovery.copying import copies_of
-from streamboost.pipelines.job.recovery.rebuild import refuse_lost
+from streamboost.pipelines.job.recovery import begun_with, copies_of, refuse_lost
 from streamboost.pipelines.job.run import has_begun
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio.tasks import FILE, Book

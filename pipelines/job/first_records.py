@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from streamboost.connectors.base import Message, Source
-from streamboost.connectors.messages.inference import Inferred
-from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.schema import Inferred, Schema
 from streamboost.errors import DataError
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.job.factories import made_of

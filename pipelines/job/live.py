@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from streamboost.escaping import escaped
+from streamboost.pipelines.status.formatting import amount, estimate, plural
 from streamboost.pipelines.status.reader import StatusReader
-from streamboost.pipelines.wording import amount, estimate, plural
 
 __all__ = ["ERASE", "in_words", "shown"]
 

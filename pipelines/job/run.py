@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from streamboost.connectors.base import Committed, Transaction
-from streamboost.connectors.messages.decoded import time_reader
+from streamboost.connectors.messages.decoding import time_reader
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.environment import environment
@@ -30,10 +30,15 @@ from streamboost.pipelines.job.connect import Connectors, connect, refuse_missin
 from streamboost.pipelines.job.factories import models_of, named
 from streamboost.pipelines.job.first_records import settle_schema
 from streamboost.pipelines.job.monitor import monitored
-from streamboost.pipelines.job.recovery.beginning import Beginning, begun_with, keep_beginning
-from streamboost.pipelines.job.recovery.copying import copied, copies_of
-from streamboost.pipelines.job.recovery.rebuild import rebuild as make_again
-from streamboost.pipelines.job.recovery.rebuild import refuse_lost
+from streamboost.pipelines.job.recovery import (
+    Beginning,
+    begun_with,
+    copied,
+    copies_of,
+    keep_beginning,
+    refuse_lost,
+)
+from streamboost.pipelines.job.recovery import rebuild as make_again
 from streamboost.pipelines.monitoring.last_error import LastError
 from streamboost.pipelines.monitoring.logs import stamped
 from streamboost.pipelines.span import Span

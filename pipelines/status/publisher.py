@@ -23,7 +23,7 @@ from streamboost.pipelines.status.documents import (
     state_of,
     steady_of,
 )
-from streamboost.pipelines.status.judged.notes import JudgedNotes
+from streamboost.pipelines.status.judged import JudgedNotes
 from streamboost.pipelines.status.labelled import LABELLED, LabelledNow
 from streamboost.pipelines.status.recent import Notes, Since
 from streamboost.pipelines.status.requests import OpenRequests

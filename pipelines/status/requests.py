@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import flat
 from streamboost.pipelines.engine.batch import Effects

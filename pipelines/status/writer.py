@@ -22,8 +22,7 @@ from streamboost.pipelines.status.feature_drift import (
 )
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
 from streamboost.pipelines.status.history import Board, text_of
-from streamboost.pipelines.status.judged.notes import Judged
-from streamboost.pipelines.status.judged.rows import JudgedRows, Usual
+from streamboost.pipelines.status.judged import Judged, JudgedRows, Usual
 from streamboost.pipelines.status.labelled import LabelledNow, near, typical
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import Recent, Since

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.active.query import Requests
-from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.labels import LabelKind, as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import StateError

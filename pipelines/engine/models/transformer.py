@@ -18,10 +18,8 @@ import msgspec
 import numpy as np
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoded import Records
-from streamboost.connectors.messages.rows import plain_numbers
+from streamboost.connectors.messages.decoding import Records, plain_numbers, values_reader
 from streamboost.connectors.messages.schema import LABEL, Schema
-from streamboost.connectors.messages.values import values_reader
 from streamboost.connectors.messages.written import Time, milliseconds
 from streamboost.pipelines.engine.values import whole_of
 from streamboost.storage import Arrays, pack_json, unpack_json

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from math import ceil
 from secrets import token_urlsafe
@@ -24,9 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamboost.pipelines.service.access.people import PROGRAM, SCORER, People, Person
 from streamboost.pipelines.service.access.settings import Rate, Settings, address_of
-from streamboost.pipelines.service.access.watched import Watched
 
-__all__ = ["LOGIN", "OPEN", "Guard"]
+__all__ = ["LOGIN", "Guard"]
 
 _log = logging.getLogger(__name__)
 
@@ -274,3 +273,40 @@ def _dressed(scope: Scope, send: Send) -> Send:
         await send(message)
 
     return with_headers
+
+
+class Watched:
+    """A websocket that ends with the login of whoever opened it.
+
+    Parameters
+    ----------
+    send : sends to the browser
+    is_in : tells whether the login is still good
+    """
+
+    def __init__(self, send: Send, is_in: Callable[[], bool]) -> None:
+        self._send = send
+        self._is_in = is_in
+        self._is_over = False
+
+    def receiving(self, receive: Receive) -> Receive:
+        """Return `receive` that says it has ended when the login has."""
+
+        async def watched() -> Message:
+            message = await receive()
+            if message["type"] == "websocket.receive" and not await self._goes_on():
+                return {"type": "websocket.disconnect", "code": 1008}
+            return message
+
+        return watched
+
+    async def __call__(self, message: Message) -> None:
+        """Send `message`, unless the login has ended."""
+        if await self._goes_on():
+            await self._send(message)
+
+    async def _goes_on(self) -> bool:
+        if not self._is_over and not self._is_in():
+            self._is_over = True
+            await self._send({"type": "websocket.close", "code": 1008})
+        return not self._is_over

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from streamboost.connectors.messages.labels import LONGEST_ID, as_text
+from streamboost.connectors.messages.decoding import LONGEST_ID
+from streamboost.connectors.messages.labels import as_text
 from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
 from streamboost.pipelines.service.api.write import LabelValue
 from streamboost.pipelines.service.labelling.store import Action, EntryStage, LabellingEntry

@@ -6,7 +6,8 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from starlette.requests import Request
 
-from streamboost.connectors.messages.labels import LONGEST_ID, LONGEST_LABEL, as_text
+from streamboost.connectors.messages.decoding import LONGEST_ID
+from streamboost.connectors.messages.labels import LONGEST_LABEL, as_text
 from streamboost.connectors.messages.written import Label
 from streamboost.pipelines.service.access.names import LONGEST_NAME, name_key
 from streamboost.pipelines.service.access.people import PROGRAM, People, Person

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamboost.connectors.base import Carried, Following, Message, Sink, write_outside
-from streamboost.connectors.messages.decoded import Records
+from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter, Label
 from streamboost.errors import ConfigurationError, DataError, UnavailableError

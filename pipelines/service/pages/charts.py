@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from streamboost.pipelines.service.pages.causes import lags
 from streamboost.pipelines.service.pages.view import View
-from streamboost.pipelines.wording import amount, estimate, percent, plural, seconds
+from streamboost.pipelines.status.formatting import amount, estimate, percent, plural, seconds
 
 __all__ = [
     "Curves",

@@ -5,14 +5,14 @@ from typing import Any
 
 from nicegui.events import GenericEventArguments
 
-from streamboost.pipelines.service.pages.desk.progress import Gain
 from streamboost.pipelines.service.pages.panels import PANELS, Panel
+from streamboost.pipelines.service.pages.progress import Gain
 from streamboost.pipelines.service.pages.span import ALL, SPANS, Span
 from streamboost.pipelines.service.pages.standing import Activity
 from streamboost.pipelines.service.pages.tables import rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Changes, Spans, Tag
-from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural
+from streamboost.pipelines.status.formatting import NOTHING, amount, clock, percent, plural
 
 __all__ = ["TABLES_EVERY", "Dashboard", "Overview"]
 

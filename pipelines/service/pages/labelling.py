@@ -1,7 +1,7 @@
-"""The labelling page: one record at a time, the most useful first, answered by a key."""
+"""Serves the labelling page: one record at a time, the most useful first, answered by a key."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,11 +14,15 @@ from streamboost.pipelines.service.labelling.progress import Progress
 from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.labelling.store import LabellingEntry
-from streamboost.pipelines.service.pages.desk import answered, questions
-from streamboost.pipelines.service.pages.desk.features import features
-from streamboost.pipelines.service.pages.desk.progress import Gain, Gains, in_words
-from streamboost.pipelines.service.pages.desk.questions import Doubt
-from streamboost.pipelines.service.pages.desk.record import Near, Record, guess_of
+from streamboost.pipelines.service.pages import labelling_request
+from streamboost.pipelines.service.pages.labelling_request import (
+    Doubt,
+    Near,
+    Record,
+    features,
+    guess_of,
+)
+from streamboost.pipelines.service.pages.progress import Gain, Gains, in_words
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import (
     AnsweredTable,
@@ -27,9 +31,9 @@ from streamboost.pipelines.service.pages.widgets import (
     Sentence,
     Tag,
 )
-from streamboost.pipelines.wording import sentence, visible
+from streamboost.pipelines.status.formatting import clock, sentence, visible
 
-__all__ = ["LabellingDesk"]
+__all__ = ["LabellingDesk", "rows"]
 
 HISTORY = 12
 """Answers that are shown."""
@@ -141,7 +145,7 @@ class LabellingDesk:
             if given.get("action") in ("change", "keep"):
                 await self._begin_change(self._newest() if given["action"] == "change" else None)
                 return
-            self._doubt = questions.doubt_of(given, self._known, self._view.label_type)
+            self._doubt = labelling_request.doubt_of(given, self._known, self._view.label_type)
             if self._doubt is None:
                 try:
                     self._said.say(*await asyncio.to_thread(self._take, given))
@@ -199,7 +203,7 @@ class LabellingDesk:
             others = " It is left to others, as you were told the guess." if leaves else ""
             return f"Taken back: record {{}}.{others}", entry.id
         if self._changing is not None and action == "label":
-            label = questions.label_of(given, self._view.label_type)
+            label = labelling_request.label_of(given, self._view.label_type)
             id, before = self._changing.id, str(self._changing.label)
             if self._changing.number:
                 label = self._queue.correct(self._person, self._changing.number, label).label or ""
@@ -217,7 +221,7 @@ class LabellingDesk:
         if action == "not_sure":
             entry = self._queue.not_sure(self._person, self._id)
             return "Not sure of {}: it is left to others.", entry.id
-        label = questions.label_of(given, self._view.label_type)
+        label = labelling_request.label_of(given, self._view.label_type)
         entry = self._queue.answer(self._person, self._id, label)
         text, *names = guess_of(self._request) if self._blind else ("",)
         given_text = f"Record {{}} is {{}}. U takes it back for a few seconds. {text}".rstrip()
@@ -240,7 +244,7 @@ class LabellingDesk:
         self._progress.text = in_words(progress, n_open, gain, has_record=has)
         self._none.set_visibility(not self._entries)
         self._history.set_visibility(bool(self._entries))
-        self._history.show(rows=answered.rows(self._entries, differ, self._person))
+        self._history.show(rows=rows(self._entries, differ, self._person))
 
     def _look(
         self,
@@ -264,7 +268,7 @@ class LabellingDesk:
             shown, about, self._refusal, changing=changing is not None, gone=self._is_gone
         )
         self._known = list(self._classes) or _known(view)
-        questions.give_keys(self._keys, self._known)
+        labelling_request.give_keys(self._keys, self._known)
         self._known = self._known or sorted(found.get("probabilities") or ())
         self._answers.show(
             turn=self._turn,
@@ -286,7 +290,7 @@ class LabellingDesk:
         self._features.show_table(table)
 
     def _choices(self, request: OpenRequest) -> list[dict[str, Any]]:
-        found = questions.choices(request, self._known, self._keys, blind=self._blind)
+        found = labelling_request.choices(request, self._known, self._keys, blind=self._blind)
         return [asdict(one) for one in found]
 
 
@@ -295,3 +299,52 @@ def _known(view: View) -> list[str | int]:
     found: set[str | int] = set(view.document("learner").get("labels_of_classes") or ())
     found |= set(view.document("classes").get("labels") or ())
     return sorted(found, key=lambda label: (isinstance(label, str), label))
+
+
+_ACTIONS: dict[str, Callable[[LabellingEntry], str]] = {
+    "label": lambda entry: str(entry.label),
+    "skip": lambda entry: "skipped",
+    "not_sure": lambda entry: "not sure",
+}
+_STAGES = {
+    "held": "can be undone",
+    "writing": "being written",
+    "written": "written",
+    "late": "came too late",
+    "undone": "taken back",
+}
+
+
+def rows(
+    entries: Sequence[LabellingEntry],
+    differ: Mapping[str, Sequence[tuple[str, str | int]]],
+    person: Person,
+) -> list[dict[str, Any]]:
+    """Return the rows of the table of answers.
+
+    `differ` says who said what of records that people see differently. Somebody may change what
+    they said themselves, and an operator all; of a record, the newest answer. What came too late is
+    no answer to change.
+    """
+    newest: set[str] = set()
+    found = []
+    for entry in entries:
+        is_label = entry.action == "label" and entry.stage not in ("undone", "late")
+        is_theirs = person.role == "operator" or entry.person == person.name
+        others = [
+            f"{name}: {label}" for name, label in differ.get(entry.id, ()) if name != entry.person
+        ]
+        found.append(
+            {
+                "number": entry.number,
+                "id": visible(entry.id),
+                "answer": visible(_ACTIONS[entry.action](entry)),
+                "others": visible(", ".join(others)) if is_label else "",
+                "person": visible(entry.person),
+                "when": clock(entry.time),
+                "state": _STAGES.get(entry.stage, "noted"),
+                "changeable": is_label and is_theirs and entry.id not in newest,
+            }
+        )
+        newest |= {entry.id} if is_label else set()
+    return found

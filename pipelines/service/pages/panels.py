@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from streamboost.pipelines.service.pages import charts, tables, voices
-from streamboost.pipelines.service.pages.causes import fates, figures
+from streamboost.pipelines.service.pages.causes import fates, features, figures
 from streamboost.pipelines.service.pages.causes.annotators import annotators
-from streamboost.pipelines.service.pages.causes.features import page as features
 from streamboost.pipelines.service.pages.charts import Curves
 from streamboost.pipelines.service.pages.tables import Table
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Changes, Chart, DataTable, Tag, cells
-from streamboost.pipelines.wording import clock
+from streamboost.pipelines.status.formatting import clock
 
 __all__ = ["PANELS", "Panel"]
 

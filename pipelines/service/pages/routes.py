@@ -18,9 +18,9 @@ from starlette.responses import PlainTextResponse, Response
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages.causes.routes import add_causes
 from streamboost.pipelines.service.pages.dashboard import TABLES_EVERY, Dashboard, Overview
-from streamboost.pipelines.service.pages.desk.progress import Gains
 from streamboost.pipelines.service.pages.labelling import LabellingDesk
 from streamboost.pipelines.service.pages.layout import Header, bear_nonces, main
+from streamboost.pipelines.service.pages.progress import Gains
 from streamboost.pipelines.service.pages.sockets import bind_sockets, drop_unconnected
 from streamboost.pipelines.service.pages.view import EVERY, Feed
 from streamboost.pipelines.service.pages.widgets import STATIC

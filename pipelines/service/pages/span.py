@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from streamboost.pipelines.service.pages.causes.lags import lag_of
 from streamboost.pipelines.status.file import COUNTED, RATES, rates
+from streamboost.pipelines.status.formatting import clock
 from streamboost.pipelines.status.reader import Status
-from streamboost.pipelines.wording import clock
 
 __all__ = ["ALL", "SPANS", "Span", "merged"]
 

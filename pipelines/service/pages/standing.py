@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from streamboost.pipelines.service.pages.causes import lags
 from streamboost.pipelines.service.pages.causes.annotators import contradicted
-from streamboost.pipelines.service.pages.causes.features.shifts import shifted, shifted_in_words
-from streamboost.pipelines.service.pages.causes.versions.since import got_worse
+from streamboost.pipelines.service.pages.causes.features import shifted, shifted_in_words
+from streamboost.pipelines.service.pages.causes.versions import got_worse
 from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import StatusLine, Tag
-from streamboost.pipelines.wording import amount, clock, seconds, unbroken
+from streamboost.pipelines.status.formatting import amount, clock, seconds, unbroken
 
 __all__ = ["UNSTARTED", "Activity", "Notice", "Standing", "standing"]
 

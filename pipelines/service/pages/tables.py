@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from streamboost.pipelines.service.pages.view import View, page_of
-from streamboost.pipelines.wording import NOTHING, amount, clock, percent, plural, seconds
+from streamboost.pipelines.status.formatting import NOTHING, amount, clock, percent, plural, seconds
 
 __all__ = [
     "Cell",

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from streamboost.pipelines.service.pages.span import ALL, Span
+from streamboost.pipelines.status.formatting import plural
 from streamboost.pipelines.status.reader import Status, StatusReader, Told
-from streamboost.pipelines.wording import plural
 
 __all__ = ["EVERY", "Evidence", "Feed", "View", "page_of"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View
-from streamboost.pipelines.wording import NOTHING, amount, estimate, percent
+from streamboost.pipelines.status.formatting import NOTHING, amount, estimate, percent
 
 __all__ = ["experts", "rivals"]
 

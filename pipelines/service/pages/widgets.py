@@ -21,7 +21,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from streamboost.pipelines.service.pages.charts import Curves
 from streamboost.pipelines.service.pages.tables import Cell, Table
-from streamboost.pipelines.wording import unbroken, visible
+from streamboost.pipelines.status.formatting import unbroken, visible
 
 __all__ = [
     "STATIC",

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from streamboost.connectors.files.csv import CsvSource
-from streamboost.connectors.messages.decoded import time_reader
+from streamboost.connectors.messages.decoding import time_reader
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConnectorError
 from streamboost.features.features import Features

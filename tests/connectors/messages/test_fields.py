@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoded import time_reader
+from streamboost.connectors.messages.decoding import time_reader
 from streamboost.connectors.messages.labels import LabelFields
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError, DataError, StateError

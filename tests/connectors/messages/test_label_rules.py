@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from streamboost.connectors.messages.labels import LONGEST_ID, nearest
+from streamboost.connectors.messages.decoding import LONGEST_ID
+from streamboost.connectors.messages.labels import nearest
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
 

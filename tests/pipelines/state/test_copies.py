@@ -11,10 +11,10 @@ import pytest
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError, ModelFileError, StateError
 from streamboost.pipelines.config.file import parse
+from streamboost.pipelines.job import recovery
 from streamboost.pipelines.job.check import check
 from streamboost.pipelines.job.inspect import describe
-from streamboost.pipelines.job.recovery import copying
-from streamboost.pipelines.job.recovery.copying import copies_of
+from streamboost.pipelines.job.recovery import copies_of
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.job.verify import verify
 from streamboost.pipelines.monitoring.last_error import last_trouble
@@ -381,8 +381,8 @@ def test_the_loop_waits_for_no_copy_and_the_newest_takes_the_place_of_those_that
 
 
 def test_the_end_of_a_run_waits_for_the_last_copy_but_not_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(copying, "PATIENCE", 0.2)
-    monkeypatch.setattr(copying, "HASTE", 0.1)
+    monkeypatch.setattr(recovery, "PATIENCE", 0.2)
+    monkeypatch.setattr(recovery, "HASTE", 0.1)
     for asked in (False, True):
         going, begun, told, stop = threading.Event(), threading.Event(), [], Stop()
 
@@ -390,7 +390,7 @@ def test_the_end_of_a_run_waits_for_the_last_copy_but_not_for_ever(tmp_path, mon
             begun.set()
             going.wait(60)
 
-        beside = copying.Copying(Copies(Folder(tmp_path), "test"), read, told.append)
+        beside = recovery.Copying(Copies(Folder(tmp_path), "test"), read, told.append)
         beside.put(7)
         until(begun.is_set)
         if asked:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamboost.pipelines.status.judged.annotators import COUNTED, Annotators
+from streamboost.pipelines.status.annotators import COUNTED, Annotators
 
 
 def of(source, *labels, again=None, sure=None, doubtful=None):

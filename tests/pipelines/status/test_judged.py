@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.service.pages.causes.record.doubts import disagreement, is_disputed
-from streamboost.pipelines.service.pages.causes.record.story import story
+from streamboost.pipelines.service.pages.causes.record import disagreement, is_disputed, story
+from streamboost.pipelines.status import judged
+from streamboost.pipelines.status.annotators import votes_of
 from streamboost.pipelines.status.choice import Choice
 from streamboost.pipelines.status.file import FILE, StatusFile
-from streamboost.pipelines.status.judged import notes
-from streamboost.pipelines.status.judged import rows as judged
-from streamboost.pipelines.status.judged.annotators import votes_of
 from streamboost.pipelines.status.reader import StatusReader
 from tests.pipelines.engine import test_relabelling as relabelling
 from tests.pipelines.publishing import answer, open_in, published, run
@@ -258,8 +256,8 @@ def test_a_record_that_is_asked_about_again_keeps_what_was_said_of_it(make_world
 def test_of_several_labels_that_one_is_the_truth_which_the_pipeline_goes_by(rule, truth):
     rows, schema = judged.JudgedRows(), Schema(numeric=("x",))
     said = [("a", "ann"), ("b", "bob"), ("b", "eve"), ("a", "ann")]
-    told = [notes.Told("1", label, tick, source) for tick, (label, source) in enumerate(said)]
-    rows.update(notes.Judged([("1", one) for one in told], on_conflict=rule), schema)
+    told = [judged.Told("1", label, tick, source) for tick, (label, source) in enumerate(said)]
+    rows.update(judged.Judged([("1", one) for one in told], on_conflict=rule), schema)
     assert rows.rows["1"][1] == truth
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from streamboost.pipelines.service.pages.causes.chance import CHANCE, Share, as_many
 from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View, page_of
-from streamboost.pipelines.wording import NOTHING, amount, percent, plural
+from streamboost.pipelines.status.formatting import NOTHING, amount, percent, plural
 
 __all__ = ["MOST", "Compared", "annotators", "contradicted", "stand_out"]
 

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 from streamboost.pipelines.service.pages.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.service.pages.view import View, page_of
-from streamboost.pipelines.wording import COUNTERS, RECORDS_APART, UNUSABLE, amount, plural
+from streamboost.pipelines.status.formatting import (
+    COUNTERS,
+    RECORDS_APART,
+    UNUSABLE,
+    amount,
+    plural,
+)
 
 __all__ = ["fates"]
 

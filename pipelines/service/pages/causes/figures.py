@@ -5,7 +5,7 @@ from typing import Any
 
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
-from streamboost.pipelines.wording import NOTHING, amount, estimate, percent
+from streamboost.pipelines.status.formatting import NOTHING, amount, estimate, percent
 
 __all__ = ["by_class", "calibration", "figures"]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from streamboost.pipelines.wording import amount, clock, seconds
+from streamboost.pipelines.status.formatting import amount, clock, seconds
 
 if TYPE_CHECKING:
     from streamboost.pipelines.service.pages.view import View

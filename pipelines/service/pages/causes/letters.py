@@ -16,8 +16,8 @@ from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages.view import page_of
 from streamboost.pipelines.service.pages.widgets import Resend, Sentence, Tag
+from streamboost.pipelines.status.formatting import amount, clock, sentence
 from streamboost.pipelines.status.reader import Status
-from streamboost.pipelines.wording import amount, clock, sentence
 
 __all__ = ["send_again", "show_letters"]
 

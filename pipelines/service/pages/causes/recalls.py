@@ -10,8 +10,8 @@ from functools import cached_property
 
 from streamboost.pipelines.service.pages.causes.chance import CHANCE, Share
 from streamboost.pipelines.service.pages.tables import Cell
+from streamboost.pipelines.status.formatting import NOTHING, percent, plural
 from streamboost.pipelines.status.reader import Told
-from streamboost.pipelines.wording import NOTHING, percent, plural
 
 __all__ = [
     "Change",

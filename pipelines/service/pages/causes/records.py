@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamboost.pipelines.service.pages.causes.record.doubts import is_disputed, voices
-from streamboost.pipelines.service.pages.causes.record.reasons import rival_of, told_apart
+from streamboost.pipelines.service.pages.causes.reasons import rival_of, told_apart
+from streamboost.pipelines.service.pages.causes.record import is_disputed, voices
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag, show_table
 from streamboost.pipelines.status.choice import Choice
+from streamboost.pipelines.status.formatting import NOTHING, clock, percent, plural
 from streamboost.pipelines.status.reader import Status
-from streamboost.pipelines.wording import NOTHING, clock, percent, plural
 
 __all__ = ["MOST", "Found", "listed", "show_records"]
 

@@ -10,14 +10,17 @@ from starlette.exceptions import HTTPException
 
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.labelling.served import Served
-from streamboost.pipelines.service.pages.causes.features.page import show_features
+from streamboost.pipelines.service.pages.causes.features import show_features
 from streamboost.pipelines.service.pages.causes.letters import show_letters
-from streamboost.pipelines.service.pages.causes.record.missing import Traces, what_became
-from streamboost.pipelines.service.pages.causes.record.page import show_missing, show_record
+from streamboost.pipelines.service.pages.causes.record import (
+    Traces,
+    show_missing,
+    show_record,
+    what_became,
+)
 from streamboost.pipelines.service.pages.causes.records import MOST, Found, show_records
 from streamboost.pipelines.service.pages.causes.steering import Steering
-from streamboost.pipelines.service.pages.causes.versions.page import Versions
-from streamboost.pipelines.service.pages.causes.versions.tables import as_copies
+from streamboost.pipelines.service.pages.causes.versions import Versions, as_copies
 from streamboost.pipelines.service.pages.layout import Header, main
 from streamboost.pipelines.service.pages.standing import Activity
 from streamboost.pipelines.service.pages.tables import rolled_back

@@ -14,8 +14,8 @@ from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Sentence, Tag
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.status.formatting import clock, plural, seconds, sentence
 from streamboost.pipelines.status.reader import Status
-from streamboost.pipelines.wording import clock, plural, seconds, sentence
 
 __all__ = ["Steering", "lacking", "lasting", "obeyed", "offered", "standing"]
 

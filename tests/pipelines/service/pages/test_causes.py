@@ -8,19 +8,27 @@ from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job.run import run
 from streamboost.pipelines.service.access.people import Person
 from streamboost.pipelines.service.pages import tables
-from streamboost.pipelines.service.pages.causes import letters, records, steering
+from streamboost.pipelines.service.pages.causes import (
+    features,
+    letters,
+    record,
+    records,
+    steering,
+    versions,
+)
 from streamboost.pipelines.service.pages.causes.annotators import contradicted
-from streamboost.pipelines.service.pages.causes.features import page as features
-from streamboost.pipelines.service.pages.causes.record import page as record
-from streamboost.pipelines.service.pages.causes.record.doubts import disagreement, looks_wrong
-from streamboost.pipelines.service.pages.causes.record.missing import Traces, what_became
-from streamboost.pipelines.service.pages.causes.record.nearest import nearest
-from streamboost.pipelines.service.pages.causes.record.story import story
-from streamboost.pipelines.service.pages.causes.versions import tables as versions
+from streamboost.pipelines.service.pages.causes.record import (
+    Traces,
+    disagreement,
+    looks_wrong,
+    nearest,
+    story,
+    what_became,
+)
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.status.formatting import clock
 from streamboost.pipelines.status.reader import Told
-from streamboost.pipelines.wording import clock
 from tests.pipelines.service.pages.test_tables import texts
 
 FOUND = {

@@ -9,7 +9,7 @@ from streamboost.pipelines.service.pages.panels import PANELS
 from streamboost.pipelines.service.pages.span import merged
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.status.file import COUNTED
-from streamboost.pipelines.wording import clock
+from streamboost.pipelines.status.formatting import clock
 from tests.pipelines.publishing import run
 
 MARKS = [

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamboost.pipelines.service.pages.causes import versions
 from streamboost.pipelines.service.pages.causes.chance import Share, as_many, fell_from
 from streamboost.pipelines.service.pages.causes.recalls import around, changes, right, worse
-from streamboost.pipelines.service.pages.causes.versions import tables
-from streamboost.pipelines.service.pages.causes.versions.since import (
+from streamboost.pipelines.service.pages.causes.versions import (
     Worse,
     default_version,
     got_worse,
     since,
 )
 from streamboost.pipelines.service.pages.view import Evidence, View
+from streamboost.pipelines.status.formatting import clock
 from streamboost.pipelines.status.reader import Told
-from streamboost.pipelines.wording import clock
 from tests.pipelines.service.pages.test_causes import version
 from tests.pipelines.service.pages.test_tables import texts
 
@@ -100,7 +100,7 @@ def test_of_labels_worth_enough_whose_interval_is_wide_it_is_open_and_none_calls
         "No class got worse since version 8 by more than chance. It is open for b. Compared"
     )
     assert [texts(row)[3] for row in table.rows][1] == "open"
-    table = tables.compared(version(4), version(8), wide)
+    table = versions.compared(version(4), version(8), wide)
     assert table.summary.startswith("It is open whether version 8 is better or worse than 4.")
     accuracy = next(texts(row) for row in table.rows if texts(row)[0] == "Accuracy")
     assert accuracy[1].startswith("50.0 % (")
@@ -116,7 +116,7 @@ def test_nothing_is_called_worse_by_labels_worth_fewer_than_five():
     """As somebody found it: 1 of 4, which was red below a lead that said nothing can be told."""
     a, b = version(4), version(8)
     few = [*said(4, "a", 90, 0), *said(8, "a", 4, 3)]
-    table = tables.compared(a, b, few)
+    table = versions.compared(a, b, few)
     assert table.summary == (
         "Too few labels tell whether version 8 is better or worse than 4. Each is judged by what "
         "it predicted itself, of which 90 labels and 4 tell."
@@ -126,13 +126,13 @@ def test_nothing_is_called_worse_by_labels_worth_fewer_than_five():
     changed = {texts(row)[0]: row[3] for row in table.rows}
     assert changed["Accuracy"] == changed["Recall of a"] == "too few labels"
     one_for_many = [*said(8, "a", 8, 0, chance=1.0), *said(8, "a", 1, 1, chance=0.005)]
-    table = tables.compared(a, b, [*said(4, "a", 90, 0), *one_for_many])
+    table = versions.compared(a, b, [*said(4, "a", 90, 0), *one_for_many])
     assert {texts(row)[0]: row[3] for row in table.rows}["Accuracy"] == "too few labels"
 
 
 def test_where_only_all_classes_together_got_worse_the_lead_says_so_as_their_row_does():
     told = [one for name in "abcdef" for one in (*said(4, name, 20, 1), *said(8, name, 20, 5))]
-    table = tables.compared(version(4), version(8), told)
+    table = versions.compared(version(4), version(8), told)
     assert table.summary.startswith(
         "All classes together got worse from version 4 to 8, by more than chance, but none by "
         "itself."
@@ -159,7 +159,7 @@ def test_classes_that_got_worse_come_first_then_by_how_far_they_fell_and_the_ope
     told.sort(key=lambda one: one.version)
     rows = since(told, 8, "p").rows
     assert [texts(row)[0] for row in rows] == ["d", "c", "b", "a"]
-    rows = tables.compared(version(4), version(8), told).rows
+    rows = versions.compared(version(4), version(8), told).rows
     assert [texts(row)[0] for row in rows][-4:] == [f"Recall of {name}" for name in "dcba"]
 
 
@@ -196,7 +196,7 @@ def test_of_classes_that_stay_as_they_are_hardly_any_is_ever_said_to_be_worse():
 def test_two_versions_are_judged_by_what_each_predicted_itself():
     told = [*said(4, "a", 9, 0), *said(6, "a", 9, 9), *said(8, "a", 5, 5), *said(8, "b", 1, 0)]
     a, b = version(4), version(8) | {"predicted": 1_200}
-    table = tables.compared(a, b, told)
+    table = versions.compared(a, b, told)
     rows = {texts(row)[0]: texts(row)[1:] for row in table.rows}
     assert rows["Labels learned"] == ["40", "80", "+40"]
     assert rows["Records predicted"][:2] == ["\u2014", "1,200"]
@@ -209,7 +209,7 @@ def test_two_versions_are_judged_by_what_each_predicted_itself():
 
 
 def test_the_list_says_of_each_version_what_became_of_its_own_predictions():
-    table = tables.listed([version(4), version(8)], said(8, "a", 10, 5), [8], "p")
+    table = versions.listed([version(4), version(8)], said(8, "a", 10, 5), [8], "p")
     assert [texts(row)[4] for row in table.rows][1] == "\u2014"
     assert texts(table.rows[0])[4].startswith("50.0 %")
 
@@ -217,13 +217,13 @@ def test_the_list_says_of_each_version_what_became_of_its_own_predictions():
 def test_a_version_leads_to_itself_beside_the_one_that_was_chosen():
     some = [version(4), version(6), version(8)]
     first = lambda table: table.rows[-1][0].link  # noqa: E731
-    assert first(tables.listed(some, [], [], "p")) == "/versions?pipeline=p&a=4&b=8"
-    assert first(tables.listed(some, [], [], "p", beside=6)) == "/versions?pipeline=p&a=4&b=6"
+    assert first(versions.listed(some, [], [], "p")) == "/versions?pipeline=p&a=4&b=8"
+    assert first(versions.listed(some, [], [], "p", beside=6)) == "/versions?pipeline=p&a=4&b=6"
 
 
 def test_of_more_versions_than_have_a_button_it_is_said_how_to_roll_back_to_the_others():
     some = [version(n) for n in range(1, 11)]
-    said_of = [tables.listed(some, [], range(1, n + 1), "p").summary for n in (6, 10)]
+    said_of = [versions.listed(some, [], range(1, n + 1), "p").summary for n in (6, 10)]
     assert said_of[0] == "6 are kept whole and can serve again."
     assert "to any other once it is compared" in said_of[1]
 

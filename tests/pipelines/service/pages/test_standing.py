@@ -10,9 +10,9 @@ from streamboost.pipelines.service.pages import charts, tables
 from streamboost.pipelines.service.pages.causes.annotators import annotators
 from streamboost.pipelines.service.pages.standing import FRESH, SILENT, SOON, STILL, standing
 from streamboost.pipelines.service.pages.view import Evidence, View
+from streamboost.pipelines.status.formatting import clock
 from streamboost.pipelines.status.publisher import BEAT
 from streamboost.pipelines.status.reader import Told
-from streamboost.pipelines.wording import clock
 
 NOW = 1_000_000.0
 

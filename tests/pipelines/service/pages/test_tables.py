@@ -1,8 +1,7 @@
 """What the dashboard's tables say."""
 
 from streamboost.pipelines.service.pages import tables, voices
-from streamboost.pipelines.service.pages.causes import figures
-from streamboost.pipelines.service.pages.causes.features import page as features
+from streamboost.pipelines.service.pages.causes import features, figures
 from streamboost.pipelines.service.pages.view import View
 
 

@@ -2,7 +2,7 @@
 
 from nicegui import Client, ui
 
-from streamboost.pipelines.service.pages.causes.versions.page import Versions
+from streamboost.pipelines.service.pages.causes.versions import Versions
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.service.pages.widgets import Tag
 from tests.pipelines.service.pages.test_causes import version

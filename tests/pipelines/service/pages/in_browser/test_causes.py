@@ -8,8 +8,8 @@ from PIL import Image
 from serving import put
 from waiting import until
 
-from streamboost.pipelines.service.pages.causes.record.reasons import rival_of, told_apart
-from streamboost.pipelines.service.pages.causes.versions.since import default_version
+from streamboost.pipelines.service.pages.causes.reasons import rival_of, told_apart
+from streamboost.pipelines.service.pages.causes.versions import default_version
 from streamboost.pipelines.status.choice import Choice
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,

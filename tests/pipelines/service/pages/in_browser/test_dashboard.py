@@ -7,7 +7,7 @@ from slow import slow
 from waiting import until
 
 from streamboost.pipelines.state.commands import Command, queue_command
-from streamboost.pipelines.wording import clock
+from streamboost.pipelines.status.formatting import clock
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
     SCRIPT,

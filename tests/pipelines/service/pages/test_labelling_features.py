@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamboost.pipelines.service.pages.desk.features import WIDTH, features
+from streamboost.pipelines.service.pages.labelling_request import WIDTH, features
 
 
 def of(name, median=1.0, deviation=1.0):

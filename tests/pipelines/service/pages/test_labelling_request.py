@@ -5,13 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamboost.errors import DataError
-from streamboost.pipelines.service.pages.desk import questions
+from streamboost.pipelines.service.pages.labelling_request import (
+    ACTIONS,
+    KEYS,
+    doubt_of,
+    give_keys,
+    kind_of,
+    label_of,
+    why,
+)
+from streamboost.pipelines.service.pages.labelling_request import choices as all_choices
 
 
 def choices(request, known, **options):
     keys = {}
-    questions.give_keys(keys, known)
-    return questions.choices(request, known, keys, **options)
+    give_keys(keys, known)
+    return all_choices(request, known, keys, **options)
 
 
 REQUEST = {"label": "b", "probabilities": {"a": 0.3, "b": 0.6, "c": 0.1}, "utility": 0.9}
@@ -22,8 +31,8 @@ def test_every_class_can_be_chosen_and_no_key_stands_for_two(labels):
     chosen = choices({}, sorted(labels))
     assert {one.label for one in chosen} == labels
     keys = [one.key for one in chosen if one.key]
-    assert len(keys) == len(set(keys)) == min(len(labels), len(questions.KEYS))
-    assert not set(keys) & set(questions.ACTIONS)
+    assert len(keys) == len(set(keys)) == min(len(labels), len(KEYS))
+    assert not set(keys) & set(ACTIONS)
 
 
 def test_keys_are_digits_and_then_letters_that_do_nothing_else():
@@ -43,7 +52,7 @@ def test_a_key_stays_whatever_classes_come(rounds):
     keys = {}
     for known in rounds:
         before = dict(keys)
-        questions.give_keys(keys, sorted(known))
+        give_keys(keys, sorted(known))
         assert before.items() <= keys.items()
         assert list(keys)[: len(before)] == list(before), "and so does its place"
         assert len(set(keys.values())) == len(keys)
@@ -61,24 +70,24 @@ def test_classes_keep_their_places_whatever_is_likely():
 
 
 def test_of_more_classes_than_keys_the_likeliest_without_one_come_first():
-    labels = list(range(100, 100 + len(questions.KEYS) + 3))
+    labels = list(range(100, 100 + len(KEYS) + 3))
     request = {"label": labels[-1], "probabilities": {str(label): label / 1e5 for label in labels}}
     chosen = choices(request, labels)
-    assert [one.label for one in chosen[: len(questions.KEYS)]] == labels[: len(questions.KEYS)]
-    assert [one.label for one in chosen[len(questions.KEYS) :]] == labels[:-4:-1]
+    assert [one.label for one in chosen[: len(KEYS)]] == labels[: len(KEYS)]
+    assert [one.label for one in chosen[len(KEYS) :]] == labels[:-4:-1]
     assert [one.key for one in chosen[-3:]] == [None] * 3
-    assert [one.guess for one in chosen].index(True) == len(questions.KEYS)
+    assert [one.guess for one in chosen].index(True) == len(KEYS)
 
 
 def test_a_rule_and_the_audit_are_told_apart():
-    asked = questions.why(REQUEST | {"propensity": 1.0}, {"utility": "margin"})
-    audited = questions.why(REQUEST | {"propensity": 0.01}, {"utility": "margin"})
+    asked = why(REQUEST | {"propensity": 1.0}, {"utility": "margin"})
+    audited = why(REQUEST | {"propensity": 0.01}, {"utility": "margin"})
     assert "two likeliest classes" in asked
     assert "one record in 100" in audited
 
 
 def test_a_rule_that_draws_lots_tells_its_chance():
-    assert "80.0 %" in questions.why(REQUEST | {"propensity": 0.8}, {"utility": "margin"})
+    assert "80.0 %" in why(REQUEST | {"propensity": 0.8}, {"utility": "margin"})
 
 
 def test_only_what_a_record_holds_is_an_image_and_only_web_addresses_are_links():
@@ -91,7 +100,7 @@ def test_only_what_a_record_holds_is_an_image_and_only_web_addresses_are_links()
         "data:text/html,<script>": "text",
         "vbscript:x": "text",
     }
-    assert {value: questions.kind_of(value) for value in kinds} == kinds
+    assert {value: kind_of(value) for value in kinds} == kinds
 
 
 def test_a_guess_of_true_is_the_choice_called_so():
@@ -115,7 +124,7 @@ def test_a_guess_of_true_is_the_choice_called_so():
 )
 def test_what_is_no_answer_is_no_label(given):
     with pytest.raises(DataError, match="no answer"):
-        questions.label_of(given, "string")
+        label_of(given, "string")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +139,7 @@ def test_what_is_no_answer_is_no_label(given):
     ],
 )
 def test_a_label_is_what_the_pipeline_has(given, kind, label):
-    assert questions.label_of({"action": "label", "label": given}, kind) == label
+    assert label_of({"action": "label", "label": given}, kind) == label
 
 
 @pytest.mark.parametrize(
@@ -138,8 +147,8 @@ def test_a_label_is_what_the_pipeline_has(given, kind, label):
     [("Grass", "grass"), ("gras", "grass"), (" grass ", None), ("sky", None), ("cloud", None)],
 )
 def test_only_a_new_class_that_is_like_an_old_one_is_asked_about(label, near):
-    found = questions.doubt_of({"action": "label", "label": label}, ["grass", "sky"], "string")
+    found = doubt_of({"action": "label", "label": label}, ["grass", "sky"], "string")
     assert (found and found.near) == near
     given = {"action": "label", "label": label, "sure": True}
-    assert questions.doubt_of(given, ["grass", "sky"], "string") is None
-    assert questions.doubt_of({"action": "label", "label": "12"}, [11, 13], "integer") is None
+    assert doubt_of(given, ["grass", "sky"], "string") is None
+    assert doubt_of({"action": "label", "label": "12"}, [11, 13], "integer") is None

@@ -1,4 +1,4 @@
-"""Numbers and times in words, the same wherever a page shows them."""
+"""Formats numbers, durations and times as text, equally in commands and on pages."""
 
 import math
 import re

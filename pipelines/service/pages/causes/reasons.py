@@ -1,17 +1,23 @@
-"""Why a record was taken for what it was: what each feature did, and what the committee said."""
+"""Explains a prediction by the contribution of each feature."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamboost.pipelines.service.labelling.blind import HIDDEN
-from streamboost.pipelines.service.pages.causes.features.shifts import ever_shifted
-from streamboost.pipelines.service.pages.desk.record import UNTOLD
+from streamboost.pipelines.service.pages.causes.features import ever_shifted
+from streamboost.pipelines.service.pages.labelling_request import UNTOLD
 from streamboost.pipelines.service.pages.tables import Cell, Column, Table
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.status.feature_drift import RECORDS
-from streamboost.pipelines.wording import NOTHING, amount, percent, plural, shown
+from streamboost.pipelines.status.formatting import NOTHING, amount, percent, plural, shown
 
-__all__ = ["LONGEST", "about_reasons", "reasons", "rival_of", "told_apart"]
+__all__ = [
+    "LONGEST",
+    "about_reasons",
+    "reasons",
+    "rival_of",
+    "told_apart",
+]
 
 Found = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""How far somebody has come with labelling, and what it has brought, in a line."""
+"""Shows labelling progress: the labels of a person and the change in accuracy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,11 @@ from streamboost.pipelines.service.labelling.progress import Progress
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.status.reader import Status
 
-__all__ = ["Gain", "Gains", "in_words"]
+__all__ = [
+    "Gain",
+    "Gains",
+    "in_words",
+]
 
 Estimate = Mapping[str, Any]
 

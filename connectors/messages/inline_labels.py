@@ -1,4 +1,4 @@
-"""Records and labels in one stream: which of its messages are which."""
+"""Separates records from inline labels in one stream."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple

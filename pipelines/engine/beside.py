@@ -1,4 +1,4 @@
-"""Having something done while something else is."""
+"""Runs one task at a time on a background thread."""
 
 from collections.abc import Callable
 from queue import SimpleQueue

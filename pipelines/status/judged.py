@@ -1,28 +1,157 @@
-"""The records that were asked about or labelled: what was said of each, why, and what it was.
+"""Records requested and labelled records for the status file.
 
-Which features made a prediction is worked out as the committee serves, within a share of a second
-per publication, as that committee may be gone by the time somebody asks.
+Batches note requests and labels at little cost to the loop. Feature contributions are computed
+during publication, within a share of a second, while the committee still exists.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Set
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import features_of
+from streamboost.errors import DataError
+from streamboost.pipelines.engine.batch import Effects
+from streamboost.pipelines.engine.pipeline import Pipeline
 from streamboost.pipelines.engine.values import as_fields
+from streamboost.pipelines.status.annotators import Annotators, votes_of
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.history import text_of
-from streamboost.pipelines.status.judged.annotators import Annotators, votes_of
-from streamboost.pipelines.status.judged.notes import Judged, Seen, Told
-from streamboost.pipelines.status.judged.why import why
-from streamboost.pipelines.status.requests import other_fields, shown_by
+from streamboost.pipelines.status.requests import Sent, other_fields, shown_by
+from streamboost.stream.checks import Label
 from streamboost.stream.labelled_rows.named import verdict
 
-__all__ = ["JudgedRows", "Usual"]
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Judged", "JudgedNotes", "JudgedRows", "Told", "Usual", "why"]
+
+MOST_AT_ONCE = 500
+"""Kept of those that were asked about, or labelled, between two publications."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A record that was asked about: as it was sent, and the row (D,) and committee behind that."""
+
+    sent: Sent
+    tick: int
+    version: int
+    margin: float | None
+    x: np.ndarray
+    committee: "Committee | None"
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A label that was learned, at `tick`, and of what record; None: it was taken back."""
+
+    id: str
+    label: Label | None
+    tick: int
+    source: str | None = None
+    predicted: Label | None = None
+    x: np.ndarray | None = None
+    values: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came since the last publication, in its order; `columns` are those of the rows.
+
+    `on_conflict` says which of several labels of a record holds.
+    """
+
+    events: Sequence[tuple[str, Seen | Told]]
+    columns: Sequence[str] = ()
+    on_conflict: str | None = None
+
+
+@dataclass(slots=True)
+class JudgedNotes:
+    """Notes what batches ask about and learn, at little cost to the loop."""
+
+    pipeline: Pipeline
+    _events: deque[tuple[str, Seen | Told]] = field(
+        default_factory=lambda: deque(maxlen=2 * MOST_AT_ONCE)
+    )
+
+    def __call__(self, effects: Effects, asked: Mapping[str, Sent]) -> None:
+        """Take in a batch, and what was sent of the records it asked about."""
+        scored, tick, join = effects.scored, effects.tick, self.pipeline.join
+        are_open = join.open_requests
+        committee = self.pipeline.versions.held(scored.version) if asked else None
+        ids = effects.records.ids if asked else ()
+        rows = {id: row for row, id in enumerate(ids) if id in asked}
+        for id, sent in list(asked.items())[-MOST_AT_ONCE:]:
+            if id not in are_open:
+                continue  # its label stood in the same batch, and says what there is to say
+            margin = float(scored.margins[rows[id]]) if id in rows else None
+            x = join.requested(id).x
+            seen = Seen(sent, tick, scored.version, margin, x, committee)
+            self._events.append((id, seen))
+        joined = effects.joined
+        for at in range(max(len(joined.ids) - MOST_AT_ONCE, 0), len(joined.ids)):
+            id = joined.ids[at]
+            told = Told(
+                id,
+                joined.labels[at],
+                tick,
+                joined.sources[at],
+                joined.predicted[at],
+                joined.rows[at],
+                joined.values[at],
+            )
+            self._events.append((id, told))
+        for again in joined.again[-MOST_AT_ONCE:]:
+            self._events.append((again.id, Told(again.id, again.label, tick, again.source)))
+
+    def take(self) -> Judged:
+        """Return what came since this was called last."""
+        events, self._events = list(self._events), deque(maxlen=2 * MOST_AT_ONCE)
+        pipeline = self.pipeline
+        learner = pipeline.learner
+        return Judged(events, learner.columns(pipeline.schema.features), learner.on_conflict)
+
+
+NAMED = 10
+"""Features named, of each record: those that did most."""
+
+CLASSES = 8
+"""Classes for which is told what they did: the likeliest."""
+
+
+def why(
+    committee: "Committee", x: np.ndarray, columns: Sequence[str], said: Mapping[str, float | None]
+) -> dict[str, Any] | None:
+    """Return what each feature did to the score of each of the likeliest classes.
+
+    `x` (D,) is the row, whose columns are called so, `said` the probabilities by class. None where
+    the committee cannot tell.
+    """
+    try:
+        owed = committee.contributions(x[None, : committee.n_features])[0]
+    except DataError:
+        return None
+    classes = [str(label) for label in committee.classes.tolist()]
+    likely = sorted(range(len(classes)), key=lambda k: -(said.get(classes[k]) or 0.0))[:CLASSES]
+    effect = np.abs(
+        owed[likely[0], :-1] - owed[likely[1], :-1] if len(likely) > 1 else owed[0, :-1]
+    )
+    ordered = np.argsort(-effect, kind="stable")
+    most, rest = ordered[:NAMED], np.sort(ordered[NAMED:])
+    return {
+        "classes": [classes[k] for k in likely],
+        "features": [[columns[d], *owed[likely, d].round(4).tolist()] for d in most.tolist()],
+        "n_others": len(rest),
+        "others": owed[likely][:, rest].sum(axis=1).round(4).tolist(),
+        "base": owed[likely, -1].round(4).tolist(),
+    }
+
 
 MOST = 5_000
 """Records kept: the newest."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamboost.pipelines.service.pages.desk.progress import Gain, Gains
+from streamboost.pipelines.service.pages.progress import Gain, Gains
 from streamboost.pipelines.service.pages.view import View
 
 

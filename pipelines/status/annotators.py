@@ -1,4 +1,4 @@
-"""What others say of the labels that each annotator gave.
+"""Compares the labels of each annotator with the labels of the others.
 
 A record is asked about again because its label looks wrong, so what comes of that is no fair
 sample: neither of those whose labels are looked at, nor of those who answer then. Labels are
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from streamboost.stream.checks import Label
 
-__all__ = ["Annotators", "Vote", "votes_of"]
+__all__ = ["Annotators", "votes_of"]
 
 SURE = 0.9
 """The probability from which on a prediction is confident."""

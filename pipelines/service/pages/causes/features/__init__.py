@@ -1,1 +1,0 @@
-"""The features: how each falls now and fell then, what shifted, and what hangs on it."""

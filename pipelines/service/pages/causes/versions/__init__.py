@@ -1,1 +1,0 @@
-"""The versions: what changed since one, two side by side, and all that are known."""

@@ -1,1 +1,0 @@
-"""What the labelling page is made of."""

@@ -1,1 +1,0 @@
-"""The records that were asked about or labelled, and who labelled them."""
