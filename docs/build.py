@@ -28,7 +28,8 @@ def gather(folder: Path) -> None:
     """Write all the pages into a folder that is empty."""
     pages = folder / "pages"
     shutil.copytree(HERE / "pages", pages)
-    shutil.copy(HERE / "zensical.toml", folder)
+    for name in ("zensical.toml", "inherited_descriptions.py"):
+        shutil.copy(HERE / name, folder)
     for name, path in PROJECT.items():
         (pages / name).write_text((ROOT / path).read_text())
 

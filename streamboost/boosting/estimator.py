@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamboost.boosting.categorical import categories_of
 from streamboost.boosting.committee import Committee, Model
+from streamboost.boosting.descriptions import with_inherited_descriptions
 from streamboost.boosting.early_stopping import EarlyStopping
 from streamboost.boosting.frames import FrameColumns, columns_of
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Work, boost
@@ -50,7 +51,49 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
 
     The parameters are the fields of data classes: these are what all families have, and a subclass
     names those of its own and those whose default is another. scikit-learn reads them from the
-    signature that `dataclass` writes.
+    signature that `dataclass` writes. If the docstring of a subclass lists a parameter or an
+    attribute without a description, the description is that of the nearest base class.
+
+    Parameters
+    ----------
+    n_estimators
+        Rounds of boosting, one tree each.
+    max_bins
+        Bins per feature, at most 255, missing values aside.
+    max_features
+        Share of the features offered to a tree. None: all up to 20 features, half of them up to
+        300, a fifth beyond.
+    subsample
+        Share of the rows a tree is grown on, drawn without replacement.
+    categorical_features
+        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
+        mask (D,), indices, or column names; None: none does. See
+        `streamboost.boosting.categorical`.
+    class_weight
+        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
+        and all classes weigh alike; or None.
+    early_stopping, validation_fraction, n_iter_no_change, tol
+        Whether rows held out tell how many rounds to keep, and when; see
+        `streamboost.boosting.early_stopping`.
+    random_state
+        Seed, generator or None.
+    n_jobs
+        Threads that score rows; training uses one. The results do not depend on it.
+
+    Attributes
+    ----------
+    classes_
+        Class labels (K,).
+    n_features_in_
+        D, as in `fit`.
+    committee_
+        The trained `Committee`.
+    validation_score_
+        Minus the loss of the rows held out, before the first round and after each; else empty.
+    feature_importances_
+        What the splits on each feature gained, as shares of all gain, float64 (D,).
+    n_adds_
+        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -90,6 +133,10 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
     class_weight: dict[Any, float] | Literal["balanced"] | None = None
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__doc__ = with_inherited_descriptions(cls)
 
     @abstractmethod
     def _algorithm(self) -> Algorithm:

@@ -1,9 +1,12 @@
 """A family of boosting stands by itself: what families share lies in boosting."""
 
 import ast
+import inspect
 from pathlib import Path
 
+import families
 import pytest
+from griffe import Docstring, DocstringSectionKind
 
 from streamboost import boosting
 
@@ -26,3 +29,17 @@ def test_a_family_imports_no_other_and_boosting_imports_none(family):
 
 def test_there_are_families():
     assert len(FAMILIES) == 3
+
+
+@pytest.mark.parametrize("estimator", families.ESTIMATORS)
+def test_every_parameter_and_attribute_is_described(estimator):
+    sections = Docstring(inspect.getdoc(estimator), parser="numpy").parse(warnings=False)
+    described = {
+        name: one.description
+        for section in sections
+        if section.kind in (DocstringSectionKind.parameters, DocstringSectionKind.attributes)
+        for one in section.value
+        for name in one.name.split(", ")
+    }
+    assert set(inspect.signature(estimator).parameters) <= set(described)
+    assert all(described.values())

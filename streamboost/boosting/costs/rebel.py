@@ -76,26 +76,17 @@ class RebelClassifier(BoostingClassifier):
         mask (D,), indices, or column names; None: none does. See
         `streamboost.boosting.categorical`. Similarities know none.
     class_weight
-        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
-        and all classes weigh alike; or None.
     early_stopping, validation_fraction, n_iter_no_change, tol
-        Whether rows held out tell how many rounds to keep, and when; see
-        `streamboost.boosting.early_stopping`.
     random_state
-        Seed, generator or None.
     n_jobs
-        Threads that score rows; training uses one. The results do not depend on it.
 
     Attributes
     ----------
     classes_
-        Class labels (K,).
     n_features_in_
-        D, as in `fit`.
     committee_
         The trained `Committee`; its scores are H.
     validation_score_
-        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
         What the splits on each feature gained, as shares of all gain, float64 (D,); trees only.
 

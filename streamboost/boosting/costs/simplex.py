@@ -92,7 +92,23 @@ class SimplexAlgorithm(Algorithm):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SimplexClassifier(BoostingClassifier):
-    """The parameters of the estimators of this risk."""
+    """The parameters of the estimators of this risk.
+
+    Parameters
+    ----------
+    learning_rate
+        Scales every step; the paper uses 1.
+    max_leaf_nodes, max_depth
+        Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `GambleClassifier`. Not with categories.
+
+    Attributes
+    ----------
+    committee_
+        The trained `Committee`; its scores are z, which sums to zero.
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,

@@ -75,15 +75,11 @@ class LogitBoostClassifier(NewtonTreesClassifier):
     n_estimators
         Rounds of boosting, K trees each.
     learning_rate
-        Scales every leaf value, in (0, 1].
     max_leaf_nodes, max_depth
-        Where a tree ends; it grows the best leaf first. None: no bound on the depth.
     max_bins
-        Bins per feature, at most 255, missing values aside.
     min_child_weight
         Least sum of Hessians (of the tree's class) in a child.
     l2_regularization
-        Penalty λ on leaf values, in units of Hessian.
     max_features
         Share of the features offered to a round. None: all up to 20 features, half of them up to
         300, a fifth beyond.
@@ -94,32 +90,18 @@ class LogitBoostClassifier(NewtonTreesClassifier):
         3, and for leaves of least variance appendix 7.2). See Notes on when it pays. Not with
         categories.
     categorical_features
-        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
-        mask (D,), indices, or column names; None: none does. See
-        `streamboost.boosting.categorical`.
     class_weight
-        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
-        and all classes weigh alike; or None.
     early_stopping, validation_fraction, n_iter_no_change, tol
-        Whether rows held out tell how many rounds to keep, and when; see
-        `streamboost.boosting.early_stopping`.
     random_state
-        Seed, generator or None.
     n_jobs
-        Threads that score rows; training uses one. The results do not depend on it.
 
     Attributes
     ----------
     classes_
-        Class labels (K,).
     n_features_in_
-        D, as in `fit`.
     committee_
-        The trained `Committee`.
     validation_score_
-        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
-        What the splits on each feature gained, as shares of all gain, float64 (D,).
 
     Notes
     -----

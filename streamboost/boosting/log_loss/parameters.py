@@ -9,7 +9,15 @@ __all__ = ["LogLossClassifier", "NewtonTreesClassifier"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LogLossClassifier(BoostingClassifier):
-    """Base of the estimators whose trees are grown on gradients and Hessians."""
+    """Base of the estimators whose trees are grown on gradients and Hessians.
+
+    Parameters
+    ----------
+    learning_rate
+        Scales every leaf value, in (0, 1].
+    l2_regularization
+        Penalty λ on leaf values, in units of Hessian.
+    """
 
     learning_rate: float = 0.1
     max_leaf_nodes: int = 20
@@ -22,6 +30,15 @@ class LogLossClassifier(BoostingClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NewtonTreesClassifier(LogLossClassifier):
-    """Base of those among them whose trees may be pruned as they grow."""
+    """Base of those among them whose trees may be pruned as they grow.
+
+    Parameters
+    ----------
+    max_leaf_nodes, max_depth
+        Where a tree ends; it grows the best leaf first. None: no bound on the depth.
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `LogitBoostClassifier`. Not with categories.
+    """
 
     pruning: Pruning | None = None

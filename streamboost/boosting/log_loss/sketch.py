@@ -168,7 +168,6 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     Parameters
     ----------
     n_estimators
-        Rounds of boosting, one tree each.
     learning_rate
         Scales every leaf value, in (0, 1]. None: 0.07 for 400 rounds, and more for fewer, that they
         come as far: 0.07 √(400 / n_estimators), at most 0.2. `extend` takes it as `fit` does,
@@ -185,25 +184,18 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     min_child_weight
         Least sum of Hessians (along u) in a child. With a few hundred labels use 0.01 to 0.03.
     l2_regularization
-        Penalty λ on leaf values, in units of Hessian.
     max_features
         Share of the features offered to a tree. None: all of D up to 20, of more 4 √D, and at
         least a fifth.
     subsample
-        Share of the rows a tree is grown on, drawn without replacement.
     categorical_features
         Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
         mask (D,), indices, or column names; None: none does. In arrays their values are whole
         numbers from 0 on. A split sends a set of categories left; those not met in training are
         missing, and beyond 254 the rare ones are as one. See `streamboost.boosting.categorical`.
     class_weight
-        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
-        and all classes weigh alike; or None.
     early_stopping, validation_fraction, n_iter_no_change, tol
-        Whether rows held out tell how many rounds to keep, and when; see
-        `streamboost.boosting.early_stopping`.
     random_state
-        Seed, generator or None.
     n_jobs
         Threads that score rows, and that train where each has 100,000 rows or more: of fewer, a
         round is over before threads have met some twenty times. The results do not depend on it.
@@ -211,15 +203,10 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     Attributes
     ----------
     classes_
-        Class labels (K,).
     n_features_in_
-        D, as in `fit`.
     committee_
-        The trained `Committee`.
     validation_score_
-        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
-        What the splits on each feature gained, as shares of all gain, float64 (D,).
 
     Examples
     --------

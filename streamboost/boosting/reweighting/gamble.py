@@ -51,7 +51,6 @@ class GambleClassifier(ClassWeightClassifier):
     Parameters
     ----------
     n_estimators
-        Rounds of boosting, one tree each.
     learning_rate
         Scales every leaf value, in (0, 1]; the thesis uses 1.
     step
@@ -75,20 +74,12 @@ class GambleClassifier(ClassWeightClassifier):
         as a whole, and ``"exact"`` is refused. The printed step can raise the loss round after
         round until nothing is right: so it does with Ridge on three clouds of points.
     max_leaf_nodes, max_depth
-        Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
     max_bins
         Bins per feature of numbers, at most 255, missing values aside.
     min_child_weight
-        Least weight in a child, the mean record weighing 1.
     max_features
-        Share of the features offered to a tree. None: all up to 20 features, half of them up to
-        300, a fifth beyond.
     subsample
-        Share of the rows among which a tree's splits are sought, drawn without replacement; its
-        leaf values are those of all rows.
     weight_trimming
-        Share of the total weight, its lightest rows, that may be left out of the search for a
-        round's splits, in [0, 1); they may return later (Friedman, Hastie and Tibshirani, 2000).
     pruning
         ``"quick"`` (QuickBoost; Appel, 2017, chapter 3) counts each feature first on the rows that
         hold 90 % of a node's weight, and does not finish those that provably cannot win it. The
@@ -98,33 +89,23 @@ class GambleClassifier(ClassWeightClassifier):
         mask (D,), indices, or column names; None: none does. See
         `streamboost.boosting.categorical`. Not with a `weak_learner`.
     class_weight
-        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
-        and all classes weigh alike; or None.
     early_stopping, validation_fraction, n_iter_no_change, tol
-        Whether rows held out tell how many rounds to keep, and when; see
-        `streamboost.boosting.early_stopping`.
     random_state
-        Seed, generator or None.
     n_jobs
-        Threads that score rows; training uses one. The results do not depend on it.
 
     Attributes
     ----------
     classes_
-        Class labels (K,).
     n_features_in_
-        D, as in `fit`.
     committee_
         The trained `Committee`; not with a `weak_learner`.
     validation_score_
-        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
         What the splits on each feature gained, as shares of all gain, float64 (D,); not with a
         `weak_learner`.
     regressors_
         The rounds' fitted clones, with a `weak_learner`.
     n_adds_
-        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
     Notes
     -----

@@ -30,56 +30,32 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
     Parameters
     ----------
     n_estimators
-        Rounds of boosting, one tree each.
     learning_rate
         Scales every leaf value, in (0, 1].
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: 15 leaves, any depth.
     max_bins
-        Bins per feature, at most 255, missing values aside.
     min_child_weight
-        Least weight in a child, the mean record weighing 1.
     max_features
-        Share of the features offered to a tree. None: all up to 20 features, half of them up to
-        300, a fifth beyond.
     subsample
-        Share of the rows among which a tree's splits are sought, drawn without replacement; its
-        leaf values are those of all rows.
     weight_trimming
-        Share of the total weight, its lightest rows, that may be left out of the search for a
-        round's splits, in [0, 1); they may return later (Friedman, Hastie and Tibshirani, 2000).
     pruning
-        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
-        `GambleClassifier`. Not with categories.
     categorical_features
-        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
-        mask (D,), indices, or column names; None: none does. See
-        `streamboost.boosting.categorical`.
     class_weight
-        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
-        and all classes weigh alike; or None.
     early_stopping, validation_fraction, n_iter_no_change, tol
-        Whether rows held out tell how many rounds to keep, and when; see
-        `streamboost.boosting.early_stopping`.
     random_state
-        Seed, generator or None.
     n_jobs
-        Threads that score rows; training uses one. The results do not depend on it.
 
     Attributes
     ----------
     classes_
         Class labels, at most 2.
     n_features_in_
-        D, as in `fit`.
     committee_
         The trained `Committee`; its scores are -F and F, and `decision_function` gives 2F.
     validation_score_
-        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
-        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
-        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
     Raises
     ------

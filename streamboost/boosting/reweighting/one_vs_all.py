@@ -114,18 +114,12 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
     n_estimators
         Rounds of boosting, K trees each.
     learning_rate
-        Scales every vote or leaf value, in (0, 1].
     criterion
-        What a split makes least: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``,
-        the weighted error itself, which suits stumps but finds nothing where both sides answer
-        alike.
     max_leaf_nodes, max_depth
         Where a tree ends; it grows the best leaf first. None: 15 leaves, any depth; 2 and
         ``criterion="error"`` make the stumps of AdaBoost.
     max_bins
-        Bins per feature, at most 255, missing values aside.
     min_child_weight
-        Least weight in a child, the mean record weighing 1; not for ``"error"``.
     max_features
         Share of the features offered in a round. None: all up to 20 features, half of them up to
         300, a fifth beyond.
@@ -137,37 +131,21 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
         the search for a round's splits, in [0, 1); they may return later (Friedman, Hastie and
         Tibshirani, 2000).
     pruning
-        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
-        `GambleClassifier`. Not with categories.
     categorical_features
-        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
-        mask (D,), indices, or column names; None: none does. See
-        `streamboost.boosting.categorical`.
     class_weight
-        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
-        and all classes weigh alike; or None.
     early_stopping, validation_fraction, n_iter_no_change, tol
-        Whether rows held out tell how many rounds to keep, and when; see
-        `streamboost.boosting.early_stopping`.
     random_state
-        Seed, generator or None.
     n_jobs
-        Threads that score rows; training uses one. The results do not depend on it.
 
     Attributes
     ----------
     classes_
-        Class labels (K,).
     n_features_in_
-        D, as in `fit`.
     committee_
         The trained `Committee`; its scores are f_k, and for two classes -f and f.
     validation_score_
-        Minus the loss of the rows held out, before the first round and after each; else empty.
     feature_importances_
-        What the splits on each feature gained, as shares of all gain, float64 (D,).
     n_adds_
-        Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
 
     Notes
     -----

@@ -10,7 +10,24 @@ __all__ = ["ClassWeightClassifier"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassWeightClassifier(BoostingClassifier):
-    """Base of the estimators whose trees are grown on the weights of the classes."""
+    """Base of the estimators whose trees are grown on the weights of the classes.
+
+    Parameters
+    ----------
+    max_leaf_nodes, max_depth
+        Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
+    min_child_weight
+        Least weight in a child, the mean record weighing 1.
+    subsample
+        Share of the rows among which a tree's splits are sought, drawn without replacement; its
+        leaf values are those of all rows.
+    weight_trimming
+        Share of the total weight, its lightest rows, that may be left out of the search for a
+        round's splits, in [0, 1); they may return later (Friedman, Hastie and Tibshirani, 2000).
+    pruning
+        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        `GambleClassifier`. Not with categories.
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,

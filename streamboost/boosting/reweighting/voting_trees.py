@@ -133,7 +133,22 @@ class Votes(Algorithm):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VotingClassifier(ClassWeightClassifier):
-    """Base of the estimators whose trees vote."""
+    """Base of the estimators whose trees vote.
+
+    Parameters
+    ----------
+    learning_rate
+        Scales every vote or leaf value, in (0, 1].
+    criterion
+        What a split makes least: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``,
+        the weighted error itself, which suits stumps but finds nothing where both sides answer
+        alike.
+    min_child_weight
+        Least weight in a child, the mean record weighing 1; not for ``"error"``.
+    subsample
+        Share of the rows among which a tree's splits are sought, drawn without replacement; what
+        its leaves answer, and its error, are those of all rows.
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ClassWeightClassifier._parameter_constraints,
