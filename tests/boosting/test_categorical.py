@@ -1,6 +1,8 @@
 """Categorical features in every boosted estimator."""
 
+import copy
 import pickle
+from functools import cache
 
 import families
 import naive_categories
@@ -27,6 +29,18 @@ ESTIMATORS = [GambleClassifier, SketchLogitBoostClassifier]
 @pytest.fixture(params=ESTIMATORS, ids=lambda e: e.__name__)
 def estimator(request):
     return request.param(n_estimators=20, random_state=0)
+
+
+@cache
+def fitted_to_sets(family):
+    """An estimator that was fitted to `scattered` rows; each test takes a copy."""
+    estimator = family(n_estimators=20, random_state=0, categorical_features=[0, 1])
+    return estimator.fit(*scattered())
+
+
+@pytest.fixture
+def fitted(estimator):
+    return copy.deepcopy(fitted_to_sets(type(estimator)))
 
 
 @pytest.fixture(params=families.CATEGORICAL, ids=str)
@@ -86,12 +100,11 @@ def test_nursery_is_learned_from_its_categories(estimator, shared_data):
     assert estimator.fit(X[train], y[train]).score(X[test], y[test]) > 0.995
 
 
-def test_scores_are_those_of_walking_each_tree(estimator):
-    X, y = scattered()
-    estimator.set_params(categorical_features=[0, 1]).fit(X, y)
+def test_scores_are_those_of_walking_each_tree(fitted):
+    X, _ = scattered()
     X[:20, 0], X[20:40, 0] = 1000, -3
-    wanted = naive_categories.forest_scores(estimator.committee_, X[:150])
-    np.testing.assert_allclose(estimator.committee_.decision(X[:150]), wanted, atol=1e-10)
+    wanted = naive_categories.forest_scores(fitted.committee_, X[:150])
+    np.testing.assert_allclose(fitted.committee_.decision(X[:150]), wanted, atol=1e-10)
 
 
 def test_renaming_the_categories_changes_nothing(estimator):
@@ -105,15 +118,14 @@ def test_renaming_the_categories_changes_nothing(estimator):
 
 
 @pytest.mark.parametrize("odd", [777.0, -1.0, -0.5, np.nan, 3.5])
-def test_whatever_is_no_known_category_scores_as_missing(estimator, odd):
+def test_whatever_is_no_known_category_scores_as_missing(fitted, odd):
     X, y = scattered()
-    estimator.set_params(categorical_features=[0, 1]).fit(X, y)
     rows = X[:50].copy()
     rows[:, 0] = np.nan
-    missing = estimator.decision_function(rows)
+    missing = fitted.decision_function(rows)
     rows[:, 0] = odd
-    np.testing.assert_array_equal(estimator.decision_function(rows), missing)
-    assert (estimator.predict(rows) == y[np.isnan(X[:, 0])][0]).all()  # learned, as it was met
+    np.testing.assert_array_equal(fitted.decision_function(rows), missing)
+    assert (fitted.predict(rows) == y[np.isnan(X[:, 0])][0]).all()  # learned, as it was met
 
 
 def test_more_categories_than_bins(estimator):
@@ -128,66 +140,61 @@ def test_more_categories_than_bins(estimator):
     assert forest.categories.n_codes <= 256
 
 
-def test_what_the_scoring_reads_is_left_as_it_was(estimator):
-    X, y = scattered()
-    estimator.set_params(categorical_features=[0, 1]).fit(X, y)
+def test_what_the_scoring_reads_is_left_as_it_was(fitted):
+    X, _ = scattered()
     X = np.ascontiguousarray(X)
     before = X.copy()
-    estimator.committee_.decision(X)
+    fitted.committee_.decision(X)
     np.testing.assert_array_equal(X, before)
 
 
-def test_batches_threads_and_stages_agree(estimator):
-    X, y = scattered()
-    estimator.set_params(categorical_features=[0, 1]).fit(X, y)
-    whole = estimator.decision_function(X)
+def test_batches_threads_and_stages_agree(fitted):
+    X, _ = scattered()
+    whole = fitted.decision_function(X)
     np.testing.assert_array_equal(
-        np.concatenate([estimator.decision_function(X[i : i + 7]) for i in range(0, 2000, 7)]),
+        np.concatenate([fitted.decision_function(X[i : i + 7]) for i in range(0, 2000, 7)]),
         whole,
     )
-    *_, last = estimator.staged_decision_function(X)
+    *_, last = fitted.staged_decision_function(X)
     np.testing.assert_array_equal(last, whole)
-    np.testing.assert_array_equal(estimator.set_params(n_jobs=2).decision_function(X), whole)
+    np.testing.assert_array_equal(fitted.set_params(n_jobs=2).decision_function(X), whole)
 
 
-def test_an_extension_meets_new_categories_and_old_trees_answer_as_before(estimator):
+def test_an_extension_meets_new_categories_and_old_trees_answer_as_before(fitted):
     X, y = scattered()
-    estimator.set_params(categorical_features=[0, 1]).fit(X, y)
     later = X + np.array([100, 100, 0], np.float32)
     y_later = (y + 1) % 3
     both = np.concatenate([X, later])
-    before = list(estimator.staged_decision_function(both))
-    estimator.extend(both, np.concatenate([y, y_later]), n_estimators=60)
-    after = list(estimator.staged_decision_function(both))
+    before = list(fitted.staged_decision_function(both))
+    fitted.extend(both, np.concatenate([y, y_later]), n_estimators=60)
+    after = list(fitted.staged_decision_function(both))
     np.testing.assert_array_equal(after[19], before[19])
     known = ~np.isnan(both[:, 0])
     wanted = np.concatenate([y, y_later])[known]
-    assert (estimator.predict(both[known]) == wanted).mean() > 0.99
+    assert (fitted.predict(both[known]) == wanted).mean() > 0.99
     some = np.concatenate([X[:60], later[:60]])
     np.testing.assert_allclose(
-        estimator.committee_.decision(some),
-        naive_categories.forest_scores(estimator.committee_, some),
+        fitted.committee_.decision(some),
+        naive_categories.forest_scores(fitted.committee_, some),
         atol=1e-10,
     )
 
 
-def test_an_extension_that_meets_few_of_the_categories_keeps_the_others(estimator):
+def test_an_extension_that_meets_few_of_the_categories_keeps_the_others(fitted):
     X, y = scattered()
-    estimator.set_params(categorical_features=[0, 1]).fit(X, y)
     few = X[:, 0] < 5
-    estimator.extend(X[few], y[few], n_estimators=3)
-    table = estimator.committee_.learners.categories
+    fitted.extend(X[few], y[few], n_estimators=3)
+    table = fitted.committee_.learners.categories
     assert table.start[1] - table.start[0] == 40
-    assert estimator.score(X, y) > 0.9
+    assert fitted.score(X, y) > 0.9
 
 
-def test_many_extensions_of_the_same_categories_do_not_grow_the_table(estimator):
+def test_many_extensions_of_the_same_categories_do_not_grow_the_table(fitted):
     X, y = scattered()
-    estimator.set_params(categorical_features=[0, 1]).fit(X, y)
-    before = estimator.committee_.learners
+    before = fitted.committee_.learners
     for part in range(4):
-        estimator.extend(X[part::4], y[part::4], n_estimators=2)
-    after = estimator.committee_.learners
+        fitted.extend(X[part::4], y[part::4], n_estimators=2)
+    after = fitted.committee_.learners
     np.testing.assert_array_equal(after.categories.codes, before.categories.codes)
     np.testing.assert_array_equal(after.sets[: len(before.sets)], before.sets)
 
@@ -200,18 +207,17 @@ def test_columns_cannot_turn_from_numbers_to_categories(estimator):
         estimator.extend(X, y)
 
 
-def test_saved_and_pickled_committees_score_the_same_and_can_be_extended(estimator, tmp_path):
+def test_saved_and_pickled_committees_score_the_same_and_can_be_extended(fitted, tmp_path):
     X, y = scattered()
-    estimator.set_params(categorical_features=[0, 1]).fit(X, y)
     path = tmp_path / "model"
-    estimator.committee_.save(path)
+    fitted.committee_.save(path)
     again = Committee.load(path)
-    np.testing.assert_array_equal(again.decision(X), estimator.committee_.decision(X))
-    twin = pickle.loads(pickle.dumps(estimator))
-    np.testing.assert_array_equal(twin.decision_function(X), estimator.decision_function(X))
+    np.testing.assert_array_equal(again.decision(X), fitted.committee_.decision(X))
+    twin = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(twin.decision_function(X), fitted.decision_function(X))
     rows = X + np.array([50, 0, 0], np.float32)
-    one = estimator.train(rows, y, seed=1, committee=again, n_estimators=3)
-    two = estimator.train(rows, y, seed=1, committee=estimator.committee_, n_estimators=3)
+    one = fitted.train(rows, y, seed=1, committee=again, n_estimators=3)
+    two = fitted.train(rows, y, seed=1, committee=fitted.committee_, n_estimators=3)
     np.testing.assert_array_equal(one.decision(rows), two.decision(rows))
 
 
@@ -225,10 +231,8 @@ def test_saved_and_pickled_committees_score_the_same_and_can_be_extended(estimat
         ("categories.start", 5),
     ],
 )
-def test_a_damaged_table_of_sets_is_refused(estimator, name, value):
-    X, y = scattered()
-    committee = estimator.set_params(categorical_features=[0, 1]).fit(X, y).committee_
-    arrays = {k: v.copy() for k, v in committee.to_arrays().items()}
+def test_a_damaged_table_of_sets_is_refused(fitted, name, value):
+    arrays = {k: v.copy() for k, v in fitted.committee_.to_arrays().items()}
     at = np.flatnonzero(arrays["set_of"] >= 0)[0] if name in ("set_of", "nodes.feature") else 0
     arrays[name][at] = value
     with pytest.raises(ModelFileError, match="damaged"):

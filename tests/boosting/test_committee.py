@@ -16,7 +16,7 @@ TREES = [GambleClassifier(), SketchLogitBoostClassifier()]
 SIMILARITIES = RebelClassifier(weak_learner="localized_similarity")
 
 
-@pytest.fixture(params=[*TREES, SIMILARITIES], ids=str)
+@pytest.fixture(scope="module", params=[*TREES, SIMILARITIES], ids=str)
 def committee(request):
     return clone(request.param).set_params(n_estimators=5, random_state=0).fit(X, y).committee_
 
@@ -97,19 +97,17 @@ def test_another_version_is_refused_by_name(committee, path, monkeypatch):
         Committee.load(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("nodes.feature", 4), ("nodes.left", 10_000), ("nodes.right", -10_000), ("nodes.left", 0)],
-)
 @pytest.mark.parametrize("model", TREES, ids=str)
-def test_a_node_index_out_of_range_is_refused(model, tmp_path, name, value):
+def test_a_node_index_out_of_range_is_refused(model, tmp_path):
     committee = clone(model).set_params(n_estimators=5).fit(X, y).committee_
-    arrays = {k: v.copy() for k, v in committee.to_arrays().items()}
-    arrays[name][0] = value
     path = tmp_path / "model"
-    write_arrays(path, arrays, kind="committee")
-    with pytest.raises(ModelFileError, match="out of range"):
-        Committee.load(path)
+    damages = ("feature", 4), ("left", 10_000), ("right", -10_000), ("left", 0)
+    for name, value in damages:
+        arrays = {k: v.copy() for k, v in committee.to_arrays().items()}
+        arrays[f"nodes.{name}"][0] = value
+        write_arrays(path, arrays, kind="committee")
+        with pytest.raises(ModelFileError, match="out of range"):
+            Committee.load(path)
 
 
 def test_a_pickle_is_never_read(committee, path):
