@@ -109,10 +109,12 @@ def test_a_learner_restored_at_every_step_goes_on_as_if_never_stopped(
 ):
     made = {"query": strategy, "working_set": working_set, "schedule": schedule}
     steady, stopped = Run(small(**made)), Run(small(**made))
+    saved = stopped.learner.snapshot()
     for name, n in steps:
-        stopped.learner = StreamLearner.restore(stopped.learner.snapshot())
+        stopped.learner = StreamLearner.restore(saved)
         assert_same_answer(stopped.step(name, n), steady.step(name, n))
-        assert_same(stopped.learner.snapshot(), steady.learner.snapshot())
+        saved = stopped.learner.snapshot()
+        assert_same(saved, steady.learner.snapshot())
 
 
 def test_a_snapshot_survives_a_file(tmp_path):
