@@ -72,6 +72,11 @@ class Classes:
         if command.command == "unmerge":
             refuse_unmerged(label, self._merged)
             return label, label
+        if command.command == "merge" and label in self._merged:  # its labels would stay there
+            raise StateError(
+                f"the class {label!r} is merged into {self._merged[label]!r}: undo this first, "
+                "with unmerge"
+            )
         into = None
         if command.into is not None:
             into = as_label(command.into, kind)

@@ -106,14 +106,21 @@ class _Door(H11Protocol):
             super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take in what comes; a request has to be whole within seconds of its first byte."""
+        """Read what arrived; a request, body included, has to be whole within `patience`."""
         if self.transport is None:
             self._early.append(data)
             return
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
+        cycle = self.cycle
+        if cycle is not None and not (cycle.more_body or cycle.response_complete):
             self._stop_waiting()
         elif self._deadline is None and not self._has_moved:
+            self._await_request()
+
+    def on_response_complete(self) -> None:
+        """Begin the next request, which may have arrived with the one before."""
+        super().on_response_complete()
+        if self.cycle.more_body and self._deadline is None and not self._has_moved:
             self._await_request()
 
     def handle_websocket_upgrade(self, event: Any) -> None:

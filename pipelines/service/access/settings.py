@@ -30,7 +30,7 @@ class Settings:
     at_once : requests and websockets that one login has open together
     strangers : connections on which nobody has logged in yet, in all and of one address; the
         oldest ends for a newer one
-    patience : seconds within which a connection has to ask something
+    patience : seconds within which a connection has to send a request, its body included
     """
 
     token: str = field(repr=False)

@@ -105,15 +105,12 @@ class Leases:
     def knows_guess(self, connection: Connection, person: Person, request: OpenRequest) -> bool:
         """Tell whether labelling is blind, and `person` was told the guess for an answer of theirs.
 
-        Taking the answer back takes back nothing of that.
+        Taking the answer back takes back nothing of that, nor does another request for the record.
         """
         if not self._blind or person.role == "operator":
             return False
-        query = (
-            "SELECT 1 FROM entries WHERE id = ? AND sequence = ? AND person = ? "
-            "AND action = 'label' LIMIT 1"
-        )
-        found = connection.execute(query, (request["id"], request["sequence"], person.name))
+        query = "SELECT 1 FROM entries WHERE id = ? AND person = ? AND action = 'label' LIMIT 1"
+        found = connection.execute(query, (request["id"], person.name))
         return found.fetchone() is not None
 
     def held(self, connection: Connection, person: Person) -> str | None:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from nicegui import app as nicegui_app
 from nicegui import background_tasks, ui
 from starlette.exceptions import HTTPException
@@ -40,6 +40,7 @@ def install(app: FastAPI, pipelines: Sequence[Served]) -> None:
     its routes per process, so that there is one set of pages in each.
     """
     bear_nonces()
+    nicegui_app.router.dependencies.append(Depends(drop_unconnected))  # of every page below
     threads = ThreadPoolExecutor(1, thread_name_prefix="streamboost-feed")
     feeds = {served.name: Feed(served.status, threads, served.runs) for served in pipelines}
     by_name = {served.name: served for served in pipelines}
@@ -144,7 +145,6 @@ def _add_labelling(pipelines: Mapping[str, Served], feeds: Mapping[str, Feed]) -
 
 async def _live(show: Callable[[], Awaitable[None]]) -> None:
     """Call `show` now, and again and again as long as the page is open."""
-    drop_unconnected()
     await show()
     ui.timer(EVERY, show, immediate=False)
 

@@ -16,7 +16,8 @@ __all__ = ["MOST_UNCONNECTED", "bind_sockets", "drop_unconnected"]
 _log = logging.getLogger(__name__)
 
 MOST_UNCONNECTED = 50
-"""Pages that are kept for browsers which did not connect yet: each takes over a megabyte."""
+"""Pages that are kept beside a new one for browsers which did not connect yet: each takes over a
+megabyte."""
 
 _OF_PAGES = ("handshake", "event", "javascript_response", "ack", "log")
 """What a browser sends of the page that its `client_id` names."""
@@ -66,8 +67,8 @@ def _is_anothers(id: str, environ: dict[str, Any]) -> bool:
     return True
 
 
-def drop_unconnected() -> None:
-    """Let go of the oldest pages that nobody connected to, beyond `MOST_UNCONNECTED`."""
+async def drop_unconnected() -> None:
+    """Delete the oldest pages that no browser connected to, beyond `MOST_UNCONNECTED`."""
     waiting = [client for client in Client.instances.values() if not client.has_socket_connection]
     waiting.sort(key=lambda client: client.created)
     for client in waiting[: max(len(waiting) - MOST_UNCONNECTED, 0)]:

@@ -240,6 +240,19 @@ def test_a_merge_of_a_merge_is_undone_step_by_step(make_world):
     assert "gone" not in learner.classes
 
 
+def test_merged_class_is_not_merged_again(make_world, caplog):
+    world = make_world(window=200)
+    _, wrong = fed(world)
+    world.tell("merge", None, "laft", "left")
+    world.run()
+    world.tell("merge", None, "laft", "right")
+    world.run()
+    assert "the class 'laft' is merged into 'left': undo this first, with unmerge" in caplog.text
+    world.tell("unmerge", None, "laft")
+    world.run()
+    assert world.pipeline.learner.label_of(str(min(wrong))) == "laft"
+
+
 def test_votes_of_several_are_what_they_were_before_the_merge(make_world):
     world = make_world(window=200, on_conflict="vote")
     fed(world)

@@ -108,7 +108,8 @@ def _add_record(pages: _Pages) -> None:
             if found is not None:
                 others = await asyncio.to_thread(served.status.confused, None, None, LIKE)
                 person = request.state.person
-                (seen,) = await asyncio.to_thread(served.blindfold.seen_by, person, [found])
+                see = served.blindfold.seen_by
+                seen, *others = await asyncio.to_thread(see, person, [found, *others])
                 may = await asyncio.to_thread(_may_change, served, person, found)
                 show_record(seen, view, others, may_change=may)
             else:

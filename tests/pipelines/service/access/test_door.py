@@ -87,6 +87,26 @@ def test_a_body_that_trickles_in_after_its_refusal_ends_in_time(file, closing):
         until(drip)
 
 
+@pytest.mark.parametrize("before", [b"", WHOLE], ids=["first request", "pipelined request"])
+@pytest.mark.parametrize("pace", [b" ", b""], ids=["slow", "silent"])
+def test_slow_body_of_labeller_ends_connection(file, closing, pace, before):
+    with site_of(file, patience=0.2) as site:
+        lines = [f"POST {PREFIX}/labels HTTP/1.1", "Host: localhost", "Content-Length: 9999"]
+        cookie = site.cookie_of(site.browser()) | {"Origin": "http://localhost"}
+        lines += [f"{name}: {value}" for name, value in cookie.items()]
+        (slow,) = closing(idle(site, 1))
+        slow.sendall(before + "\r\n".join([*lines, "", ""]).encode())
+
+        def drip():
+            try:
+                slow.sendall(pace)
+            except OSError:
+                return True
+            return has_ended(slow)
+
+        until(drip)
+
+
 def test_who_is_logged_in_is_no_stranger(file, closing):
     with site_of(file, patience=600.0, strangers=(3, 3)) as site:
         program = site.program()

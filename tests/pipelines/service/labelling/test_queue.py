@@ -236,6 +236,18 @@ def test_where_labelling_is_blind_an_answer_stays_however_it_is_taken_back(tmp_p
     assert desk.queue.answer(BEN, "0", "right").stage == "held"
 
 
+def test_blind_labelling_asks_nobody_again_about_a_record_whose_guess_was_shown(tmp_path):
+    desk = Desk(tmp_path, 1, blind=True)
+    desk.queue.answer(ANN, desk.before(ANN), "left")
+    desk.queue.undo(ANN)
+    desk.queue.answer(BEN, "0", "right")
+    desk.asked.open["0"] = desk.asked.one("0", 1.0, sequence=9) | {"not_by": ["ben"]}
+    assert desk.before(ANN) is None
+    with pytest.raises(StateError):
+        desk.queue.answer(ANN, "0", "left")
+    assert desk.before(Person("eve", "seat 3")) == "0"
+
+
 def test_labels_that_a_program_posts_are_written_at_once_and_kept(desk):
     desk.queue.post(PROGRAM, [Label("0", "left"), Label("77", "right", 5, "bot")])
     assert desk.written() == [("0", "left", None), ("77", "right", "bot")]

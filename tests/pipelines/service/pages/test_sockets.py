@@ -1,5 +1,7 @@
 """Pages and their websockets, without a browser."""
 
+import asyncio
+
 import pytest
 from nicegui import Client, ui
 
@@ -17,6 +19,6 @@ def opened():
 
 
 def test_the_oldest_pages_that_nobody_connects_to_are_let_go(opened):
-    drop_unconnected()
+    asyncio.run(drop_unconnected())
     left = [client for client in opened if client.id in Client.instances]
     assert left == opened[-MOST_UNCONNECTED:]

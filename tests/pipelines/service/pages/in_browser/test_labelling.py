@@ -372,4 +372,9 @@ def test_where_labelling_is_blind_the_guess_is_told_after_the_answer(job, chromi
             assert said.startswith("Labelled records: "), "a number would tell of them, too"
             assert said.endswith("Of those that you did not label none is listed.")
             assert page.locator("nav.paging span").count() == 0
+        kept = job.status.confused(limit=1)[0]["id"]
+        page.goto(f"{link.partition('/login')[0]}/record?id={kept}")
+        page.locator("#nearest-labelled-records tbody tr").first.wait_for()
+        predicted = page.locator("#nearest-labelled-records tbody tr :nth-child(3)")
+        assert set(predicted.all_inner_texts()) == {"—"}, "others may be asked about again"
         context.close()

@@ -1,7 +1,13 @@
 """In by a link that asks, out by a button, in a real browser."""
 
-import pytest
+import json
+import re
 
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from streamboost.pipelines.service.pages.sockets import MOST_UNCONNECTED
 from tests.pipelines.service.pages.in_browser.browsing import (
     DASHBOARD,
     assert_accessible,
@@ -116,3 +122,34 @@ def test_a_page_obeys_the_login_that_opened_it_alone(visit):
     again.wait_for_function("() => window.did_handshake")
     again.get_by_role("button", name="Retrain").click()
     again.get_by_role("button", name="Yes, do it").wait_for()
+
+
+PAGES = ("/", "/label", "/records", "/record", "/versions", "/features", "/letters")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_oldest_page_without_connection_is_dropped(visit, path):
+    page = visit(DASHBOARD)
+    site = page.url.partition("/?")[0]
+    (cookie,) = page.context.cookies()
+    login = {"Origin": site, "Cookie": f"{cookie['name']}={cookie['value']}"}
+    with httpx.Client(base_url=site, headers=login) as browser:
+        opened = [
+            browser.get(path, params={"pipeline": "segments"}).text
+            for _ in range(MOST_UNCONNECTED + 2)
+        ]
+    ids = [re.search(r"client_id': '([^']+)", text)[1] for text in (opened[0], opened[-1])]
+    assert [is_there(site, login, id) for id in ids] == [False, True]
+
+
+def is_there(site, login, id):
+    """Return whether the server still has the page `id`, by a websocket of Socket.IO."""
+    url = site.replace("http", "ws") + "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+    shake = ["handshake", {"client_id": id, "tab_id": id, "document_id": id}]
+    with connect(url, additional_headers=login) as websocket:
+        for said in ("40", f"420{json.dumps(shake)}"):
+            websocket.recv(30)
+            websocket.send(said)
+        while not (answer := websocket.recv(30)).startswith("430"):
+            pass
+    return answer == "430[true]"
