@@ -72,7 +72,7 @@ class CsvSource(LineSource):
 
     def _read_header(self, file: BinaryIO) -> int | None:
         file.seek(0)
-        line, length = self._read(file, 0, sys.maxsize, waits=True)
+        line, length = self._read(file, 0, sys.maxsize, waits=self._follow)
         if line is None:
             return None
         self._names = self._checked(line)

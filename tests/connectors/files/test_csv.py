@@ -215,7 +215,12 @@ def test_a_column_without_a_name_is_left_out(source_of):
 
 @pytest.mark.parametrize(
     ("header", "said"),
-    [(b"id,a,a\n", "'a' twice"), (b"\xff\n", "no header"), (b"\n1,2\n", "no header")],
+    [
+        (b"id,a,a\n", "'a' twice"),
+        (b"\xff\n", "no header"),
+        (b"\n1,2\n", "no header"),
+        (b"id,a\r1,2\r", "no header"),
+    ],
 )
 def test_a_header_that_cannot_be_used_is_refused(source_of, header, said):
     with pytest.raises(ConnectorError, match=said):
