@@ -4,6 +4,7 @@ import csv
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import msgspec
@@ -20,10 +21,12 @@ class CsvSource(LineSource):
     r"""Reads a CSV file with a header, giving each row as a JSON object.
 
     Cells are text, and null where they are empty: what they hold depends on the field
-    (`messages.decoding`). They stand between commas, and may be quoted; one that holds a line break
-    cannot be read. A row that has more or fewer cells than the header, or is the header again, is
-    given as it stands with what is wrong as its `damage`; one that is damaged otherwise is no JSON
-    object, so whoever decodes it refuses it. Columns without a name are left out.
+    (`messages.decoding`). They stand between commas, and may be quoted. A quoted cell may hold line
+    breaks, given as `\n`, if the row has at most `max_bytes`. If a quote is not closed, its line
+    alone is damaged.
+    A row that has more or fewer cells than the header, or is the header again, is given as it
+    stands with what is wrong as its `damage`. A row that is damaged otherwise is given as it
+    stands, and the decoder refuses it. Columns without a name are left out.
 
     A message's offset is the byte at which its row starts, so that positions can be sought.
 
@@ -69,11 +72,43 @@ class CsvSource(LineSource):
 
     def _read_header(self, file: BinaryIO) -> int | None:
         file.seek(0)
-        line, length = self._read(file, 0, sys.maxsize, waits=True)
+        line, length = self._read(file, 0, sys.maxsize, waits=self._follow)
         if line is None:
             return None
         self._names = self._checked(line)
         return length
+
+    def _read(
+        self, file: BinaryIO, place: int, room: int, *, waits: bool
+    ) -> tuple[Message | None, int]:
+        """Read the next row: a line, and the lines after it while a quoted cell is open."""
+        line, length = super()._read(file, place, room, waits=waits)
+        if line is None or b'"' not in line.payload:
+            return line, length
+        read, lines, end, is_last = super()._read, [line], place + length, False
+
+        def texts() -> Iterator[str]:
+            nonlocal end, is_last
+            yield line.payload.decode() + "\n"
+            while end - place <= self._max_bytes:
+                more, length = read(file, end, room - (end - place), waits=waits)
+                if more is None:
+                    is_last = True
+                    return
+                end += length
+                lines.append(more)
+                yield more.payload.decode() + "\n"
+
+        try:
+            next(csv.reader(texts(), strict=True))
+        except (UnicodeDecodeError, csv.Error):
+            if is_last and waits and end - place < room:
+                return None, 0
+            file.seek(place + length)
+            return line, length
+        payload = b"\n".join(one.payload for one in lines)[: self._max_bytes + 1]
+        size = sum(one.size + 1 for one in lines) - 1
+        return msgspec.structs.replace(line, payload=payload, size=size), end - place
 
     def _checked(self, line: Message) -> list[str]:
         names = _cells(line)

@@ -120,7 +120,11 @@ class Database:
                 connection.close()
 
     def open_for_reading(self) -> sqlite3.Connection:
-        """Open the file, which must be there, to be read alone; errors are SQLite's."""
+        """Open the file, which must be there, to be read alone; errors are SQLite's.
+
+        ConnectorError if the file is not a regular one.
+        """
+        self._check_regular()
         address = f"{self.path.as_uri()}?mode=ro"
         try:
             return _look(address)
@@ -130,11 +134,19 @@ class Database:
                 raise
             return _look(f"{address}&immutable=1")
 
+    def _check_regular(self) -> None:
+        """Raise ConnectorError for a device, pipe or folder, where SQLite might wait forever."""
+        if self.path.exists() and not self.path.is_file():
+            raise ConnectorError(
+                f"cannot use {self.path}: it is not a regular file; name an SQLite file"
+            )
+
     def _has_write_ahead(self) -> bool:
         log = self.path.with_name(f"{self.path.name}-wal")
         return log.exists() and log.stat().st_size > 0
 
     def _open(self) -> sqlite3.Connection:
+        self._check_regular()
         # Only its own thread uses a connection, but another may close it.
         connection = sqlite3.connect(
             self.path, timeout=_TURN_SECONDS, isolation_level=None, check_same_thread=False

@@ -166,13 +166,61 @@ def test_a_damaged_row_is_a_dead_letter_and_the_next_is_read(source_of, row):
     assert len(dead) == 1
 
 
+def test_row_continues_while_a_quoted_cell_is_open(source_of):
+    content = b'id,text\n1,"Dear all,\r\n99,yours\n\n"\n2,"5"" pipe"\n3,5" pipe\n4,"open\n5,shut"\n'
+    source = source_of(content)
+    first = source.poll(2)
+    texts = ["Dear all,\n99,yours\n\n", '5" pipe', '5" pipe', "open\n5,shut"]
+    rest = source.poll(9)
+    found = [json.loads(message.payload) for message in (*first, *rest)]
+    assert [(row["id"], row["text"]) for row in found] == [*zip("1234", texts, strict=True)]
+    assert [content[message.offset :][:1] for message in (*first, *rest)] == [
+        b"1",
+        b"2",
+        b"3",
+        b"4",
+    ]
+    assert source.reread({"0": (rest[0].offset, len(content))}, 2) == rest
+    assert source.reread({"0": (first[0].offset, rest[0].offset)}, 2) == first
+
+
+@pytest.mark.parametrize("rest", [b"2,b\n3,c\n", b'2,"b"\n3,c\n', b"2,b\n3,c"])
+def test_cell_that_is_never_closed_is_one_dead_letter(source_of, rest):
+    source = source_of(b'id,text\n1,"a\n' + rest)
+    decoded = Schema(fields={"text": "category"}).decode(source.poll(9))
+    assert len(decoded.dead) == 1
+    assert decoded.records.ids == ["2", "3"]
+
+
+def test_cell_that_is_closed_beyond_the_largest_record_is_not_held(source_of):
+    source = source_of(b'id,text\n1,"a\n' + b"2,b\n" * 50 + b'3,c"\n', max_bytes=100)
+    assert [message.offset for message in source.poll(99)] == [8, *range(13, 13 + 51 * 4, 4)]
+
+
+def test_following_waits_for_the_end_of_an_open_cell(tmp_path):
+    path = tmp_path / "records.csv"
+    path.write_bytes(b'id,text\n1,a\n2,"b\n')
+    source = CsvSource(path, follow=True)
+    assert [row["id"] for row in records(source)] == ["1"]
+    assert records(source) == []
+    with path.open("ab") as file:
+        file.write(b'9,c"\n3,d\n')
+    assert records(source) == [{"id": "2", "text": "b\n9,c"}, {"id": "3", "text": "d"}]
+    source.close()
+
+
 def test_a_column_without_a_name_is_left_out(source_of):
     assert records(source_of(b",id,a\n0,x,1\n")) == [{"id": "x", "a": "1"}]
 
 
 @pytest.mark.parametrize(
     ("header", "said"),
-    [(b"id,a,a\n", "'a' twice"), (b"\xff\n", "no header"), (b"\n1,2\n", "no header")],
+    [
+        (b"id,a,a\n", "'a' twice"),
+        (b"\xff\n", "no header"),
+        (b"\n1,2\n", "no header"),
+        (b"id,a\r1,2\r", "no header"),
+    ],
 )
 def test_a_header_that_cannot_be_used_is_refused(source_of, header, said):
     with pytest.raises(ConnectorError, match=said):

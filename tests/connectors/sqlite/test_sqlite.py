@@ -221,6 +221,18 @@ def test_a_file_that_may_only_be_read_is_a_source_while_its_owner_writes(
         assert payloads(source.poll(9)) == [b"two"]
 
 
+def test_a_device_a_pipe_or_a_folder_is_refused_and_does_not_hang(path, tmp_path, opened):
+    pipe, device = tmp_path / "pipe.db", tmp_path / "zero.db"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    path.mkdir()
+    for special in (pipe, device, path):
+        with pytest.raises(ConnectorError, match="not a regular file; name"):
+            opened(SqliteSource(special, "records")).poll(9)
+        with pytest.raises(ConnectorError, match="not a regular file; name"):
+            put(special, "records", b"one")
+
+
 def test_each_thread_has_a_connection_and_one_close_ends_them_all(path):
     kept = database.Database(path)
     seen = {}
