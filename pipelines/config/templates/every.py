@@ -186,7 +186,7 @@ budget = 0.1                # share of the records whose label may be bought
 # mode = "stream"           # decide on arrival; or "pool": ask for the best of the newest records
 # round_size = 1            # with "pool": how many are asked for together
 # rule = "chance"           # how "stream" decides: at random, doubtful records with better chances;
-                            # or "pace", "quantile_filter", "variable_uncertainty"
+                            # or "quantile_filter", "variable_uncertainty"
 # loan = 0                  # labels to start with, repaid evenly until record expected_records
 # expected_records = "none"  # length of the stream; a loan needs it
 
@@ -229,11 +229,10 @@ estimator = "sketch"        # or "gamble"
 # promotion = "always"      # or "better": once it makes no more errors than the one that serves
 # on_drift = "none"         # "adwin", "page_hinkley" or "kswin" looks for drift, and retrains
 # drift_signal = "error"    # in wrong answers; or "margin", without labels; or "both"
-# Seldom needed: training by the clock, full committees, labels that follow one another.
+# Seldom needed: training by the clock, labels that follow one another.
 # retrain_seconds = "none"  # most seconds from one retraining to the next
 # extend_seconds = "none"   # seconds from one training to an extension
-# at_limit = "retrain"      # or "drop_oldest", whose committee serves if it then errs less
-# shadow = 200              # most labels by which that and "better" are judged
+# shadow = 200              # most labels by which "better" is judged
 # correction_rounds = 0     # stumps grown anew at every label; 5 where labels follow one another
 # correction_rows = 50      # the newest so many that they are grown on
 # correction_half_life = 5.0  # labels after which one of these weighs half as much
