@@ -6,9 +6,8 @@
 The learner sees only the labels it asks for, each 20 records late; this file knows them all. First
 table: how often the 95 % interval of the accuracy covers the true accuracy on arrival, over runs
 with a seed of their own each, since the start and for the newest 2,000 records; how wide it is; and
-the accuracy over the second half. Asked are records by rank with a tenth of the budget for audits
-("pace", the rule before), each by a chance of its own ("chance", the rule after), and uniformly at
-random.
+the accuracy over the second half. Records are requested each by a chance of its own ("chance", the
+default rule) and uniformly at random.
 
 Second: the share of the label sets that hold the true label, from the first committee to the
 stream's end: the mean over the seeds, the least and the most of a run, the share of the runs that
@@ -46,8 +45,8 @@ BATCH, DELAY = 20, 20
 SETS = ["image_segments_river", "keystroke", "outdoor", "weather_noaa", "elec2"]
 MADE = ("led", "hyperplane", "stationary", "drifting")
 HALVES = ("train", "test")
-WAYS = {"pace": {"rule": "pace"}, "chance": {}, "uniform": {"utility": "random"}}
-"""How was asked before, how it is now, and at random."""
+WAYS = {"chance": {}, "uniform": {"utility": "random"}}
+"""Query settings that are compared: the default rule, and uniform sampling."""
 
 
 def radial(seed, n, speed):
@@ -120,7 +119,7 @@ def one_run(task):
 
 
 def intervals(arguments, console):
-    """Compare ways to ask: by rank with a tenth of audits, each by its chance, and at random."""
+    """Compare two ways to ask: each record by its chance, and uniformly at random."""
     names = [*MADE, *(name for name in arguments.sets if load(name) is not None)]
     cells = list(product(names, arguments.budgets, WAYS))
     tasks = [
@@ -145,11 +144,11 @@ def intervals(arguments, console):
         told = [f"{held:.1%}", f"{width:.3f}", f"{late:.1%}", f"{late_width:.3f}", f"{right:.2%}"]
         table.add_row(name, f"{budget:.0%}", way, *told)
     console.print(table)
-    before, after = found[:, :, 0], found[:, :, 1]
+    chance, uniform = found[:, :, 0], found[:, :, 1]
     for i, budget in enumerate(arguments.budgets):
-        width = np.nanmean(after[:, i, 1] / before[:, i, 1])
-        gain = 100 * np.mean(after[:, i, 4] - before[:, i, 4])
-        console.print(f"{budget:.0%}: after, as wide {width:.2f} times; {gain:+.2f} points")
+        width = np.nanmean(chance[:, i, 1] / uniform[:, i, 1])
+        gain = 100 * np.mean(chance[:, i, 4] - uniform[:, i, 4])
+        console.print(f"{budget:.0%}: {width:.2f} times the width; {gain:+.2f} points")
     if arguments.plot:
         draw(arguments.plot, arguments.budgets, found)
 
@@ -174,8 +173,8 @@ def sets_and_losses(X, y, query, coverage, seed):
     """Return what a row of the second table shows of one run."""
     learner = learner_of(query, seed, coverage=coverage)
     held, early, sizes, others, new, losses = [], [], [], [], [], []
-    pace = (1, 0) if query.budget == 1.0 else (BATCH, DELAY)
-    for rows, scored, sets in arrivals(learner, X, y, *pace):
+    steps = (1, 0) if query.budget == 1.0 else (BATCH, DELAY)
+    for rows, scored, sets in arrivals(learner, X, y, *steps):
         if not scored.version:
             continue
         named = set(learner.classes)

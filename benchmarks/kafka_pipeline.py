@@ -35,6 +35,7 @@ from benchmarks.pipeline_steps import Steps
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
+from streamboost.pipelines.cli.heap import frozen_heap
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job import connect
@@ -142,8 +143,8 @@ def whole(file):
             if len(seen) == 1:
                 steps.begin()
 
-    with Steps() as steps:
-        assembly.run(load(file), until_idle=True, watchers=[Counting()])
+    with Steps() as steps, frozen_heap() as freezer:
+        assembly.run(load(file), until_idle=True, watchers=[Counting(), freezer])
     return between(seen), steps
 
 

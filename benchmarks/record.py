@@ -201,6 +201,7 @@ def written(folder, n, labelled):
 
 def ran(folder):
     """Run the pipeline in `folder`; return (CPU seconds, records) at each commit."""
+    from streamboost.pipelines.cli.heap import frozen_heap
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.engine.watchers import Watcher
     from streamboost.pipelines.job import run as assembly
@@ -211,7 +212,8 @@ def ran(folder):
         def committed(self, effects):
             commits.append((time.process_time(), len(effects.records)))
 
-    assembly.run(load(folder / "p.toml"), until_idle=True, watchers=[Clock()])
+    with frozen_heap() as freezer:
+        assembly.run(load(folder / "p.toml"), until_idle=True, watchers=[Clock(), freezer])
     return commits
 
 

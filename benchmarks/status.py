@@ -32,6 +32,7 @@ import tempfile
 import time
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -53,9 +54,9 @@ from streamboost.pipelines.status.publisher import Publisher
 from streamboost.pipelines.status.reader import StatusReader
 
 try:
-    from streamboost.pipelines.job.run import set_aside
+    from streamboost.pipelines.cli.heap import frozen_heap
 except ImportError:  # measured may be a state of the project that had none
-    set_aside = nullcontext
+    frozen_heap = partial(nullcontext, Watcher())
 
 WITHOUT, STATUS = "without a status", "a status every second"
 FEATURES, CLASSES, TAUGHT = 16, 26, 2_000
@@ -264,7 +265,8 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
 
         turns = Turns(list(arms.values()), n_turns, loop.stop, checkpoint, is_ready)
         loop.watchers.append(turns)
-        with set_aside():
+        with frozen_heap() as freezer:
+            loop.watchers.append(freezer)
             loop.run()
         for lookers in looking:
             lookers.end()

@@ -1,8 +1,6 @@
 """Asking a pipeline to stop."""
 
-import atexit
 import logging
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
@@ -10,20 +8,15 @@ from typing import TypeVar
 
 from streamboost.errors import ConnectorError
 
-__all__ = ["GOING_ON", "WAITING", "Interrupted", "Stop", "after_grace"]
+__all__ = ["GOING_ON", "WAITING", "Interrupted", "Stop"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-GRACE = 3.0
-"""Seconds from being asked to stop until a wait that is under way is given up."""
-
 WAITING = "waiting: %s. It is tried again until it succeeds"
 GOING_ON = "going on: what was waited for has succeeded"
 """What is logged where something failed that may pass, and where it has passed."""
-
-_AGAIN = 0.25
 
 
 class Interrupted(BaseException):
@@ -76,10 +69,6 @@ class Stop:
                 is_waiting = True
                 self.rest(interval)
 
-    def end_waits(self) -> None:
-        """Have waits of the main thread given up from `GRACE` seconds on; for a signal handler."""
-        after_grace(self._interrupt)
-
     @contextmanager
     def interruptible(self, on: bool = True) -> Iterator[None]:
         """Within it something is waited for that may never come: Interrupted may end it.
@@ -92,17 +81,7 @@ class Stop:
         finally:
             self._is_interruptible = before
 
-    def _interrupt(self) -> None:
+    def interrupt(self) -> None:
+        """Raise Interrupted where a wait is under way that may never end; for a signal handler."""
         if self._is_interruptible:
             raise Interrupted
-
-
-def after_grace(action: Callable[[], None]) -> None:
-    """Have the main thread call `action` from `GRACE` seconds on, again and again.
-
-    For a signal handler.
-    """
-    signal.signal(signal.SIGALRM, lambda number, frame: action())
-    signal.setitimer(signal.ITIMER_REAL, GRACE, _AGAIN)
-    # An ending interpreter takes the handler away: the next alarm would kill the process.
-    atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)

@@ -26,7 +26,7 @@ BELOW = {
     "pipelines": {"connectors", "features", "stream", "active", "boosting"},
 }
 ROOMS = (
-    {"cli", "status_reader"},
+    {"cli"},
     {"demo"},
     {"job"},
     {"service", "label_studio"},

@@ -61,12 +61,6 @@ def test_other_names_are_refused():
         streamboost.Nonsense  # noqa: B018
 
 
-def test_what_earlier_releases_documented_can_still_be_imported():
-    before = importlib.import_module("streamboost.pipelines.status_reader")
-    now = importlib.import_module("streamboost.pipelines.status.reader")
-    assert before.StatusReader is now.StatusReader
-
-
 def test_the_river_adapter_stands_in_its_own_module():
     module = importlib.import_module("streamboost.adapters.river")
     assert inspect.getdoc(module.StreamBoostClassifier)

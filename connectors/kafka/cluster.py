@@ -12,9 +12,15 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
-from kafka.net.compat import KafkaNetClient
 
 from streamboost.connectors.kafka.errors import CREDENTIALS, FENCED, remedy_for
+from streamboost.connectors.kafka.internals import (
+    force_close,
+    names_error,
+    ran_out_of_time,
+    started,
+    watched_connections,
+)
 from streamboost.connectors.kafka.options import ADMIN, CONSUMER, PRODUCER, check_options, complete
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 
@@ -116,44 +122,11 @@ class KafkaCluster:
         guarded = "SASL" in str(given.get("security_protocol"))
         with told(self.servers), _refusals_raised(self.servers, guarded=guarded):
             try:
-                return _begun(make, settings)
+                return started(make, settings)
             except (kafka_errors.KafkaConfigurationError, ValueError, TypeError) as error:
                 raise ConfigurationError(
                     f"the Kafka options do not fit each other: {error}; see kafka-python's clients"
                 ) from error
-
-
-def _begun(make: Any, settings: dict[str, Any]) -> Any:
-    """Make a client; where it does not start, end its thread and sockets, which it would keep."""
-    connections: list[KafkaNetClient] = []
-
-    def connect(**options: Any) -> KafkaNetClient:
-        """Return a connection that is closed where its client does not come to be."""
-        connections.append(KafkaNetClient(**options))
-        return connections[-1]
-
-    try:
-        return make(kafka_client=connect, **settings)
-    except BaseException:
-        for one in connections:
-            one.close()
-        raise
-
-
-class _Refusals(logging.Handler):
-    """Keeps why the client library does not get a connection, and says so at once, but once."""
-
-    def __init__(self, servers: str) -> None:
-        super().__init__()
-        self.found: list[Exception] = []
-        self._servers = servers
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep the reasons that a line of the client's log names."""
-        self.found += [one for one in record.args or () if isinstance(one, _REASONS)]
-        if self.found and self._servers not in _silent:
-            _silent.add(self._servers)
-            _log.info("no connection to %s yet: %s", self._servers, _said(self.found[0]))
 
 
 @contextmanager
@@ -163,15 +136,21 @@ def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
     The client only logs it: what it raises is that time has run out. `guarded` says that the
     servers ask for credentials.
     """
-    refusals = _Refusals(servers)
-    logs = [logging.getLogger(name) for name in ("kafka.net.manager", "kafka.cluster")]
-    for log in logs:
-        log.addHandler(refusals)
+    found: list[Exception] = []
+
+    def note(reason: Exception) -> None:
+        """Keep a reason; log the first one for these servers."""
+        found.append(reason)
+        if servers not in _silent:
+            _silent.add(servers)
+            _log.info("no connection to %s yet: %s", servers, _said(reason))
+
     try:
-        yield
+        with watched_connections(_REASONS, note):
+            yield
         _silent.discard(servers)
     except kafka_errors.KafkaTimeoutError as error:
-        reasons = [one for one in refusals.found if not isinstance(one, type(error))]
+        reasons = [one for one in found if not isinstance(one, type(error))]
         for reason in reasons:
             if isinstance(reason, CREDENTIALS):
                 raise reason from None
@@ -187,17 +166,9 @@ def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
         # What a broker says right before it hangs up, the client does not always read.
         hint = ", or hangs up on these credentials" if guarded else ""
         # The last try may only have had no time left: that says less than what those before met.
-        met = [one for one in reasons if not _is_of_time(one)] or reasons or [error]
+        met = [one for one in reasons if not ran_out_of_time(one)] or reasons or [error]
         last = _said(met[-1])
         raise UnavailableError(f"{servers} cannot be reached{hint}: {last}") from error
-    finally:
-        for log in logs:
-            log.removeHandler(refusals)
-
-
-def _is_of_time(reason: Exception) -> bool:
-    """Tell whether a connection was given up for the time alone, which the library renames."""
-    return isinstance(reason.__context__, kafka_errors.KafkaTimeoutError)
 
 
 def _is_of_settings(reason: Exception) -> bool:
@@ -230,7 +201,7 @@ def _in_our_words(where: str, error: Exception) -> ConnectorError | StateError:
     # Later calls of a producer that has failed give what it failed of as an argument of theirs, or
     # in words alone.
     causes = [one for one in (error, *error.args) if isinstance(one, Exception)]
-    is_fenced = any(kind.__name__ in str(error) for kind in FENCED)
+    is_fenced = any(names_error(error, kind) for kind in FENCED)
     if is_fenced or any(isinstance(one, FENCED) for one in causes):
         return StateError(
             f"{where}: another process has taken this pipeline over, or this one stood still in "
@@ -248,7 +219,4 @@ def discard(producer: KafkaProducer) -> None:
     try:
         producer.close(timeout=0)
     except kafka_errors.KafkaError:
-        # It gives up where it cannot flush: its thread would go on sending, and the producer would
-        # flush once more, and complain, whenever Python clears it away.
-        producer._sender.force_close()
-        producer._closed = True
+        force_close(producer)

@@ -1,18 +1,16 @@
 """What reading a topic comes to: its messages, and what may be wrong with a place in it."""
 
-import re
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
-from kafka.record.abc import ABCRecordBatch
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
+from streamboost.connectors.kafka.internals import batch_that_failed, offset_in
 from streamboost.errors import ConnectorError, DeletedError, UnavailableError
 
 __all__ = [
@@ -27,13 +25,11 @@ __all__ = [
     "numbers_of",
     "places_of",
     "span_of",
-    "topic_id",
     "without",
 ]
 
 _POLL_MS = 100
 _CHECKSUM = "they do not match their checksum"
-_BASE = re.compile(r"at offset (\d+)")
 
 
 class Damage(NamedTuple):
@@ -95,21 +91,12 @@ def fetched(
         is_decided = isinstance(error, kafka_errors.KafkaError | MemoryError)
         if is_decided and not isinstance(error, kafka_errors.CorruptRecordError):
             raise
-        if (base := _batch_that_raised(error)) is None:
+        if (base := batch_that_failed(error)) is None:
             raise
         raise kafka_errors.CorruptRecordError(
             f"the batch at offset {base} cannot be decoded: {error!r}"
         ) from error
     return found
-
-
-def _batch_that_raised(error: Exception) -> int | None:
-    """Return the first offset of the batch whose decoding raised an error, if one did."""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        batch = frame.f_locals.get("self")
-        if isinstance(batch, ABCRecordBatch):
-            return int(batch.base_offset)
-    return None
 
 
 def numbers_of(consumer: KafkaConsumer, topic: str, where: str) -> list[int]:
@@ -122,16 +109,6 @@ def numbers_of(consumer: KafkaConsumer, topic: str, where: str) -> list[int]:
             "--create-topics`"
         )
     return sorted(numbers)
-
-
-def topic_id(client: Any, topic: str) -> str | None:
-    """Return what tells a topic from another of its name; None where the broker does not say.
-
-    `client` is a consumer or producer that has asked for the topic's partitions.
-    """
-    cluster = getattr(client, "_cluster", None) or client._metadata
-    found = cluster.topic_id(topic)
-    return str(found) if found and found.int else None
 
 
 def another(where: str) -> ConnectorError:
@@ -249,8 +226,8 @@ def _damaged_batch(
                 if time.monotonic() > patience:
                     raise UnavailableError(f"{where} gives nothing, though it has more")
         except kafka_errors.CorruptRecordError as error:
-            found = _BASE.search(str(error))
+            base = offset_in(error)
             cause = error.__cause__
             reason = f"they cannot be decoded ({cause!r})" if cause else _CHECKSUM
-            return int(found[1]) if found else offset, reason
+            return offset if base is None else base, reason
     return None

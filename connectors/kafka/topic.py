@@ -14,6 +14,7 @@ from kafka.admin import OffsetSpec
 
 from streamboost.connectors.base import Message, Position, Source
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
+from streamboost.connectors.kafka.internals import topic_id
 from streamboost.connectors.kafka.reading import (
     another,
     as_message,
@@ -24,7 +25,6 @@ from streamboost.connectors.kafka.reading import (
     is_out_of_range,
     numbers_of,
     span_of,
-    topic_id,
     without,
 )
 from streamboost.connectors.kafka.replay import KafkaReplay

@@ -15,8 +15,8 @@ from kafka.structs import OffsetAndMetadata
 from streamboost.connectors.base import Committed, Position, Sink, Transaction
 from streamboost.connectors.kafka.admin import refuse_members
 from streamboost.connectors.kafka.cluster import KafkaCluster, discard, told
+from streamboost.connectors.kafka.internals import topic_id
 from streamboost.connectors.kafka.journal import KafkaJournal, StoredEntry
-from streamboost.connectors.kafka.reading import topic_id
 from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, StateError

@@ -41,10 +41,11 @@ def init(
         _write_for_records(path, label, id, output)
         return
     _refuse_records(path, id, output)
-    from streamboost.pipelines.config.templates import brief
-    from streamboost.pipelines.config.templates import every as full
-
-    _write(path, (full if every else brief).render(kafka=kafka))
+    if every:
+        from streamboost.pipelines.config.templates.every import render
+    else:
+        from streamboost.pipelines.config.templates.brief import render
+    _write(path, render(kafka=kafka))
     say(f"wrote {path}; see `streamboost check {path}`, then `streamboost run {path}`")
 
 

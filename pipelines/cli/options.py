@@ -4,6 +4,7 @@ import atexit
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from types import FrameType
@@ -75,6 +76,23 @@ def end_with_stdin() -> None:
     Thread(target=watch, name="parent", daemon=True).start()
 
 
+GRACE = 3.0
+"""Seconds from the first signal until a wait that is under way is given up."""
+
+_AGAIN = 0.25
+
+
+def after_grace(action: Callable[[], None]) -> None:
+    """Call `action` in the main thread from `GRACE` seconds on, repeatedly.
+
+    For a signal handler.
+    """
+    signal.signal(signal.SIGALRM, lambda number, frame: action())
+    signal.setitimer(signal.ITIMER_REAL, GRACE, _AGAIN)
+    # An ending interpreter takes the handler away: the next alarm would kill the process.
+    atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
+
+
 def stop_on_signals(said: bytes) -> "Stop":
     """Return a stop that SIGINT and SIGTERM ask for, which are ignored from then on.
 
@@ -96,7 +114,7 @@ def stop_on_signals(said: bytes) -> "Stop":
         # Past Python's buffers, which the interrupted line may be writing to.
         os.write(2, said)
         stop.request()
-        stop.end_waits()
+        after_grace(stop.interrupt)
 
     signal.signal(signal.SIGINT, ask)
     signal.signal(signal.SIGTERM, ask)

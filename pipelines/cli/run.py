@@ -74,6 +74,7 @@ def run_pipeline(
     """
     import logging
 
+    from streamboost.pipelines.cli.heap import frozen_heap
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import masking
     from streamboost.pipelines.job import live
@@ -93,14 +94,14 @@ def run_pipeline(
         with stop.interruptible():
             warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
         line = live.shown(config.state, handler) if report.quiet else nullcontext()
-        with masking(config.mask), line:
+        with masking(config.mask), line, frozen_heap() as freezer:
             sequence = assembly.run(
                 config,
                 until_idle=until_idle,
                 upgrade=upgrade,
                 rebuild=rebuild,
                 stop=stop,
-                watchers=[report],
+                watchers=[report, freezer],
             )
         with logs.stamped(lambda: sequence):
             report.close(sequence)

@@ -1,5 +1,6 @@
 """`streamboost serve`: pipelines in a browser."""
 
+import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import say
+from streamboost.pipelines.cli.options import after_grace, say
 
 if TYPE_CHECKING:
     from streamboost.pipelines.service.access.sessions import Role
 
 __all__ = ["serve"]
+
+_GIVEN_UP = b"stopped while it waited: the next `streamboost serve` writes the labels that wait\n"
 
 
 def serve(
@@ -85,4 +88,11 @@ def serve(
             return
         people: list[tuple[str, Role]] = [(name, "operator") for name in operator or ()]
         people += [(name, "labeller") for name in person or ()]
-        server.serve(configs, place, people, say)
+        server.serve(configs, place, people, say, on_exit=lambda: after_grace(_give_up))
+
+
+def _give_up() -> None:
+    """End the process, whatever still waits in its threads; acknowledged labels are durable."""
+    # Past Python's buffers, which the interrupted line may be writing to, and its waiting threads.
+    os.write(2, _GIVEN_UP)
+    os._exit(0)

@@ -61,6 +61,9 @@ _INSTEAD = {
 }
 """What keys that people guess would be called in [schema]."""
 
+_DELETED = {("schedule", "at_limit"): "delete it, as a full committee is always retrained"}
+"""Keys that existed before, and the remedy."""
+
 
 def _meant(key: str, given: Any) -> str | None:
     """Return what to write for a guessed `key` of [schema]; None where it is no such guess."""
@@ -84,6 +87,8 @@ def unknown_key(section: str, key: str, known: Iterable[str], given: Any = None)
     """Say that `section` has no `key`, and which of the `known` ones was probably meant."""
     if section == "schema" and (meant := _meant(key, given)) is not None:
         return Problem(section, key, f"unknown key; write {meant}")
+    if (remedy := _DELETED.get((section, key))) is not None:
+        return Problem(section, key, f"this key no longer exists; {remedy}")
     known = sorted(known)
     near = get_close_matches(key, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"its keys are {', '.join(known)}"

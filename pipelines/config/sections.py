@@ -85,7 +85,9 @@ class PipelineSection(Section):
     )
     checkpoint_every: int = Field(100, ge=1, description="batches from one checkpoint to the next")
     checkpoint_copy: Text | None = Field(
-        None, description="folder, or address such as s3://..., for copies of the checkpoints"
+        None,
+        description="folder, or address such as s3://..., for copies of the checkpoints",
+        examples=["copies"],
     )
     on_gap: Literal["stop", "continue"] = Field(
         "stop", description="what a restart does when a part of what it would replay is gone"
@@ -150,8 +152,12 @@ class MonitorSection(Section):
     )
     address: Text = Field("127.0.0.1", description="of this machine, where they are served")
     names: list[Text] = Field([], description="further host names that /metrics is reached by")
-    certificate: Text | None = Field(None, description="for https, a file in PEM; with key")
-    key: Text | None = Field(None, description="the certificate's key, a file in PEM")
+    certificate: Text | None = Field(
+        None, description="for https, a file in PEM; with key", examples=["cert.pem"]
+    )
+    key: Text | None = Field(
+        None, description="the certificate's key, a file in PEM", examples=["key.pem"]
+    )
     allow_plain: bool = Field(
         False, description="whether an address others reach may do without https"
     )

@@ -1,9 +1,8 @@
 """From a configuration to a pipeline that is ready to run."""
 
-import gc
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -48,7 +47,7 @@ from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.state.versions import Versions
 from streamboost.pipelines.stop import Interrupted, Stop
 
-__all__ = ["build_loop", "has_begun", "run", "set_aside"]
+__all__ = ["build_loop", "has_begun", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +97,7 @@ def run(
     that another release made are replayed with `upgrade` alone. With `rebuild` it makes a state
     folder that was lost again. Every other end leaves a checkpoint, but for one within a batch.
 
-    Where signals end its waits (`Stop.end_waits`), that is Interrupted.
+    Where a signal handler ends its waits (`Stop.interrupt`), that is Interrupted.
     """
     state = State(config.state)
     stop = stop or Stop()
@@ -153,8 +152,7 @@ def _follow_file(config: Config, pipeline: Pipeline) -> None:
 def _work(loop: Loop, state: State, *, until_idle: bool) -> int:
     """Run a recovered pipeline, and leave a checkpoint behind; return the newest batch."""
     try:
-        with set_aside():
-            loop.run(until_idle=until_idle)
+        loop.run(until_idle=until_idle)
     except Interrupted:
         if not loop.is_settled:
             _log.warning("stopped while a commit waits: the next run finds what came of it")
@@ -163,23 +161,6 @@ def _work(loop: Loop, state: State, *, until_idle: bool) -> int:
             with state.told():
                 loop.checkpoint()
     return loop.pipeline.sequence
-
-
-@contextmanager
-def set_aside() -> Iterator[None]:
-    """Let the collector pass over what is there already, and seldom look at what comes.
-
-    Little dies of modules, kernels and a recovered state, and what a batch makes dies without the
-    collector: going through both dozens of times a batch takes as long as sending its messages.
-    """
-    thresholds = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(50_000, *thresholds[1:])  # more than a batch has
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
 
 
 def _go_on(loop: Loop, state: State, committed: Committed | None) -> None:

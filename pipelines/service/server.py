@@ -1,7 +1,6 @@
 """Where `serve` listens, and how it is asked to stop."""
 
 import getpass
-import os
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -24,7 +23,6 @@ from streamboost.pipelines.service.door import DoorConfig
 from streamboost.pipelines.service.labelling.served import Served
 from streamboost.pipelines.service.pages import routes as pages
 from streamboost.pipelines.state.folder import State, kept_token
-from streamboost.pipelines.stop import after_grace
 
 __all__ = ["SESSIONS", "TOKEN", "ServeAddress", "log_out", "serve", "server"]
 
@@ -39,8 +37,6 @@ SESSIONS = "serve.logins"
 
 _STOPPING = 1
 """Seconds that open connections have to end in; what is left until the end is for the labels."""
-
-_GIVEN_UP = b"stopped while it waited: the next `streamboost serve` writes the labels that wait\n"
 
 
 @dataclass(frozen=True)
@@ -148,11 +144,13 @@ def serve(
     place: ServeAddress,
     people: Sequence[tuple[str, Role]] = (),
     say: Callable[[str], None] = print,
+    on_exit: Callable[[], None] | None = None,
 ) -> None:
     """Serve the pipelines of `configs` until SIGINT or SIGTERM.
 
     `say` is told the address with a login link for each of `people`, who are labellers or
-    operators, or for whoever starts it, an operator.
+    operators, or for whoever starts it, an operator. `on_exit` is called at the first signal,
+    within its handler.
     """
     token, entering = _people(configs[0])
     with place.listen() as listening:
@@ -166,7 +164,7 @@ def serve(
             say(f"{entering.spelled(name)} ({role}): {place.url(port)}{LOGIN}?key={key}")
         file = State(configs[0].state).path / TOKEN
         say(f"each link works once, for a day; programs send the token in {file}")
-        server(app, settings, place).run(sockets=[listening])
+        server(app, settings, place, on_exit).run(sockets=[listening])
 
 
 def log_out(configs: Sequence[Config], names: Sequence[str]) -> dict[str, int]:
@@ -193,7 +191,12 @@ def _user() -> str:
         return "operator"
 
 
-def server(app: FastAPI, settings: Settings, place: ServeAddress) -> uvicorn.Server:
+def server(
+    app: FastAPI,
+    settings: Settings,
+    place: ServeAddress,
+    on_exit: Callable[[], None] | None = None,
+) -> uvicorn.Server:
     """Return what answers for `app`, with limits of its own before those of the guard."""
     return _Server(
         DoorConfig(
@@ -209,23 +212,19 @@ def server(app: FastAPI, settings: Settings, place: ServeAddress) -> uvicorn.Ser
             log_config=None,
             log_level="warning",
             timeout_graceful_shutdown=_STOPPING,
-        )
+        ),
+        on_exit,
     )
 
 
 class _Server(uvicorn.Server):
-    """Ends within seconds of a signal, whatever still waits in its threads.
+    """Calls `on_exit` at the first signal that ends it."""
 
-    What was acknowledged is durable by then, so that nothing is lost by what is given up.
-    """
+    def __init__(self, config: DoorConfig, on_exit: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._on_exit = on_exit
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if not self.should_exit:
-            after_grace(_give_up)
+        if not self.should_exit and self._on_exit is not None:
+            self._on_exit()
         super().handle_exit(sig, frame)
-
-
-def _give_up() -> None:
-    # Past Python's buffers, which the interrupted line may be writing to, and its waiting threads.
-    os.write(2, _GIVEN_UP)
-    os._exit(0)

@@ -9,7 +9,7 @@ import numpy as np
 from streamboost.active.budget import Budget, Ledger
 from streamboost.active.pool import Pool
 from streamboost.active.query import QueryStrategy, Requests
-from streamboost.active.rules import Pace, make_rule
+from streamboost.active.rules import EvenSpending, make_rule
 from streamboost.active.settings import check_whole
 from streamboost.active.strata import Densities, Strata
 from streamboost.active.window import UtilityWindow
@@ -65,8 +65,8 @@ class Querier:
         self._densities = Densities(float(strategy.share))
         self._pool = Pool(strategy.window) if strategy.mode == "pool" else None
         self._window = self._pool if self._pool is not None else UtilityWindow(strategy.window)
-        self._pace = Pace(float(strategy.share))
-        self._rule = make_rule(strategy.rule, float(strategy.share))
+        self._evenly = EvenSpending(float(strategy.share))
+        self._rule = make_rule(strategy.rule)
         self._draws, self._places, self._lots = (
             np.random.default_rng(seed) for seed in seeds.spawn(3)
         )
@@ -180,10 +180,11 @@ class Querier:
     ) -> None:
         """Decide about records that arrive, looking only at those that may be asked for."""
         by_rank = self.strategy.utility != "random"
-        if ranked := by_rank and not cold:
-            may, chance = self._rule.over(utility, self._window, draws)
+        rule = self._rule if by_rank and not cold else None
+        if rule is not None:
+            may, chance = rule.over(utility, self._window, draws)
         else:
-            may, chance = self._pace.at_random(draws)
+            may, chance = self._evenly.over(draws)
         seen = 0
         for last in [*may, len(ids) - 1]:
             while seen <= last:
@@ -192,8 +193,8 @@ class Querier:
                 affordable = budget.affordable > 0
                 p = chance(i, budget) if affordable else 0.0
                 wanted = bool(draws[i] < p)
-                if ranked and affordable:
-                    self._rule.settle(wanted)
+                if rule is not None and affordable:
+                    rule.settle(wanted)
                 is_asked, audited = budget.settle(wanted)
                 if is_asked:
                     p = budget.combine(p)
@@ -258,7 +259,7 @@ class Querier:
             "draws": self._draws.bit_generator.state,
             "places": self._places.bit_generator.state,
             "lots": self._lots.bit_generator.state,
-            "rule": self._rule.memory,
+            "rule": self._rule.memory if self._rule is not None else 0.0,
             "doubt": self._densities.state(),
             "window_version": version,
             "pool": self._pool.ids() if self._pool is not None else [],
@@ -271,7 +272,8 @@ class Querier:
         self._draws.bit_generator.state = state["draws"]
         self._places.bit_generator.state = state["places"]
         self._lots.bit_generator.state = state["lots"]
-        self._rule.memory = state["rule"]
+        if self._rule is not None:
+            self._rule.memory = state["rule"]
         self._densities.resume(state["doubt"])
         self._window.resume(state["window_version"], arrays)
         if self._pool is not None:

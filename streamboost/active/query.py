@@ -34,8 +34,8 @@ class QueryStrategy:
     rule
         How stream mode decides: "chance" at random, each record with a chance that grows with its
         utility's rank and with the doubt about its label, so that every label tells of the
-        records that nobody asked about, too; "pace" by rank, spending evenly; "quantile_filter"
-        or "variable_uncertainty" by threshold. With these three only audits tell.
+        records that nobody asked about, too; "quantile_filter" or "variable_uncertainty" by
+        threshold. With these two only audits tell.
     budget
         Share of the records whose label may be bought, in (0, 1], taken as the decimal number
         it is written as.
@@ -95,7 +95,7 @@ class QueryStrategy:
         check_choice("query utility", self.utility, UTILITIES)
         check_choice("query mode", self.mode, MODES)
         check_choice("query rule", self.rule, RULES)
-        if self.mode == "pool" and self.rule not in ("chance", "pace"):
+        if self.mode == "pool" and self.rule != "chance":
             raise ConfigurationError(
                 f'query rule is {self.rule!r}, and mode "pool" has none but its rounds: leave the '
                 'rule out, or choose mode "stream"'

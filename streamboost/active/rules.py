@@ -11,14 +11,11 @@ from typing import Protocol
 import numpy as np
 
 from streamboost.active.budget import Budget
-from streamboost.active.window import Meeting, UtilityWindow
+from streamboost.active.window import UtilityWindow
 
-__all__ = ["RULES", "Chance", "Pace", "Rule", "make_rule"]
+__all__ = ["RULES", "Chance", "EvenSpending", "Rule", "make_rule"]
 
-RULES = ("chance", "pace", "quantile_filter", "variable_uncertainty")
-
-_SMALL_BUDGET = 0.05
-"""Up to here the decision is drawn, which stands delay best; above it, the rank decides alone."""
+RULES = ("chance", "quantile_filter", "variable_uncertainty")
 
 _TOLERANCE = 50.0
 """Tokens saved that lower the quantile filter's threshold by the whole range of the utilities."""
@@ -29,9 +26,6 @@ _STEP = 0.01
 
 _ROUNDING = 1e-6
 """More than rounding can add to a chance."""
-
-_MANY = 8
-"""Records that are worth a look at all of them before one by one."""
 
 Chance = Callable[[int, Budget], float]
 """Maps the place of a record in a batch, and the budget when it has arrived, to its chance."""
@@ -55,59 +49,27 @@ class Rule(Protocol):
         """Hear whether the record just rated was asked for."""
 
 
-class Pace:
-    """Spend evenly over time on the records that rank highest in the window.
+class EvenSpending:
+    """Asks for each record with the same chance, and spends the budget evenly over time.
 
-    The share q of the records to ask for now is what the rule earns per record, plus the tokens
-    saved beyond one spread over H = max(50, 5 / budget) records, at most three times the earnings.
-    With budgets up to 5 % a record of rank r in [0, 1) is asked for with chance
-    min(1, 10 q (1 - r)^9), above that when r < q. Either asks for a share q of the records, and
-    records that tie have the mean chance of the ranks that they fill together.
+    The chance is what the rule earns per record, plus the tokens saved beyond one spread over
+    H = max(50, 5 / budget) records. It is at most three times the earnings.
     """
-
-    memory = 0.0
 
     def __init__(self, share: float) -> None:
         self._horizon = max(50.0, 5.0 / share)
         self._most = min(3.0 * share, 1.0)
-        self._draws = share <= _SMALL_BUDGET
 
     def share(self, budget: Budget) -> float:
-        """Return q, the share of records to ask for now."""
+        """Return the share of records to ask for now."""
         earned = budget.rule_share
-        pace = earned + (budget.free - 1.0) / self._horizon
-        return min(max(pace, 0.0), 3.0 * earned, 1.0)
+        share = earned + (budget.free - 1.0) / self._horizon
+        return min(max(share, 0.0), 3.0 * earned, 1.0)
 
-    def over(
-        self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
-    ) -> tuple[Iterable[int], Chance]:
-        """Give each the mean chance of the ranks that it fills."""
-        met = window.meet(utility)
-        density = _drawn if self._draws else _cut
-
-        def chance(i: int, budget: Budget) -> float:
-            pace = self.share(budget)
-            low, high = met.rank(i)
-            share = density(low, high, pace) / (high - low)
-            return min(max(share, 0.0), 1.0)
-
-        return self._may(met, draws), chance
-
-    def _may(self, met: Meeting, draws: np.ndarray) -> Iterable[int]:
-        """Return which records may be asked for: by the best of their ranks, at the most pace."""
-        if len(draws) < _MANY:
-            return range(len(draws))
-        best = met.ranks()[:, 0]
-        limit = 10.0 * self._most * (1.0 - best) ** 9 if self._draws else best < self._most
-        return np.flatnonzero(draws < limit + _ROUNDING).tolist()
-
-    def at_random(self, draws: np.ndarray) -> tuple[Iterable[int], Chance]:
-        """Give each of the next records the same chance, the share to ask for."""
+    def over(self, draws: np.ndarray) -> tuple[Iterable[int], Chance]:
+        """Rate the next records of the stream by their `draws` (n,), as `Rule.over` does."""
         may = np.flatnonzero(draws < self._most + _ROUNDING).tolist()
         return may, lambda i, budget: self.share(budget)
-
-    def settle(self, wanted: bool) -> None:
-        """Keep nothing: what was spent shows in the budget."""
 
 
 class QuantileFilter:
@@ -175,24 +137,11 @@ class VariableUncertainty:
         self.memory *= 1.0 - _STEP if wanted else 1.0 + _STEP
 
 
-def make_rule(name: str, share: float) -> Rule:
-    """Return a new rule of RULES for a budget of `share`."""
+def make_rule(name: str) -> Rule | None:
+    """Return a new rule of RULES; None for "chance", which `Strata` carries out."""
     if name == "quantile_filter":
         return QuantileFilter()
-    return VariableUncertainty() if name == "variable_uncertainty" else Pace(share)
-
-
-def _cut(low: float, high: float, pace: float) -> float:
-    """Integral over the ranks low..high of the rule "ask when the rank is under the pace"."""
-    return min(high, pace) - min(low, pace)
-
-
-def _drawn(low: float, high: float, pace: float) -> float:
-    """Integral over low..high of the rule "ask with p = min(1, 10 pace (1 - rank)^9)"."""
-    certain = max(0.0, 1.0 - (10.0 * pace) ** (-1.0 / 9.0)) if pace > 0.0 else 0.0
-    rest = (1.0 - certain) ** 10
-    above = min(low, certain) + pace * (rest - (1.0 - max(low, certain)) ** 10)
-    return min(high, certain) + pace * (rest - (1.0 - max(high, certain)) ** 10) - above
+    return VariableUncertainty() if name == "variable_uncertainty" else None
 
 
 def _quantile(values: np.ndarray, share: float) -> float:

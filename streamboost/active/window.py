@@ -108,33 +108,19 @@ class Meeting:
         self._line = line
         self._count = count
         self._size = size
-        self._ranks: np.ndarray | None = None
 
     def known(self, i: int) -> np.ndarray:
         """Return the utilities that record `i` finds, and its own behind them."""
         end = self._count + i
         return self._line[max(end - self._size, 0) : end + 1]
 
-    def rank(self, i: int) -> tuple[float, float]:
-        """Return the part of [0, 1) that record `i` takes up among the others. O(size).
+    def ranks(self) -> np.ndarray:
+        """Return the part of [0, 1) that each record takes up among the others, float64 (n, 2).
 
         The most useful record stands at 0. Records that tie share the part that they fill
         together, so that none is preferred.
         """
-        if self._ranks is not None:
-            low, high = self._ranks[i].tolist()
-            return low, high
-        known = self.known(i)
-        kept, utility = known[:-1], known[-1]
-        above = int(np.count_nonzero(kept > utility))
-        ties = int(np.count_nonzero(kept == utility)) + 1
-        return above / len(known), (above + ties) / len(known)
-
-    def ranks(self) -> np.ndarray:
-        """Return what `rank` says of each record that arrives, float64 (n, 2)."""
-        if self._ranks is None:
-            n = len(self._line) - self._count
-            low, high = np.empty(n), np.empty(n)
-            kernels().rank(self._line, self._count, self._size, low, high)
-            self._ranks = np.column_stack([low, high])
-        return self._ranks
+        n = len(self._line) - self._count
+        low, high = np.empty(n), np.empty(n)
+        kernels().rank(self._line, self._count, self._size, low, high)
+        return np.column_stack([low, high])

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -121,23 +121,6 @@ class Committee:
         if self.costs.size == 0:
             return np.asarray(scores.argmax(axis=1))
         return np.asarray((self.probabilities(scores) @ self.costs).argmin(axis=1))
-
-    def without_oldest(self, n_rounds: int) -> "Committee":
-        """Return a committee without the first `n_rounds` rounds, which may be extended like any.
-
-        What later rounds corrected of the first is then missing: accuracy falls at once.
-
-        Raises
-        ------
-        DataError
-            When there are not so many rounds.
-        """
-        if not 0 <= n_rounds <= self.n_rounds:
-            raise DataError(
-                f"n_rounds is {n_rounds}, and the committee has {self.n_rounds}: give a number "
-                "from 0 to that"
-            )
-        return replace(self, learners=self.learners.without_oldest(n_rounds))
 
     def contributions(self, X: Any) -> np.ndarray:
         """Return what each feature does to each score, float64 (n, K, D + 1), for `X` (n, D).

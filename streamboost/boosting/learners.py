@@ -59,9 +59,6 @@ class WeakLearners(Protocol):
     def widened(self, n_classes: int) -> Self:
         """Return them with zero scores for classes they do not know yet."""
 
-    def without_oldest(self, n_rounds: int) -> Self:
-        """Return them without the first `n_rounds` rounds."""
-
     def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "LearnersBuilder":
         """Return what adds the learners of further rounds, trained on these bins.
 

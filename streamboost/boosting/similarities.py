@@ -173,11 +173,6 @@ class Similarities:
         wide = np.pad(self.coefficients, ((0, 0), (0, n_classes - self.n_classes)))
         return Similarities(self.frame, self.points, self.pairs, self.reach, wide)
 
-    def without_oldest(self, n_rounds: int) -> "Similarities":
-        """Return them without the first `n_rounds`; points that only those referred to stay."""
-        pairs, reach = self.pairs[n_rounds:], self.reach[n_rounds:]
-        return Similarities(self.frame, self.points, pairs, reach, self.coefficients[n_rounds:])
-
     def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "SimilaritiesBuilder":
         """Return what adds further rounds; they have no use for bins and weights."""
         return SimilaritiesBuilder(self)

@@ -152,29 +152,6 @@ class Forest:
             return self
         return replace(self, values=np.pad(self.values, ((0, 0), (0, extra))))
 
-    def without_oldest(self, n_rounds: int) -> "Forest":
-        """Return the forest without its first `n_rounds` rounds."""
-        trees = int(self.rounds[n_rounds])
-        roots = self.roots[trees:]
-        # Trees follow one another, and each has a leaf more than it has inner nodes.
-        inner = int(roots[roots >= 0].min(initial=len(self.nodes)))
-        leaves = inner + trees
-        nodes, set_of = self.nodes[inner:].copy(), self.set_of[inner:]
-        for side in ("left", "right"):
-            nodes[side] = _moved(nodes[side], inner, leaves)
-        sets = int(set_of[set_of >= 0].min(initial=len(self.sets)))
-        return replace(
-            self,
-            nodes=nodes,
-            roots=_moved(roots, inner, leaves),
-            values=self.values[leaves:],
-            rounds=self.rounds[n_rounds:] - np.int32(trees),
-            sets=self.sets[sets:],
-            set_of=np.where(set_of >= 0, set_of - sets, -1).astype(np.int32),
-            gain=self.gain[inner:],
-            cover=self.cover[leaves:],
-        )
-
     def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "ForestBuilder":
         """Return what adds trees grown on these bins and rows of `weight` (n,), 1 if None."""
         return ForestBuilder(self, bins, weight)
@@ -214,11 +191,6 @@ class Forest:
     def check(self, n_features: int) -> None:
         """Raise ModelFileError unless every index stays inside and every tree ends."""
         check_forest(self, n_features)
-
-
-def _moved(places: np.ndarray, inner: int, leaves: int) -> np.ndarray:
-    """Return places of nodes, or ~leaves, once so many inner nodes and leaves before are gone."""
-    return np.where(places >= 0, places - inner, places + leaves).astype(np.int32)
 
 
 class ForestBuilder:

@@ -49,7 +49,7 @@ class NaiveQuerier:
             draw, by_rank = self.draws.random(), self.strategy.utility != "random"
             p = 0.0
             if self.free >= 1:
-                p = self.chance(u) if by_rank and not cold else self.pace()
+                p = self.chance(u) if by_rank and not cold else self.even_share()
             wanted = draw < p
             if self.free >= 1 and by_rank and not cold:
                 self.threshold *= 0.99 if wanted else 1.01
@@ -76,11 +76,11 @@ class NaiveQuerier:
             "again": 0,
         }
 
-    def pace(self):
+    def even_share(self):
         earned = self.rule_share()
         horizon = max(50.0, 5.0 / float(self.strategy.share))
-        pace = earned + (float(self.free) - 1.0) / horizon
-        return min(max(pace, 0.0), 3.0 * earned, 1.0)
+        share = earned + (float(self.free) - 1.0) / horizon
+        return min(max(share, 0.0), 3.0 * earned, 1.0)
 
     def rule_share(self):
         return float(self.earned) - (1.0 / self.block if self.block else 0.0)
@@ -90,16 +90,4 @@ class NaiveQuerier:
             known = np.array([*self.utilities, u])
             threshold = np.quantile(known, 1.0 - max(self.rule_share(), 0.0))
             return float(u >= threshold - np.ptp(known) * (float(self.free) - 1.0) / 50.0)
-        if self.strategy.rule == "variable_uncertainty":
-            return 0.5 + 0.5 * erf((1.0 - (1.0 - u) / self.threshold) / sqrt(2.0))
-        above, n = sum(k > u for k in self.utilities), len(self.utilities) + 1
-        low, high = above / n, (above + self.utilities.count(u) + 1) / n
-        density = drawn if self.strategy.share <= 0.05 else min
-        pace = self.pace()
-        return min(max((density(high, pace) - density(low, pace)) / (high - low), 0.0), 1.0)
-
-
-def drawn(rank, pace):
-    certain = max(0.0, 1.0 - (10.0 * pace) ** (-1.0 / 9.0)) if pace > 0.0 else 0.0
-    rest = (1.0 - certain) ** 10 - (1.0 - max(rank, certain)) ** 10
-    return min(rank, certain) + pace * rest
+        return 0.5 + 0.5 * erf((1.0 - (1.0 - u) / self.threshold) / sqrt(2.0))

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from streamboost.active.budget import Budget
-from streamboost.active.rules import Pace, QuantileFilter, VariableUncertainty
+from streamboost.active.rules import EvenSpending, QuantileFilter, VariableUncertainty
 from streamboost.active.window import UtilityWindow
 
 
@@ -35,27 +35,12 @@ KEPT = window(np.linspace(0, 1, 100, endpoint=False))
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2])
-def test_the_pace_is_what_is_earned_and_what_is_saved_over_the_horizon_at_most_threefold(share):
+def test_even_spending_adds_savings_over_the_horizon_to_earnings_at_most_threefold(share):
     budget = saved(1, Fraction(str(share)))
-    assert Pace(share).share(budget) == pytest.approx(share)
+    assert EvenSpending(share).share(budget) == pytest.approx(share)
     budget = saved(3, Fraction(str(share)))
-    assert Pace(share).share(budget) == pytest.approx(share + 2 / max(50, 5 / share))
-    assert Pace(share).share(saved(40, Fraction(str(share)))) == pytest.approx(3 * share)
-
-
-@pytest.mark.parametrize("share", [0.01, 0.05, 0.1, 0.2])
-def test_over_all_ranks_the_pace_asks_for_its_share(share):
-    budget, rule = saved(2, Fraction(str(share))), Pace(share)
-    chances = [chance(rule, u, budget) for u in KEPT.utilities + 0.001]
-    assert np.mean(chances) == pytest.approx(rule.share(budget), rel=0.1)
-
-
-def test_small_budgets_ask_with_ten_times_the_pace_times_the_ninth_power():
-    budget, rule = saved(1, Fraction(1, 20)), Pace(0.05)
-    p = chance(rule, 0.905, budget)
-    low, high = KEPT.meet(np.array([0.905])).rank(0)
-    middle = 1 - (low + high) / 2
-    assert p == pytest.approx(10 * 0.05 * middle**9, rel=0.01)
+    assert EvenSpending(share).share(budget) == pytest.approx(share + 2 / max(50, 5 / share))
+    assert EvenSpending(share).share(saved(40, Fraction(str(share)))) == pytest.approx(3 * share)
 
 
 def test_the_quantile_filter_asks_from_its_quantile_on():

@@ -161,7 +161,7 @@ def test_whole_number_labels_come_back_as_whole_numbers():
 
 def test_records_are_ranked_by_the_committee_that_serves_now():
     """Scores taken before a training are not compared with margins taken after it."""
-    learner = small(query=QueryStrategy(budget=0.3, rule="pace"))
+    learner = small(query=QueryStrategy(budget=0.3, rule="quantile_filter"))
     learn(learner, 0, 40)
     stale = learner.score(X[:50])
     learn(learner, 40, 45)
@@ -255,7 +255,9 @@ def test_an_empty_batch_changes_nothing():
     assert_same(learner.snapshot(), before)
 
 
-@pytest.mark.parametrize(("rule", "burst"), [("pace", 1), ("pace", 20), ("chance", 3)])
+@pytest.mark.parametrize(
+    ("rule", "burst"), [("quantile_filter", 1), ("quantile_filter", 20), ("chance", 3)]
+)
 @pytest.mark.parametrize("utility", ["random", "margin"])
 def test_the_whole_budget_asks_for_every_record(utility, rule, burst):
     query = QueryStrategy(utility=utility, budget=1, audit=0, rule=rule, burst=burst)

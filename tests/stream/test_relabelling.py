@@ -49,7 +49,7 @@ def wrong(learner):
     return np.mean([label != Y[int(id)] for id, _, label in learner._rows.named()])
 
 
-@pytest.mark.parametrize(("rule", "apart"), [("pace", 5), ("chance", 10)])
+@pytest.mark.parametrize(("rule", "apart"), [("variable_uncertainty", 5), ("chance", 10)])
 def test_asking_again_costs_tokens_and_the_budget_holds_at_every_record(rule, apart):
     learner, again, spent = streamed(rule=rule)
     assert 10 < len(again) <= 0.2 * 0.5 * 300
@@ -69,7 +69,7 @@ def test_fewer_labels_are_wrong_once_those_that_look_so_were_asked_about_again()
 
 
 def test_nobody_is_asked_again_who_has_answered_or_errs_much():
-    learner, again, _ = streamed(rule="pace")
+    learner, again, _ = streamed(rule="quantile_filter")
     for id, not_by in again:
         found = learner._rows._named.find(id)
         if found is not None:

@@ -28,7 +28,7 @@ def test_a_swapped_committee_serves_under_the_next_version():
 
 
 def test_scores_taken_before_a_swap_are_not_those_of_a_committee_of_the_same_number():
-    query = QueryStrategy(budget=0.3, rule="pace")
+    query = QueryStrategy(budget=0.3, rule="quantile_filter")
     learner, other = small(query=query), small(random_state=9)
     for one in (learner, other):
         learn(one, 0, 40)

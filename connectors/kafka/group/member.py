@@ -32,6 +32,7 @@ from kafka.structs import (
 
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
 from streamboost.connectors.kafka.group.ownership import Listener, Polled, Write
+from streamboost.connectors.kafka.internals import drop_undecodable, rejoin, topic_id
 from streamboost.connectors.kafka.reading import (
     Damage,
     as_message,
@@ -41,7 +42,6 @@ from streamboost.connectors.kafka.reading import (
     numbers_of,
     places_of,
     span_of,
-    topic_id,
 )
 from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch, options_of
 from streamboost.errors import ConnectorError, StateError, UnavailableError
@@ -141,9 +141,7 @@ class KafkaMember:
             ownership = self._listener.take(unsure=unsure)
             member = consumer.group_metadata()
         if member.state == MemberState.REBALANCING:
-            # The library leaves off joining when a leader's metadata changed and a poll ended
-            # before its joining did: it would go on with the old assignment for ever.
-            consumer._coordinator.request_rejoin()
+            rejoin(consumer)
         messages = {
             partition.partition: [as_message(record, self.max_bytes) for record in records]
             for partition, records in found.items()
@@ -159,10 +157,7 @@ class KafkaMember:
         """Have the partition go on after the damaged messages that come next; return which."""
         damage = find_damage(self._cluster, self.topic, places_of(consumer))
         if damage is not None and self._on_corrupt == "skip":
-            # The library keeps what it could not take apart: sent to the same place again, as by
-            # who takes the partition over, it would never return.
-            if undone := consumer._fetcher._next_partition_records:
-                undone.drain()
+            drop_undecodable(consumer)
             self.skip_to(damage.partition, damage.end)
             return damage
         self._leave()

@@ -1,6 +1,19 @@
 """The pipeline file with every key, which `streamboost init --all` writes."""
 
+from typing import Any, Literal, get_args, get_origin
+
+from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.sections import MonitorSection, PipelineSection, ServeSection
+from streamboost.pipelines.endpoints.base import Section
+
 __all__ = ["render"]
+
+_GIVEN: dict[str, tuple[type[Section], dict[str, Any]]] = {
+    "pipeline": (PipelineSection, {"name": "segments", "batch_records": 10}),
+    "monitor": (MonitorSection, {}),
+    "serve": (ServeSection, {}),
+}
+"""Sections whose keys follow from their fields, and the keys that the file sets."""
 
 _RIVER_ABOUT = """\
 # A streamboost pipeline. As it stands, it predicts River's ImageSegments and buys the labels it
@@ -27,21 +40,7 @@ _JOB = """\
 # and [schema] classes may change. Any other change needs a new state folder.
 
 [pipeline]
-name = "segments"
-# state = "state"           # folder of the log and the state
-# scoring = "here"          # or "apart", on Kafka: `score` processes predict, and `learn` learns
-# seed = 0                  # all random choices of the learner follow from it
-batch_records = 10          # most records in one batch; all are predicted by the committee
-                            # from before it
-# batch_labels = 500        # most labels in one batch
-# join_window = 10000       # how long a record waits for its label: records, or "2h"
-# poll_interval = 0.1       # seconds to rest when nothing came
-# checkpoint_every = 100    # batches from one checkpoint to the next, which bounds what a restart
-                            # has to replay
-# checkpoint_copy = "copies"  # a folder, or an address such as "s3://bucket/copies": each
-                            # checkpoint is copied there, and outlives the state folder
-# on_gap = "stop"           # or "continue": restart without what can no longer be replayed
-# keep_versions = 10        # committees kept to roll back to
+{pipeline}
 
 [schema]
 # id = "id"                 # the field that names a record
@@ -186,7 +185,7 @@ budget = 0.1                # share of the records whose label may be bought
 # mode = "stream"           # decide on arrival; or "pool": ask for the best of the newest records
 # round_size = 1            # with "pool": how many are asked for together
 # rule = "chance"           # how "stream" decides: at random, doubtful records with better chances;
-                            # or "pace", "quantile_filter", "variable_uncertainty"
+                            # or "quantile_filter", "variable_uncertainty"
 # loan = 0                  # labels to start with, repaid evenly until record expected_records
 # expected_records = "none"  # length of the stream; a loan needs it
 
@@ -229,11 +228,10 @@ estimator = "sketch"        # or "gamble"
 # promotion = "always"      # or "better": once it makes no more errors than the one that serves
 # on_drift = "none"         # "adwin", "page_hinkley" or "kswin" looks for drift, and retrains
 # drift_signal = "error"    # in wrong answers; or "margin", without labels; or "both"
-# Seldom needed: training by the clock, full committees, labels that follow one another.
+# Seldom needed: training by the clock, labels that follow one another.
 # retrain_seconds = "none"  # most seconds from one retraining to the next
 # extend_seconds = "none"   # seconds from one training to an extension
-# at_limit = "retrain"      # or "drop_oldest", whose committee serves if it then errs less
-# shadow = 200              # most labels by which that and "better" are judged
+# shadow = 200              # most labels by which "better" is judged
 # correction_rounds = 0     # stumps grown anew at every label; 5 where labels follow one another
 # correction_rows = 50      # the newest so many that they are grown on
 # correction_half_life = 5.0  # labels after which one of these weighs half as much
@@ -241,17 +239,11 @@ estimator = "sketch"        # or "gamble"
 # For those who watch it: /healthz, /readyz, and /metrics for Prometheus, which wants the token in
 # the state folder's metrics.token. How it does stands in the folder's status.db.
 [monitor]
-# port = 0                  # 0 serves none
-# address = "127.0.0.1"     # or "0.0.0.0", for other machines and outside a container
-# names = []                # host names that /metrics is reached by there, besides numbers
-# certificate = "cert.pem"  # for https there: files in PEM
-# key = "key.pem"
-# allow_plain = false       # or true: without https, where the network is protected otherwise
-# publish_every = 1.0       # seconds from one status to the next; 0 writes none
+{monitor}
 
 # How people label in the pages of `streamboost serve`.
 [serve]
-# blind = false             # whether the committee's guess is hidden until one has answered
+{serve}
 
 # People may answer in a project of Label Studio, with `streamboost label-studio` beside this:
 #   [label_studio]
@@ -281,4 +273,20 @@ estimator = "sketch"        # or "gamble"
 def render(*, kafka: bool = False) -> str:
     """Return the file with every key; a test sees to it that it shows the defaults there are."""
     about, connectors = (_KAFKA_ABOUT, _KAFKA) if kafka else (_RIVER_ABOUT, _RIVER)
-    return about + _JOB + connectors + _LEARNER
+    text = about + _JOB + connectors + _LEARNER
+    for name, (model, given) in _GIVEN.items():
+        text = text.replace(f"{{{name}}}\n", _keys(model, given))
+    return text
+
+
+def _keys(model: type[Section], given: dict[str, Any]) -> str:
+    """Return the keys of a section, each with its default, or else an example, and description."""
+    lines = []
+    for key, field in model.model_fields.items():
+        example = (field.examples or [""])[0]
+        value = given.get(key, example if field.default is None else field.default)
+        setting = f"{'' if key in given else '# '}{key} = {toml.render(value)}"
+        choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+        others = ", ".join(toml.render(one) for one in choices if one != value)
+        lines.append(f"{setting:<28}# {field.description}{f'; or {others}' if others else ''}\n")
+    return "".join(lines)

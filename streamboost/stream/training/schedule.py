@@ -22,12 +22,11 @@ _NEVER = 2**63
 _CHOICES = {
     "training": ("inline", "background"),
     "promotion": ("always", "better"),
-    "at_limit": ("retrain", "drop_oldest"),
     "on_drift": (None, "adwin", "page_hinkley", "kswin"),
     "drift_signal": ("error", "margin", "both"),
 }
 
-Kind = Literal["first", "retrain", "extend", "drift", "drop_oldest"]
+Kind = Literal["first", "retrain", "extend", "drift"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,7 @@ class Training:
     Attributes
     ----------
     kind
-        "first", "retrain" or "extend"; "drift", a retraining on the rows since a change; or
-        "drop_oldest", an extension of the newer half of a full committee.
+        "first", "retrain" or "extend"; or "drift", a retraining on the rows since a change.
     labels
         How many labels had been learned when it started.
     seed
@@ -116,14 +114,9 @@ class Schedule:
         it has not seen; no other training starts until then. A draw is the challenger's,
         which knows more labels. Each label counts as one, however likely it was to be asked for:
         it is a judgement of the records that are asked about, the hard ones above all.
-    at_limit
-        What happens to a committee that is full (`max_estimators`). "retrain": that is all.
-        "drop_oldest": once the retrained committee serves, the newer half
-        of the full one, extended, challenges it, and serves if it makes no more errors on the
-        next `shadow` labels. Dropping old rounds costs accuracy at once, so that it seldom does.
     shadow
-        How many labels such judgements wait for; with promotion="better", a tenth of the labels
-        learned when the training started is enough, so that a young learner need not wait long.
+        How many labels such a judgement waits for; a tenth of the labels learned when the
+        training started is enough, so that a young learner need not wait long.
     on_drift
         River's detector that looks for drift: "adwin", "page_hinkley", or "kswin", which takes a
         hundred times as long as the others; None: nobody looks.
@@ -160,7 +153,6 @@ class Schedule:
     max_estimators: int | None = 400
     training: str = "inline"
     promotion: str = "always"
-    at_limit: str = "retrain"
     shadow: int = 200
     on_drift: str | None = None
     drift_signal: str = "error"
@@ -251,10 +243,8 @@ class Schedule:
             return None
         return "retrain" if self.fills(rounds) else "extend"
 
-    def jury(self, kind: Kind, labels: int) -> int:
+    def jury(self, labels: int) -> int:
         """Return how many labels judge what a training started at `labels` labels makes."""
-        if kind == "drop_oldest":
-            return self.shadow
         if self.promotion == "always":
             return 0
         return min(self.shadow, max(1, labels // 10))

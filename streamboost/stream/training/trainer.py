@@ -58,7 +58,6 @@ class Trainer:
         self._family = ""  # that of the committees made here; the first training tells
         self._wanted = False
         self._rests_until = 0  # labels before which the schedule need not be asked
-        self._full: Committee | None = None  # replaced, its newer half to be tried
         self._underway: Underway | None = None
         self._worker = Worker()
 
@@ -131,7 +130,7 @@ class Trainer:
     def _rests(self) -> bool:
         """Whether nothing can be due, whatever the newest label."""
         rests = self._rows.total < self._rests_until and not self._wanted
-        return rests and self._full is None and not self._rows.is_suspected
+        return rests and not self._rows.is_suspected
 
     def rename(self, label: Label, into: Label | None) -> None:
         """Let one class be another, or none, among the labels that judge a challenger."""
@@ -151,7 +150,7 @@ class Trainer:
         """
         self.made += 1
         self.champion = replace(committee, version=self.made)
-        self._underway = self._full = None
+        self._underway = None
         self._worker.abandon()
 
     def proceed(self) -> tuple[Training, ...]:
@@ -162,7 +161,7 @@ class Trainer:
         job = self._due_job() if self._underway is None else None
         if job is None:
             return ()
-        shadow = Shadow(self.schedule.jury(job.training.kind, job.training.labels))
+        shadow = Shadow(self.schedule.jury(job.training.labels))
         if self.schedule.training == "background":
             job = job.detached()
             self._worker.start(job, self.estimator)
@@ -196,29 +195,16 @@ class Trainer:
 
     def _due_job(self) -> Job | None:
         """Return the training that is due now and can be done; None where there is none."""
-        full, self._full = self._full, None
-        kind: Kind | None = "drop_oldest" if full else self._due()
+        kind = self._due()
         if kind is None or not self._rows.n_features:
             return None
         sample = self._rows.sample()
         if len(sample.classes) < 2:
             return None
-        if full is not None:
-            newer = full.without_oldest((full.n_rounds + 1) // 2)
-            return self._job(kind, sample, newer) if self._extensible(full, sample) else None
         champion = self.champion
-        extensible = champion is not None and self._extensible(champion, sample)
-        if kind == "extend" and extensible:
+        if kind == "extend" and champion is not None and self._extensible(champion, sample):
             return self._job(kind, sample, champion)
-        if kind == "retrain" and extensible and self._leaves_half(champion):
-            self._full = champion
         return self._job("retrain" if kind == "extend" else kind, sample, None)
-
-    def _leaves_half(self, champion: "Committee | None") -> bool:
-        """Whether `champion` is full, and its newer half is to be tried."""
-        schedule = self.schedule
-        is_full = champion is not None and schedule.fills(champion.n_rounds)
-        return schedule.at_limit == "drop_oldest" and is_full
 
     def _job(self, kind: Kind, sample: Sample, extended: "Committee | None") -> Job:
         """Return the training that works on `sample`, counted as started."""
@@ -284,7 +270,7 @@ class Trainer:
             "wanted": self._wanted,
             "underway": None,
         }
-        arrays = in_arrays("champion.", self.champion) | in_arrays("full.", self._full)
+        arrays = in_arrays("champion.", self.champion)
         if (underway := self._underway) is not None:
             about["underway"], parts = underway.state()
             arrays |= parts
@@ -300,7 +286,6 @@ class Trainer:
         self.paused = about["paused"]
         self._wanted = about["wanted"]
         self.champion = from_arrays("champion.", arrays)
-        self._full = from_arrays("full.", arrays)
         if about["underway"] is not None:
             self._underway = Underway.resume(about["underway"], arrays)
             if self._underway.job is not None:

@@ -39,7 +39,7 @@ def test_without_it_nothing_changes(tmp_path):
         ("requests", {"connector": "kafka", "expires_after": 9}, "expires_after: counts 9 records"),
         ("query", {"mode": "pool"}, 'mode: must be "stream"'),
         ("query", {"loan": 5, "expected_records": 9_000}, "loan: must be 0 .* ledger of its own"),
-        ("query", {"relabel": 0.2, "rule": "pace"}, 'relabel: needs rule = "chance"'),
+        ("query", {"relabel": 0.2, "rule": "quantile_filter"}, 'relabel: needs rule = "chance"'),
         ("committee", {"label_lags": 1}, "label_lags: must be 0"),
         ("committee", {"experts": "all"}, "experts: names all .* hold committee, linear, words"),
         ("committee", {"experts": ["committee", "neighbours"]}, "experts: names neighbours"),

@@ -97,7 +97,6 @@ MUST_NOT = {
         "window": 70,
     },
     "schedule": {
-        "at_limit": "drop_oldest",
         "correction_half_life": 7.0,
         "correction_rounds": 7,
         "correction_rows": 7,

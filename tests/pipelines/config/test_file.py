@@ -76,6 +76,21 @@ def test_a_key_like_no_other_is_refused_with_the_keys_there_are(tmp_path):
     assert line == f"[working_set] zzz: unknown key; its keys are {keys}"
 
 
+@pytest.mark.parametrize("mode", ["stream", "pool"])
+def test_the_deleted_rule_is_refused_with_the_rules_there_are(tmp_path, mode):
+    assert problems(tmp_path, query={"rule": "pace", "mode": mode}) == [
+        "[query] rule: query rule 'pace' is not known: choose one of chance, quantile_filter, "
+        "variable_uncertainty"
+    ]
+
+
+def test_a_deleted_key_is_refused_with_the_remedy(tmp_path):
+    assert problems(tmp_path, schedule={"at_limit": "drop_oldest"}) == [
+        "[schedule] at_limit: this key no longer exists; delete it, as a full committee is always "
+        "retrained"
+    ]
+
+
 def test_an_unknown_section_is_refused_with_the_nearest_known_one(tmp_path):
     assert problems(tmp_path, qeury={"budget": 0.1}) == [
         "[qeury]: unknown section; did you mean [query]?"

@@ -1,6 +1,8 @@
+import gc
 import json
 import logging
 import shutil
+import signal
 import sqlite3
 from contextlib import closing
 
@@ -15,7 +17,9 @@ from streamboost.errors import (
     StateError,
     UnavailableError,
 )
+from streamboost.pipelines.cli.heap import frozen_heap
 from streamboost.pipelines.config.file import parse
+from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.job import first_records
 from streamboost.pipelines.job.check import guarantee
 from streamboost.pipelines.job.inspect import describe
@@ -56,6 +60,46 @@ def test_each_run_goes_on_where_the_last_one_ended(tmp_path, make_records):
         write(tmp_path, records[:n])
         run(config(tmp_path), until_idle=True)
     assert ids(tmp_path) == [record["id"] for record in records]
+
+
+class ProcessSettings(Watcher):
+    """Notes the settings of the collector and the signal handlers between batches."""
+
+    def __init__(self):
+        self.seen = []
+
+    @staticmethod
+    def now():
+        handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+        timer = signal.getitimer(signal.ITIMER_REAL)
+        return gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), handlers, timer
+
+    def between_batches(self):
+        self.seen.append(self.now())
+
+
+def test_run_from_python_changes_neither_the_collector_nor_signal_handlers(tmp_path, make_records):
+    records, _ = make_records(50)
+    write(tmp_path, records)
+    settings = ProcessSettings()
+    before = settings.now()
+    run(config(tmp_path), until_idle=True, watchers=[settings])
+    assert len(settings.seen) >= 5
+    assert all(one == before for one in settings.seen)
+    assert settings.now() == before
+
+
+def test_the_command_line_freezes_the_heap_of_a_run_and_restores_it(tmp_path, make_records):
+    records, _ = make_records(50)
+    write(tmp_path, records)
+    settings = ProcessSettings()
+    before = settings.now()
+    with frozen_heap() as freezer:
+        run(config(tmp_path), until_idle=True, watchers=[freezer, settings])
+    _, thresholds, frozen, *_ = settings.seen[-1]
+    assert thresholds == (50_000, *before[1][1:])
+    assert frozen > before[2]
+    assert settings.now() == before
 
 
 @pytest.mark.parametrize("estimator", ["sketch", "gamble"])

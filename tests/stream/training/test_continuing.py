@@ -29,8 +29,6 @@ LIMITED = Schedule(
     extend_every=3,
     extend_estimators=2,
     max_estimators=9,
-    at_limit="drop_oldest",
-    shadow=5,
 )
 BACKGROUND = Schedule(growth=1.5, extend_every=7, training="background", promotion="better")
 FOLLOWING = Schedule.per_label(on_drift="adwin", drift_signal="both")

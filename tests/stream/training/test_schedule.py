@@ -34,7 +34,6 @@ def plain(**settings):
         {"extend_estimators": 0},
         {"extend_estimators": True},
         {"max_estimators": 0},
-        {"at_limit": "forget"},
         {"shadow": 0},
         {"retrain_seconds": 0},
         {"extend_seconds": float("inf")},

@@ -188,9 +188,9 @@ def test_no_training_starts_while_a_challenger_is_judged(judging):
 
 
 def test_a_young_challenger_is_judged_by_a_tenth_of_the_labels():
-    assert Schedule(promotion="better", shadow=200).jury("retrain", 50) == 5
-    assert Schedule(promotion="better", shadow=200).jury("retrain", 5) == 1
-    assert Schedule(promotion="better", shadow=200).jury("retrain", 9_000) == 200
+    assert Schedule(promotion="better", shadow=200).jury(50) == 5
+    assert Schedule(promotion="better", shadow=200).jury(5) == 1
+    assert Schedule(promotion="better", shadow=200).jury(9_000) == 200
 
 
 def test_the_first_committee_has_nobody_to_beat():
@@ -220,26 +220,6 @@ def test_a_retraining_that_is_asked_for_starts_as_soon_as_none_is_under_way():
     assert (training.kind, training.labels) == ("retrain", 30)
     arrive(learner)
     assert learn(learner, 30, 40) == ()
-
-
-def test_a_retraining_that_is_asked_for_is_still_due_after_a_full_committees_rival():
-    learner = small(
-        training="background",
-        growth=1e9,
-        retrain_every=None,
-        extend_every=5,
-        max_estimators=12,
-        at_limit="drop_oldest",
-        shadow=1,
-    )
-    learn(learner, 0, 30)
-    arrive(learner)
-    learn(learner, 30, 40)
-    assert [t.kind for t in arrive(learner)] == ["retrain"]
-    learner.trainer.retrain()
-    assert [t.kind for t in arrive(learner)] == ["drop_oldest"]
-    arrive(learner)
-    assert [t.kind for t in learn(learner, 40, 41)] == ["retrain"]
 
 
 def test_a_retraining_asked_for_before_there_are_two_classes_is_the_first_training():

@@ -1,0 +1,200 @@
+"""What kafka-python does not document, and connectors/kafka relies on, holds in this release."""
+
+import ast
+import itertools
+import socket
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import errors as kafka_errors
+from kafka.consumer.fetcher import Fetcher
+from kafka.record.memory_records import MemoryRecords
+from kafka.structs import TopicPartition
+
+from streamboost.connectors.kafka import internals
+from tests.connectors.kafka.test_errors import batch_of
+
+OF_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
+"""Documented attributes of named tuples."""
+
+FOLDER = Path(internals.__file__).parent
+NOWHERE = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 300}
+
+_numbers = itertools.count()
+
+
+def private_uses(path):
+    """Return the private attributes that a file reads from other objects than its own."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and node.attr[1] != "_":
+            owner = node.value
+            is_own = isinstance(owner, ast.Name) and owner.id in {"self", "cls"}
+            if not is_own and node.attr not in OF_TUPLES:
+                yield f"{path.name}: {ast.unparse(node)}"
+
+
+def test_private_attributes_are_used_in_this_module_alone():
+    others = [path for path in FOLDER.rglob("*.py") if path.name != "internals.py"]
+    assert len(others) > 10
+    assert [use for path in others for use in private_uses(path)] == []
+    assert len(list(private_uses(FOLDER / "internals.py"))) >= 5
+
+
+def test_every_use_has_a_test_here():
+    tested = Path(__file__).read_text()
+    uses = [name for name in internals.__all__ if name != "Failures"]
+    assert [name for name in uses if f"internals.{name}(" not in tested] == []
+
+
+@pytest.fixture
+def topic(kafka_servers):
+    name = f"internals{next(_numbers)}.{time.time_ns()}"
+    with KafkaAdminClient(bootstrap_servers=kafka_servers) as admin:
+        admin.create_topics({name: {"num_partitions": 1}})
+        admin.wait_for_topics([name])
+    return name
+
+
+@pytest.mark.parametrize("kind", [KafkaConsumer, KafkaProducer, KafkaAdminClient])
+def test_a_client_that_does_not_start_leaves_no_thread(kind):
+    made, before = [], set(threading.enumerate())
+
+    def make(kafka_client, **settings):
+        def kept(**options):
+            made.append(kafka_client(**options))
+            return made[-1]
+
+        return kind(kafka_client=kept, **settings)
+
+    with pytest.raises(kafka_errors.KafkaTimeoutError):
+        internals.started(make, NOWHERE)
+    assert len(made) == 1
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def failures(**settings):
+    """Return the reasons that are reported while a client fails to start."""
+    found = []
+    with (
+        internals.watched_connections((kafka_errors.KafkaError, OSError), found.append),
+        pytest.raises(kafka_errors.KafkaTimeoutError),
+    ):
+        internals.started(KafkaAdminClient, NOWHERE | settings)
+    return found
+
+
+def test_the_log_of_the_library_holds_the_reason_of_a_failed_connection():
+    reasons = failures()
+    assert any("ECONNREFUSED" in str(reason) for reason in reasons)
+    assert not any(internals.ran_out_of_time(reason) for reason in reasons)
+
+
+def test_a_connection_that_got_no_answer_ran_out_of_time():
+    with socket.socket() as server, socket.socket() as waiting:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        waiting.connect(server.getsockname())  # the queue is full: no later one connects
+        reasons = failures(bootstrap_servers=f"127.0.0.1:{server.getsockname()[1]}")
+    assert any(internals.ran_out_of_time(reason) for reason in reasons)
+
+
+@pytest.mark.kafka
+def test_later_calls_of_a_fenced_producer_name_the_error(kafka_servers, topic):
+    settings = {"bootstrap_servers": kafka_servers, "transactional_id": topic}
+    with closing(KafkaProducer(**settings)) as first, closing(KafkaProducer(**settings)) as second:
+        first.init_transactions()
+        second.init_transactions()
+
+        def commit():
+            first.begin_transaction()
+            first.send(topic, b"1")
+            first.commit_transaction()
+
+        for _ in range(2):
+            with pytest.raises(kafka_errors.KafkaError) as raised:
+                commit()
+    fencing = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
+    assert any(internals.names_error(raised.value, kind) for kind in fencing)
+
+
+@pytest.mark.kafka
+def test_a_producer_that_is_closed_by_force_ends_its_thread_and_does_not_flush(
+    kafka_servers, monkeypatch
+):
+    producer = KafkaProducer(bootstrap_servers=kafka_servers)
+    internals.force_close(producer)
+    producer._sender.join(30)
+    assert not producer._sender.is_alive()
+    flushed = []
+    monkeypatch.setattr(producer, "flush", flushed.append)
+    producer.close(timeout=1)
+    assert not flushed
+
+
+@pytest.mark.kafka
+def test_a_consumer_that_is_to_join_again_gets_another_generation(kafka_servers, topic):
+    with closing(KafkaConsumer(bootstrap_servers=kafka_servers, group_id=topic)) as consumer:
+        consumer.subscribe([topic])
+        until(consumer, lambda: consumer.assignment())
+        before = consumer.group_metadata().generation_id
+        internals.rejoin(consumer)
+        until(consumer, lambda: consumer.group_metadata().generation_id > before)
+
+
+def until(consumer, condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        consumer.poll(timeout_ms=100)
+
+
+@pytest.mark.kafka
+def test_records_that_were_not_decoded_are_dropped(kafka_servers, topic):
+    at = TopicPartition(topic, 0)
+    with KafkaProducer(bootstrap_servers=kafka_servers) as producer:
+        for n in range(3):
+            producer.send(topic, b"%d" % n)
+    settings = {"bootstrap_servers": kafka_servers, "auto_offset_reset": "earliest"}
+    settings["max_poll_records"] = 1
+    with closing(KafkaConsumer(**settings)) as consumer:
+        consumer.assign([at])
+        until(consumer, lambda: consumer._fetcher._next_partition_records)
+        held = consumer._fetcher._next_partition_records
+        internals.drop_undecodable(consumer)
+        assert not held
+
+
+@pytest.mark.kafka
+def test_consumers_and_producers_have_the_id_of_a_topic(kafka_servers, topic):
+    with closing(KafkaConsumer(bootstrap_servers=kafka_servers)) as consumer:
+        consumer.partitions_for_topic(topic)
+        known = internals.topic_id(consumer, topic)
+    with closing(KafkaProducer(bootstrap_servers=kafka_servers)) as producer:
+        producer.partitions_for(topic)
+        assert internals.topic_id(producer, topic) == known
+    assert known
+
+
+def decoded(batch):
+    return Fetcher.PartitionRecords(40, TopicPartition("t", 0), MemoryRecords(batch)).take(10)
+
+
+def test_the_traceback_of_a_batch_that_is_not_decompressed_holds_the_batch():
+    with pytest.raises(Exception) as raised:  # noqa: PT011
+        decoded(batch_of(1, lambda body: b"\xff" + body[1:]))
+    assert internals.batch_that_failed(raised.value) == 40
+    assert internals.batch_that_failed(ValueError()) is None
+
+
+def test_the_error_of_a_failed_checksum_names_the_offset():
+    batch = batch_of(0, bytes)
+    with pytest.raises(kafka_errors.CorruptRecordError) as raised:
+        decoded(batch[:-1] + bytes([batch[-1] ^ 1]))
+    assert internals.offset_in(raised.value) == 40
+    assert internals.offset_in(kafka_errors.CorruptRecordError("no place")) is None
