@@ -283,6 +283,10 @@ class Blend:
         if k is not None and k < len(said.known) and said.known[k]:
             kernels().learn_weights(said.logs, k, weight, _STEP, self.weights, self._squares)
 
+    def take_weights(self, other: "Blend") -> None:
+        """Weigh the experts as `other` does, which has the same ones, and learn on from there."""
+        self.weights, self._squares = other.weights, other._squares
+
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""
         parts = {name: expert.state() for name, expert in self._experts.items()}
