@@ -39,9 +39,9 @@ from streamboost.stream.checks import (
 from streamboost.stream.doubts import Doubts, Relabels
 from streamboost.stream.estimators import Trainable, class_weight_of, describe, rebuild
 from streamboost.stream.evaluation.decisions import Decisions
+from streamboost.stream.evaluation.evaluation import Evaluation
 from streamboost.stream.evaluation.judge import Judge
-from streamboost.stream.evaluation.rest import Rest
-from streamboost.stream.evaluation.windows import Evaluation
+from streamboost.stream.evaluation.tally import Rest
 from streamboost.stream.labelled_rows.annotators import Annotators, guess_of
 from streamboost.stream.labelled_rows.labelled import LabelledRows
 from streamboost.stream.labelled_rows.named import ON_CONFLICT, NamedRow, Vote, verdict
@@ -913,8 +913,8 @@ class StreamLearner:
             about = unpack_json(arrays["about"])
             if about["format"] != FORMAT:
                 raise ModelFileError(
-                    f"the learner's snapshot has format {about['format']!r}, and this release reads "
-                    f"{FORMAT!r}; train a new learner and take its snapshot"
+                    f"the learner's snapshot has format {about['format']!r}, and this release "
+                    f"reads {FORMAT!r}; train a new learner and take its snapshot"
                 )
             learner = cls._of(about, arrays)
             learner._resume(about, arrays)
