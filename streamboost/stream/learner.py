@@ -49,9 +49,8 @@ from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.lags import Lags
 from streamboost.stream.scoring import Scored, renamed, score_with_shares
 from streamboost.stream.training.drift import DriftWatch
-from streamboost.stream.training.jobs import from_arrays, in_arrays
 from streamboost.stream.training.schedule import Schedule, Training
-from streamboost.stream.training.trainer import Trainer
+from streamboost.stream.training.trainer import Trainer, from_arrays, in_arrays
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
