@@ -43,8 +43,13 @@ from streamboost.stream.evaluation.evaluation import Evaluation
 from streamboost.stream.evaluation.judge import Judge
 from streamboost.stream.evaluation.tally import Rest
 from streamboost.stream.labelled_rows.annotators import Annotators, guess_of
-from streamboost.stream.labelled_rows.labelled import LabelledRows
-from streamboost.stream.labelled_rows.named import ON_CONFLICT, NamedRow, Vote, verdict
+from streamboost.stream.labelled_rows.labelled import (
+    ON_CONFLICT,
+    LabelledRows,
+    NamedRow,
+    Vote,
+    verdict,
+)
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.lags import Lags
 from streamboost.stream.scoring import Scored, renamed, score_with_shares

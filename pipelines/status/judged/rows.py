@@ -20,7 +20,7 @@ from streamboost.pipelines.status.judged.annotators import Annotators, votes_of
 from streamboost.pipelines.status.judged.notes import Judged, Seen, Told
 from streamboost.pipelines.status.judged.why import why
 from streamboost.pipelines.status.requests import other_fields, shown_by
-from streamboost.stream.labelled_rows.named import verdict
+from streamboost.stream.labelled_rows.labelled import verdict
 
 __all__ = ["JudgedRows", "Usual"]
 
