@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # as themselves, which makes them public to type checkers
     )
     from streamboost.boosting.reweighting.samme import AdaBoostM1Classifier as AdaBoostM1Classifier
     from streamboost.boosting.reweighting.samme import SammeClassifier as SammeClassifier
-    from streamboost.stream.evaluation.windows import Evaluation as Evaluation
+    from streamboost.stream.evaluation.evaluation import Evaluation as Evaluation
     from streamboost.stream.labelled_rows.working_set import WorkingSet as WorkingSet
     from streamboost.stream.learner import StreamLearner as StreamLearner
     from streamboost.stream.pool import learn_from_pool as learn_from_pool
@@ -58,7 +58,7 @@ _HOMES = {
     "CDMCBoostClassifier": "streamboost.boosting.costs.cdmcboost",
     "Cascade": "streamboost.boosting.cascade",
     "Committee": "streamboost.boosting.committee",
-    "Evaluation": "streamboost.stream.evaluation.windows",
+    "Evaluation": "streamboost.stream.evaluation.evaluation",
     "GDMCBoostClassifier": "streamboost.boosting.costs.codeword_trees",
     "GambleClassifier": "streamboost.boosting.reweighting.gamble",
     "GentleAdaBoostClassifier": "streamboost.boosting.reweighting.gentle",

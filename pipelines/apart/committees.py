@@ -1,9 +1,9 @@
 """What scorers predict by, as messages: written by the learner with the batch that made it.
 
-An edition is a committee with all that belongs to it (`stream.frozen`), taken apart into tables.
-Those that have not changed since they were last written are not written again. Each table is cut
-into chunks with keys of their own, so that compaction keeps the newest of each; a manifest that
-comes last names the tables of the edition by their digests.
+An edition is a committee with all that belongs to it (`StreamLearner.freeze`), taken apart into
+tables. Those that have not changed since they were last written are not written again. Each table
+is cut into chunks with keys of their own, so that compaction keeps the newest of each; a manifest
+that comes last names the tables of the edition by their digests.
 """
 
 import hashlib
@@ -15,7 +15,6 @@ from typing import Any
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ModelFileError, StateError
 from streamboost.storage import Arrays, seal, unseal
-from streamboost.stream.frozen import freeze, thaw
 from streamboost.stream.learner import StreamLearner
 
 __all__ = ["CHUNK", "Edition", "Editions", "Publisher"]
@@ -53,7 +52,7 @@ class Publisher:
         """Return the messages of an edition, each a key, a line's end and what stands under it."""
         messages: list[bytes] = []
         named: dict[str, list[Any]] = {}
-        for table, arrays in _tables(freeze(learner)).items():
+        for table, arrays in _tables(learner.freeze()).items():
             blob = seal(arrays, kind=_KIND)
             chunks = [blob[i : i + CHUNK] for i in range(0, len(blob), CHUNK)]
             named[table] = [len(chunks), hashlib.blake2b(blob, digest_size=16).hexdigest()]
@@ -127,7 +126,7 @@ class Editions:
         self._tables = tables
         schema = Schema.from_json(manifest["schema"])
         learner = self._make(schema)
-        thaw(learner, {name: a for _, arrays in tables.values() for name, a in arrays.items()})
+        learner.thaw({name: a for _, arrays in tables.values() for name, a in arrays.items()})
         return Edition(int(manifest["edition"]), schema, learner)
 
     def _table(self, table: str, digest: str, blob: bytes) -> Arrays:

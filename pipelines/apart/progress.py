@@ -18,7 +18,7 @@ from streamboost.connectors.messages.written import Time
 from streamboost.errors import StateError
 from streamboost.pipelines.engine.batch import Messages
 from streamboost.stream.checks import Label, as_array
-from streamboost.stream.evaluation.rest import Rest
+from streamboost.stream.evaluation.tally import Rest
 from streamboost.stream.scoring import Scored
 
 __all__ = ["KEY", "Asked", "Progress", "Step", "requests_of"]

@@ -27,7 +27,7 @@ from streamboost.pipelines.engine.numbers import FieldCounts
 from streamboost.pipelines.engine.requests import request_of, shown
 from streamboost.pipelines.engine.values import held_values
 from streamboost.pipelines.span import Moment, Span
-from streamboost.stream.evaluation.rest import Rest
+from streamboost.stream.evaluation.tally import Rest
 from streamboost.stream.scoring import Scored, surest
 
 __all__ = ["Settings", "Task"]

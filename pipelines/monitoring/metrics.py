@@ -19,7 +19,7 @@ from streamboost.pipelines.engine.batch import Effects
 from streamboost.pipelines.engine.join import IGNORED
 from streamboost.pipelines.engine.loop import Loop
 from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.stream.evaluation.intervals import Estimate
+from streamboost.stream.evaluation.report import Estimate
 from streamboost.stream.training.schedule import Kind
 
 __all__ = ["Metrics"]

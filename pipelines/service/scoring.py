@@ -174,8 +174,7 @@ class Scoring:
             self._due = self._clock() + (time.thread_time() - before) / _SHARE
 
     def _restore(self) -> None:
-        from streamboost.stream.learner import StreamLearner  # it loads the kernels
-        from streamboost.stream.snapshots import at_rest
+        from streamboost.stream.learner import StreamLearner, at_rest  # they load the kernels
 
         there = self._state.checkpoints.sequences
         found = self._state.checkpoints.newest()

@@ -25,7 +25,7 @@ from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.history import text_of
 from streamboost.pipelines.status.requests import Sent, other_fields, shown_by
 from streamboost.stream.checks import Label
-from streamboost.stream.labelled_rows.named import verdict
+from streamboost.stream.labelled_rows.labelled import verdict
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee

@@ -3,8 +3,8 @@
 from streamboost.active.querier import Querier
 from streamboost.active.query import QueryStrategy, Requests
 from streamboost.stream.evaluation.decisions import Decisions
+from streamboost.stream.evaluation.evaluation import Evaluation
 from streamboost.stream.evaluation.report import Report
-from streamboost.stream.evaluation.windows import Evaluation
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored

@@ -7,8 +7,7 @@ import numpy as np
 
 from streamboost.stream.checks import Label
 from streamboost.stream.labelled_rows.annotators import Annotators, reliable
-from streamboost.stream.labelled_rows.labelled import LabelledRows
-from streamboost.stream.labelled_rows.named import NamedRow
+from streamboost.stream.labelled_rows.labelled import LabelledRows, NamedRow
 
 __all__ = ["Doubts", "Relabels"]
 

@@ -8,8 +8,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.stream import QueryStrategy, StreamLearner, WorkingSet
 from streamboost.stream.doubts import Doubts
 from streamboost.stream.labelled_rows.annotators import MOST_SOURCES, Annotators
-from streamboost.stream.labelled_rows.labelled import LabelledRows
-from streamboost.stream.labelled_rows.named import NamedRow
+from streamboost.stream.labelled_rows.labelled import LabelledRows, NamedRow
 
 PEOPLE = ("ann", "bob", "cid", "dan", "eve")
 POOR = ("dan", "eve")

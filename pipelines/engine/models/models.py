@@ -27,7 +27,7 @@ from streamboost.pipelines.engine.models.model import Model
 from streamboost.pipelines.engine.models.transformer import Transformer
 from streamboost.pipelines.engine.values import unpacked, whole_in
 from streamboost.storage import Arrays, part
-from streamboost.stream.evaluation.windows import Evaluation
+from streamboost.stream.evaluation.evaluation import Evaluation
 from streamboost.stream.scoring import Scored
 
 __all__ = ["Models"]

@@ -1,23 +1,19 @@
-"""What several experts say of a record, as one prediction."""
+"""Combines the predictions of several experts with weights that every label corrects."""
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from streamboost.features import Features
 from streamboost.storage import Arrays, part
 from streamboost.stream.blend.correction import Recent
-from streamboost.stream.blend.experts import TREES, Expert, Records, kernels
-from streamboost.stream.blend.linear import Linear
+from streamboost.stream.blend.experts import TREES, Expert, Records, Scale, kernels
 from streamboost.stream.blend.memory import Memory, Said
 from streamboost.stream.blend.neighbours import Neighbours
-from streamboost.stream.blend.scale import Scale
-from streamboost.stream.blend.seats import Seats
-from streamboost.stream.blend.sequence import Sequences
-from streamboost.stream.blend.words import Words
-from streamboost.stream.checks import Label
+from streamboost.stream.blend.online import Linear, Sequences, Words
+from streamboost.stream.checks import Label, as_array
 from streamboost.stream.scoring import Scored, score_with_committee
 from streamboost.stream.training.schedule import Schedule
 
@@ -25,7 +21,43 @@ if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.correction import Corrected
 
-__all__ = ["Blend"]
+__all__ = ["Blend", "Seats"]
+
+
+class Seats(NamedTuple):
+    """The numbers of the classes that a committee's columns stand for.
+
+    Those that only the committee knows are numbered behind the others.
+    """
+
+    committee: "Committee"
+    n_learned: int
+    place: dict[Label, int]
+    columns: np.ndarray
+    """Int64 (its classes,)."""
+    known: np.ndarray
+    """Bool (K,), which of all classes it knows."""
+    learned: np.ndarray
+    """The same of those learned so far, (n_learned,)."""
+    classes: np.ndarray
+    """(K,), in the order of their numbers."""
+    names: np.ndarray
+    """The same, object (K,)."""
+
+    @classmethod
+    def of(cls, committee: "Committee", learned: dict[Label, int]) -> "Seats":
+        """Return those of `committee`, beside the classes learned so far."""
+        place = dict(learned)
+        columns = np.array(
+            [place.setdefault(label, len(place)) for label in committee.classes.tolist()],
+            dtype=np.int64,
+        )
+        known = np.zeros(len(place), dtype=bool)
+        known[columns] = True
+        classes = as_array(place)
+        n, names = len(learned), classes.astype(object)
+        return cls(committee, n, place, columns, known, known[:n], classes, names)
+
 
 _START = {"committee": 0.4, "correction": 0.2, "sequence": 0.1, "words": 0.35}
 _OTHERS = 0.15
@@ -282,6 +314,10 @@ class Blend:
         """Learn weights of what was said of a record of class number `k`."""
         if k is not None and k < len(said.known) and said.known[k]:
             kernels().learn_weights(said.logs, k, weight, _STEP, self.weights, self._squares)
+
+    def take_weights(self, other: "Blend") -> None:
+        """Weigh the experts as `other` does, which has the same ones, and learn on from there."""
+        self.weights, self._squares = other.weights, other._squares
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that changes: one part as JSON can hold it, the other as arrays."""

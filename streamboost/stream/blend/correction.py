@@ -9,7 +9,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.storage import Arrays
 from streamboost.stream.blend.experts import Expert, Records, kernels
 from streamboost.stream.checks import Label, as_array
-from streamboost.stream.labelled_rows.weights import by_half_life
+from streamboost.stream.labelled_rows.working_set import by_half_life
 from streamboost.stream.training.schedule import Schedule
 
 if TYPE_CHECKING:

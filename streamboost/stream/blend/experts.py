@@ -1,4 +1,4 @@
-"""What an expert is, and which there are."""
+"""Defines the interface of experts, their names, and the tools that they share."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -13,7 +13,16 @@ from streamboost.stream.checks import Label
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["EXPERTS", "MOST_CLASSES", "TREES", "Expert", "Records", "as_experts", "kernels"]
+__all__ = [
+    "EXPERTS",
+    "MOST_CLASSES",
+    "TREES",
+    "Expert",
+    "Records",
+    "Scale",
+    "as_experts",
+    "kernels",
+]
 
 EXPERTS = ("committee", "correction", "neighbours", "sequence", "linear", "words")
 
@@ -116,3 +125,46 @@ def as_experts(experts: str | Sequence[str] = "all") -> tuple[str, ...]:
             f"and any of {', '.join(EXPERTS[1:])}"
         )
     return tuple(name for name in EXPERTS if name in names)
+
+
+_NEWEST = 1_000
+"""Labelled records over which mean and variance are taken, those before fading."""
+
+_FLAT = 1e-12  # of a variance, beside the square of the mean
+
+
+class Scale:
+    """Means and standard deviations of the features of the newest labelled records."""
+
+    def __init__(self) -> None:
+        self._n = np.zeros(0)
+        self.mean = np.zeros(0)
+        """Float64 (D,)."""
+        self._variance = np.zeros(0)
+        self.rate = np.zeros(0)
+        """One over each standard deviation, float64 (D,); 0 where all values are the same."""
+
+    def widen(self, n_features: int) -> None:
+        """Let rows have `n_features` features."""
+        filler = np.zeros(n_features - len(self.mean))
+        for name in ("_n", "mean", "_variance", "rate"):
+            setattr(self, name, np.append(getattr(self, name), filler))
+
+    def learn(self, row: np.ndarray) -> None:
+        """Take in one row (D,)."""
+        kernels().learn_scale(row, _NEWEST, _FLAT, self._n, self.mean, self._variance, self.rate)
+
+    def state(self) -> Arrays:
+        """Return all that changes."""
+        return {
+            "n": self._n.copy(),
+            "mean": self.mean.copy(),
+            "variance": self._variance.copy(),
+        }
+
+    def resume(self, arrays: Arrays) -> None:
+        """Go on from what `state` returned."""
+        self._n, self.mean = arrays["n"].copy(), arrays["mean"].copy()
+        self._variance = arrays["variance"].copy()
+        varies = self._variance > _FLAT * (self.mean * self.mean + _FLAT)
+        self.rate = np.where(varies, 1.0 / np.sqrt(np.where(varies, self._variance, 1.0)), 0.0)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from streamboost.storage import Arrays
-from streamboost.stream.blend.experts import TREES, Expert, Records, kernels
-from streamboost.stream.blend.scale import Scale
+from streamboost.stream.blend.experts import TREES, Expert, Records, Scale, kernels
 from streamboost.stream.checks import Label
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from streamboost.storage import Arrays, pack_json, part, unpack_json
 from streamboost.stream.calibration.label_sets import LabelSets, reaches, unseen_share
 from streamboost.stream.calibration.temperature import Temperature
 from streamboost.stream.checks import Label
-from streamboost.stream.evaluation.windows import Evaluation
+from streamboost.stream.evaluation.evaluation import Evaluation
 from streamboost.stream.scoring import Scored, uncalibrated
 
 __all__ = ["Judge"]

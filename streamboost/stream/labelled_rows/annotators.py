@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.stream.checks import Label
-from streamboost.stream.labelled_rows.named import NamedRow
+from streamboost.stream.labelled_rows.labelled import NamedRow
 
 __all__ = ["MOST_SOURCES", "Annotator", "Annotators", "guess_of", "reliable"]
 

@@ -1,4 +1,4 @@
-"""Trainings, one after the other: which is due, what it works on, and whether its committee serves.
+"""Runs trainings one after the other, and judges each committee before it serves.
 
 At most one training is under way at a time: from the row that made it due until the committee it
 makes serves, or has lost to the one that does. Nothing here reads a clock. Where a thread trains,
@@ -6,25 +6,263 @@ its committee takes part from the call that hands it in (`arrive`), so that the 
 same committees, however long the thread took.
 """
 
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, replace
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from streamboost.errors import DataError
-from streamboost.storage import Arrays
-from streamboost.stream.checks import Label
-from streamboost.stream.estimators import Trainable, default_estimator
+from streamboost.storage import Arrays, pack_json, part, unpack_json
+from streamboost.stream.checks import Label, as_array
+from streamboost.stream.estimators import Trainable, default_estimator, suited
 from streamboost.stream.labelled_rows.labelled import LabelledRows, Sample
-from streamboost.stream.training.jobs import Job, Worker, from_arrays, in_arrays
+from streamboost.stream.scoring import labels_of
 from streamboost.stream.training.schedule import Kind, Progress, Schedule, Training
-from streamboost.stream.training.shadow import Shadow, shadow_error
-from streamboost.stream.training.underway import Underway
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["Trainer"]
+__all__ = [
+    "Job",
+    "Shadow",
+    "Trainer",
+    "Underway",
+    "Worker",
+    "from_arrays",
+    "in_arrays",
+    "shadow_error",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """One training with all it works on: it makes the same committee wherever it runs.
+
+    Attributes
+    ----------
+    training
+        What kind it is, its seed, and the version it makes.
+    X
+        float32 (n, D), oldest label first.
+    y
+        (n,), the labels.
+    weight
+        float64 (n,), as `Sample` has them; None where all are 1.
+    committee
+        The one it extends; None where it trains anew.
+    n_estimators
+        Rounds to grow; None: as many as the estimator says.
+    """
+
+    training: Training
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray | None
+    committee: "Committee | None"
+    n_estimators: int | None
+
+    def run(self, estimator: Trainable) -> "Committee":
+        """Return the committee that `estimator`, as it suits so many rows, makes of it."""
+        trained = suited(estimator, len(self.X)).train(
+            self.X,
+            self.y,
+            self.weight,
+            seed=self.training.seed,
+            committee=self.committee,
+            n_estimators=self.n_estimators,
+        )
+        return replace(trained, version=self.training.version)
+
+    def detached(self) -> "Job":
+        """Return the job on rows of its own, which no later label changes."""
+        return replace(self, X=self.X.copy())
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return all of it, for `resume`: one part as JSON can hold it, the other as arrays."""
+        about = {"training": asdict(self.training), "n_estimators": self.n_estimators}
+        arrays = {"X": self.X, "y": pack_json(self.y.tolist())}
+        if self.weight is not None:
+            arrays["weight"] = self.weight
+        return about, arrays | in_arrays("extended.", self.committee)
+
+    @classmethod
+    def resume(cls, about: dict[str, Any], arrays: Arrays) -> "Job":
+        """Return the job that `state` took apart."""
+        return cls(
+            training=Training(**about["training"]),
+            X=arrays["X"],
+            y=as_array(unpack_json(arrays["y"])),
+            weight=arrays.get("weight"),
+            committee=from_arrays("extended.", arrays),
+            n_estimators=about["n_estimators"],
+        )
+
+
+def in_arrays(prefix: str, committee: "Committee | None") -> Arrays:
+    """Return a committee's arrays under names of their own; nothing for None."""
+    arrays = committee.to_arrays() if committee else {}
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def from_arrays(prefix: str, arrays: Arrays) -> "Committee | None":
+    """Return the committee that `in_arrays` named so, or None."""
+    from streamboost.boosting.committee import Committee
+
+    found = part(arrays, prefix)
+    return Committee.from_arrays(found) if found else None
+
+
+class Worker:
+    """Runs jobs in a thread of its own, one after the other.
+
+    Kernels release Python's lock, so that a job takes a core of its own, not the caller's time. A
+    process that ends waits for none of them.
+    """
+
+    def __init__(self) -> None:
+        self._thread: Thread | None = None
+        self._future: Future[Committee] | None = None
+
+    def start(self, job: Job, estimator: Trainable) -> None:
+        """Begin `job`, once an abandoned one has come to its end."""
+        future: Future[Committee] = Future()
+        # A pool's threads would be waited for at the end of the process.
+        self._thread = Thread(
+            target=_run,
+            args=(job, estimator, future, self._thread),
+            name="streamboost-training",
+            daemon=True,
+        )
+        self._future = future
+        self._thread.start()
+
+    def finished(self) -> "Committee | None":
+        """Return what the job made, None while it runs; raise what it raised."""
+        return self._future.result() if self._future and self._future.done() else None
+
+    def wait(self) -> "Committee":
+        """Return what the job made, once it has come to its end."""
+        assert self._future is not None
+        return self._future.result()
+
+    def abandon(self) -> None:
+        """Forget the job; a training cannot be stopped, so its end is not waited for."""
+        if self._future is not None:
+            self._future.cancel()
+            self._future = None
+
+
+def _run(
+    job: Job, estimator: Trainable, future: "Future[Committee]", before: Thread | None
+) -> None:
+    """Run `job` after the thread `before`, unless it was cancelled by then."""
+    if before is not None:
+        before.join()
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(job.run(estimator))
+    except BaseException as error:  # it belongs to whoever asks for the result
+        future.set_exception(error)
+
+
+class Labelled(Protocol):
+    """Rows with their labels."""
+
+    @property
+    def X(self) -> np.ndarray:  # noqa: N802
+        """Features, float32 (n, D)."""
+
+    @property
+    def y(self) -> np.ndarray:
+        """Labels (n,)."""
+
+
+def shadow_error(committee: "Committee", rows: Labelled) -> float:
+    """Return the share of `rows` whose label `committee` does not predict.
+
+    Rows that it was trained on flatter it: give rows that came later.
+    """
+    return float(np.mean(labels_of(committee, rows.X) != rows.y))
+
+
+class Shadow:
+    """The first labels to come after a training's rows were taken, up to `most` of them."""
+
+    def __init__(
+        self, most: int, rows: Iterable[np.ndarray] = (), labels: Iterable[Label] = ()
+    ) -> None:
+        self.most = most
+        self._rows = list(rows)
+        self._labels = list(labels)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many as were waited for."""
+        return len(self._labels) >= self.most
+
+    @property
+    def X(self) -> np.ndarray:  # noqa: N802
+        """Features, float32 (n, D): D of the widest, the others missing the rest."""
+        width = max(map(len, self._rows), default=0)
+        X = np.full((len(self._rows), width), np.nan, dtype=np.float32)
+        for row, kept in zip(X, self._rows, strict=True):
+            row[: len(kept)] = kept
+        return X
+
+    @property
+    def y(self) -> np.ndarray:
+        """Labels (n,)."""
+        return as_array(self._labels)
+
+    def add(self, row: np.ndarray, label: Label) -> None:
+        """Keep a row (D,) and its label, if there is room."""
+        if not self.is_full:
+            self._rows.append(row.copy())
+            self._labels.append(label)
+
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Let one class be another, or none: those rows judge nothing then."""
+        now = [into if one == label else one for one in self._labels]
+        self._rows = [row for row, one in zip(self._rows, now, strict=True) if one is not None]
+        self._labels = [one for one in now if one is not None]
+
+    def state(self) -> tuple[list[Label], Arrays]:
+        """Return labels and features, for `resume`."""
+        return list(self._labels), {"X": self.X}
+
+    @classmethod
+    def resume(cls, most: int, labels: Sequence[Label], arrays: Arrays) -> "Shadow":
+        """Return what `state` took apart."""
+        return cls(most, arrays["X"], labels)
+
+
+@dataclass(slots=True)
+class Underway:
+    """A training: what it works on, and then the committee that has come of it."""
+
+    job: Job | None
+    shadow: Shadow
+    challenger: "Committee | None" = None
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return it in two parts: one as JSON can hold it, the other as arrays."""
+        labels, rows = self.shadow.state()
+        job, inputs = self.job.state() if self.job else (None, {})
+        arrays = {f"shadow.{name}": array for name, array in rows.items()}
+        arrays |= {f"job.{name}": array for name, array in inputs.items()}
+        arrays |= in_arrays("challenger.", self.challenger)
+        return {"job": job, "labels": labels, "most": self.shadow.most}, arrays
+
+    @classmethod
+    def resume(cls, about: dict[str, Any], arrays: Arrays) -> "Underway":
+        """Return what `state` took apart."""
+        shadow = Shadow.resume(about["most"], about["labels"], part(arrays, "shadow."))
+        job = Job.resume(about["job"], part(arrays, "job.")) if about["job"] else None
+        return cls(job, shadow, from_arrays("challenger.", arrays))
 
 
 class Trainer:

@@ -1,7 +1,7 @@
 import numpy as np
 
 from streamboost.pipelines.job.inspect import NO_FIGURE, annotators, figures
-from streamboost.stream.evaluation.windows import Evaluation
+from streamboost.stream.evaluation.evaluation import Evaluation
 from streamboost.stream.scoring import Scored
 
 

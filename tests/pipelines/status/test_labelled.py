@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from streamboost.pipelines.status import labelled
 from streamboost.pipelines.status.labelled import LabelledNow, Looks, near, quartiles, typical
 from streamboost.pipelines.status.requests import Asked
-from streamboost.stream.labelled_rows.labelled import LabelledRows
-from streamboost.stream.labelled_rows.named import NamedRow
+from streamboost.stream.labelled_rows.labelled import LabelledRows, NamedRow
 from streamboost.stream.labelled_rows.working_set import WorkingSet
 
 NAN = np.nan

@@ -6,9 +6,8 @@ from stream.small_learner import IDS, X, Y, learn, small
 
 from streamboost.stream import QueryStrategy, Schedule, StreamLearner
 from streamboost.stream.blend import neighbours
-from streamboost.stream.blend.experts import TREES, Records
+from streamboost.stream.blend.experts import TREES, Records, Scale
 from streamboost.stream.blend.neighbours import Neighbours
-from streamboost.stream.blend.scale import Scale
 
 the_committee = cache(lambda: small().estimator.train(X[:100], np.array(Y[:100]), seed=1))
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from streamboost.stream.blend.scale import Scale
+from streamboost.stream.blend.experts import Scale
 
 RNG = np.random.default_rng(6)
 X = (RNG.standard_normal((3000, 3)) * [1, 50, 1e-3] + [5, -1000, 0]).astype(np.float32)

@@ -3,9 +3,9 @@ from collections import deque
 import numpy as np
 import pytest
 
-from streamboost.stream.blend import sequence
+from streamboost.stream.blend import online
 from streamboost.stream.blend.experts import Records
-from streamboost.stream.blend.sequence import Sequences
+from streamboost.stream.blend.online import Sequences
 
 
 def says(expert, n_classes):
@@ -66,7 +66,7 @@ def test_of_classes_that_it_does_not_know_it_says_nothing():
 
 
 def test_classes_beyond_its_table_are_passed_over(monkeypatch):
-    monkeypatch.setattr(sequence, "MOST_CLASSES", 3)
+    monkeypatch.setattr(online, "MOST_CLASSES", 3)
     expert = Sequences()
     for before, k in [(-1, 0), (0, 2), (2, 3), (-1, 9), (-1, 1)]:
         expert.learn_after(before, k, 1.0)

@@ -5,17 +5,17 @@ import pytest
 from scipy.stats import t as student
 from stream.evaluation.judging import made
 
-from streamboost.stream.evaluation.intervals import (
+from streamboost.stream.evaluation.evaluation import Evaluation
+from streamboost.stream.evaluation.report import (
     Estimate,
     Question,
     difference,
     estimate,
     estimates_by_class,
     naive,
+    report,
 )
-from streamboost.stream.evaluation.report import report
 from streamboost.stream.evaluation.tally import Judged, Tally
-from streamboost.stream.evaluation.windows import Evaluation
 
 
 def figure(name, cells):

@@ -5,9 +5,9 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from streamboost.stream.evaluation import rest
-from streamboost.stream.evaluation.rest import Rest
-from streamboost.stream.evaluation.windows import Evaluation
+from streamboost.stream.evaluation import tally
+from streamboost.stream.evaluation.evaluation import Evaluation
+from streamboost.stream.evaluation.tally import Rest
 from streamboost.stream.scoring import Scored
 
 CLASSES = np.array(["a", "b", "c"], dtype=object)
@@ -129,9 +129,9 @@ def test_sums_that_wait_for_long_take_little_room_and_the_figures_stay(monkeypat
 
     found = judged()
     meta, arrays = found.state()
-    assert len(meta["blocks"]) <= rest.MOST
+    assert len(meta["blocks"]) <= tally.MOST
     assert sum(array.nbytes for array in arrays.values()) < 2_000_000
-    monkeypatch.setattr(rest, "MOST", 1_000_000)
+    monkeypatch.setattr(tally, "MOST", 1_000_000)
     apart = judged()
     assert len(apart.state()[0]["blocks"]) > 3_000
     one, other = (each.since_start() for each in (found, apart))

@@ -18,7 +18,7 @@ from stream.evaluation.judging import made
 
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.storage import read_arrays, write_arrays
-from streamboost.stream.evaluation.windows import Evaluation
+from streamboost.stream.evaluation.evaluation import Evaluation
 from streamboost.stream.scoring import Scored
 
 
