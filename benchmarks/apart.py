@@ -35,8 +35,8 @@ from streamboost.pipelines.apart.committees import Editions, Publisher
 from streamboost.pipelines.apart.task import Settings, Task
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.job import connect
-from streamboost.pipelines.job.apart import scorer_of
 from streamboost.pipelines.job.run import run
+from streamboost.pipelines.job.score import scorer_of
 from streamboost.pipelines.span import Span
 from streamboost.pipelines.stop import Stop
 from tests.broker.broker import Broker

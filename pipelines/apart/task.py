@@ -21,9 +21,9 @@ from streamboost.errors import ConnectorError
 from streamboost.pipelines.apart.committees import Edition
 from streamboost.pipelines.apart.progress import Asked, Progress, Step
 from streamboost.pipelines.engine.batch import Inputs, Messages, chain, letters, predictions
+from streamboost.pipelines.engine.field_counts import FieldCounts
 from streamboost.pipelines.engine.held_records import HeldRecord
 from streamboost.pipelines.engine.join import Joined
-from streamboost.pipelines.engine.numbers import FieldCounts
 from streamboost.pipelines.engine.requests import request_of, shown
 from streamboost.pipelines.engine.values import held_values
 from streamboost.pipelines.span import Moment, Span

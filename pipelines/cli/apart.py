@@ -52,7 +52,7 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
 
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import masking
-    from streamboost.pipelines.job.apart import score as run_scorer
+    from streamboost.pipelines.job.score import score as run_scorer
     from streamboost.pipelines.job.warmup import warm_up
     from streamboost.pipelines.monitoring import logs
     from streamboost.pipelines.stop import Interrupted

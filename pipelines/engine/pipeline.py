@@ -4,9 +4,10 @@ Nothing here does input or output or reads a clock: given the same batches it do
 they arrive or are replayed.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,8 @@ from streamboost.connectors.messages.inline_labels import sort
 from streamboost.connectors.messages.labels import Labels
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.written import DeadLetter
+from streamboost.errors import ConfigurationError, StateError
+from streamboost.features.fields import Field, as_field
 from streamboost.pipelines.engine.batch import (
     Effects,
     Inputs,
@@ -29,23 +32,26 @@ from streamboost.pipelines.engine.batch import (
     predictions,
 )
 from streamboost.pipelines.engine.bootstrap import known_beforehand, training_once
-from streamboost.pipelines.engine.changes import obey, take_over
 from streamboost.pipelines.engine.classes import Classes
+from streamboost.pipelines.engine.field_counts import FieldCounts
 from streamboost.pipelines.engine.join import Join, Joined
 from streamboost.pipelines.engine.models.models import Models
-from streamboost.pipelines.engine.numbers import FieldCounts, in_numbers, pack, restore
 from streamboost.pipelines.engine.requests import requests_of
 from streamboost.pipelines.engine.values import held_values
 from streamboost.pipelines.span import Moment
+from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.state.versions import Versions
-from streamboost.storage import Arrays
+from streamboost.storage import Arrays, part
 from streamboost.stream.doubts import Relabels
+from streamboost.stream.evaluation.decisions import Decisions
 from streamboost.stream.learner import StreamLearner
 from streamboost.stream.scoring import Scored
 from streamboost.stream.training.schedule import Training
 
-__all__ = ["Pipeline"]
+__all__ = ["Pipeline", "decisions_of"]
+
+_log = logging.getLogger(__name__)
 
 
 class Pipeline:
@@ -108,7 +114,7 @@ class Pipeline:
     def step(self, inputs: Inputs, swap: Committee | None) -> Effects:
         """Take one batch in, and the committee a thread has trained; return all that follows."""
         before = self._begin(inputs)
-        started = [*self.learner.swap(swap), *obey(self, inputs.commands)]
+        started = [*self.learner.swap(swap), *self._obey(inputs.commands)]
         expired = self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
         self.learner.expire(expired)
         if self.models is not None:
@@ -162,15 +168,68 @@ class Pipeline:
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all that the next step depends on: arrays, and a manifest."""
-        return pack(self)
+        arrays = {f"learner.{name}": a for name, a in self.learner.snapshot().items()}
+        arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
+        about: dict[str, Any] = {}
+        if self.models is not None:
+            state, tables = self.models.state()
+            about = {"models": state}
+            arrays |= {f"models.{name}": a for name, a in tables.items()}
+        manifest = self.numbers() | {
+            "digest": self.digest,
+            "tick": self.tick,
+            "journal_extras": msgspec.to_builtins(self.journal_extras),
+            "schema": self.schema.to_json(),
+            "classes": self.classes.to_json(),
+            "decision": self.decision,
+            "evaluation": self.learner.evaluation.in_numbers(),
+        }
+        return arrays, manifest | about
 
     def numbers(self) -> dict[str, Any]:
-        """Return how it stands: its counters, and those of committee, ledger and join."""
-        return in_numbers(self)
+        """Return the counters, and those of committee, ledger and join."""
+        learner = self.learner
+        return {
+            "sequence": self.sequence,
+            "dead_letters": self.dead_letters,
+            "bootstrapped": self.bootstrapped,
+            "lost_batches": self.lost_batches,
+            "deleted_unread": self.deleted_unread,
+            "fields": self.fields.in_numbers(learner.features),
+            "committee": _of_committee(learner, self.models),
+            "experts": learner.voices,
+            "annotators": learner.annotators.in_numbers(),
+            "ledger": asdict(learner.ledger),
+            "join": self.join.in_numbers(),
+        } | self._numbers_of_models()
+
+    def _numbers_of_models(self) -> dict[str, Any]:
+        if self.models is None:
+            return {}
+        serving = self.models.serving
+        failures = {} if serving is None else {"model": {"failures": serving.failures}}
+        if self.models.transformer is not None:
+            failures["transformer"] = {"failures": self.models.transformer.failures}
+        return failures | {"rivals": self.models.in_numbers()}
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
-        """Become the one that gave this snapshot."""
-        restore(self, arrays, manifest)
+        """Restore what `snapshot` returned."""
+        self.learner = StreamLearner.restore(part(arrays, "learner."))
+        if self.models is not None:
+            self.models.resume(manifest["models"], part(arrays, "models."))
+        self.join.restore(part(arrays, "join."))
+        self.sequence = manifest["sequence"]
+        self.digest = manifest["digest"]
+        self.tick = manifest["tick"]
+        self.dead_letters = manifest["dead_letters"]
+        self.bootstrapped = manifest["bootstrapped"]
+        self.lost_batches = manifest["lost_batches"]
+        self.deleted_unread = manifest["deleted_unread"]
+        self.fields = FieldCounts(manifest["fields"]["unknown"])
+        self.schema = Schema.from_json(manifest["schema"])
+        self.classes = Classes.restore(manifest["classes"])
+        self.decision = manifest["decision"]
+        self.journal_extras = msgspec.convert(manifest["journal_extras"], JournalExtras)
         self._let_score()
 
     def _let_score(self) -> None:
@@ -182,8 +241,57 @@ class Pipeline:
         self.sequence += 1
         self.tick = inputs.tick
         self.deleted_unread += inputs.count_deleted()
-        take_over(self)
+        self._take_over()
         return _Before(self.join.ignored(), self.learner.committee, self.bootstrapped)
+
+    def _obey(self, commands: Sequence[Command]) -> list[Training]:
+        """Have a pipeline obey `commands`; return the trainings they started."""
+        started: list[Training] = []
+        for command in commands:
+            _log.info("batch %d obeys: %s", self.sequence, command)
+            if command.label is None:
+                started += _obeyed(command, self.learner, self.versions)
+            else:
+                started += self._mend(command)
+        return started
+
+    def _mend(self, command: Command) -> tuple[Training, ...]:
+        """Merge or drop a class, or undo a merge; return the trainings that were started."""
+        classes, join, learner = self.classes, self.join, self.learner
+        try:
+            label, into = classes.check(command, self.schema.labels_are)
+        except StateError:  # another command of the batch, obeyed before it, has made it void
+            return ()
+        if command.command == "unmerge":
+            restored = classes.undo(label)
+            started = learner.restore_classes(restored, classes.now)
+            join.restore_classes(restored, learner)
+            n = sum(map(len, restored.values()))
+            _log.info("batch %d: %d labels are of the class %r again", self.sequence, n, label)
+            return started
+        if into is not None:
+            votes = learner.votes_for(label)
+            classes.note_all(label, [*votes, *join.labels_of(label, learner)])
+        classes.obey(command, self.schema.labels_are)
+        join.rename(classes.now)
+        return learner.rename(label, into)
+
+    def _take_over(self) -> None:
+        """Apply rules, decision and fields that the file changed, as the journal entry will say."""
+        extras, learner = self.journal_extras, self.learner
+        if extras.rules is not None:
+            self.schema = replace(self.schema, **extras.rules)
+        if extras.decision is not None:
+            self.decision = extras.decision
+            learner.decisions = decisions_of(self.decision)
+        if extras.fields is not None:
+            fields = _gain(extras.fields, learner)
+            self.schema = self.schema.extended(fields)
+            self.fields.learn(fields)
+            if self.models is not None:
+                self.models.follow(self.schema.features)
+            names = ", ".join(fields)
+            _log.info("batch %d: fields are learned from now on: %s", self.sequence, names)
 
     def _told_apart(self, inputs: Inputs) -> Inputs:
         """Return a batch whose labels are labels, where they come among the records."""
@@ -325,3 +433,62 @@ def _nothing(part: str) -> None:
 
 def _place(letter: DeadLetter) -> tuple[str, int]:
     return next(iter(letter.position.items()))
+
+
+def _obeyed(command: Command, learner: StreamLearner, versions: Versions) -> tuple[Training, ...]:
+    trainer = learner.trainer
+    if command.version is not None:
+        return learner.swap(versions[command.version])
+    if command.decision is not None:
+        learner.decisions = decisions_of(command.decision)
+        return ()
+    if command.command == "promote":
+        return trainer.promote()
+    if command.command == "pause":
+        trainer.pause()
+        return ()
+    return trainer.go_on() if command.command == "resume" else trainer.retrain()
+
+
+def decisions_of(given: Mapping[str, Any]) -> Decisions | None:
+    """Return the decisions that `given` asks for; None where it asks for none.
+
+    ConfigurationError where they cannot be made.
+    """
+    if unknown := sorted(given.keys() - {"costs", "threshold"}):
+        raise ConfigurationError(f"decisions go by costs or threshold, and {unknown[0]} is neither")
+    return Decisions(**given) if given else None
+
+
+def _gain(given: dict[str, Any], learner: StreamLearner) -> dict[str, Field]:
+    """Let the learner take on fields that were added to the file; records before miss them."""
+    assert learner.features is not None
+    fields = {name: as_field(name, field) for name, field in given.items()}
+    for name, field in fields.items():
+        learner.features.add(name, field)
+    learner.follow_features()
+    return fields
+
+
+def _of_committee(learner: StreamLearner, models: Models | None) -> dict[str, int]:
+    """Return how the committee stands, and what is being trained."""
+    trainer = learner.trainer
+    numbers = {
+        "labels": learner.n_labelled,
+        "version": 0,
+        "rounds": 0,
+        "trees": 0,
+        "classes": 0,
+        "running": trainer.running.version if trainer.running else 0,
+        "challenger": trainer.challenger.version if trainer.challenger else 0,
+        # Where a model serves, nothing is trained, and nobody has asked for that.
+        "paused": int(trainer.paused and (models is None or models.serving is None)),
+    }
+    if (committee := learner.committee) is not None:
+        numbers |= {
+            "version": committee.version,
+            "rounds": committee.n_rounds,
+            "trees": committee.n_trees,
+            "classes": len(committee.classes),
+        }
+    return numbers

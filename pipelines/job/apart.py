@@ -1,30 +1,23 @@
 """What a configuration comes to where scoring is apart from learning."""
 
 import logging
-import os
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from streamboost.connectors.base import Sink, Source
-from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError, ConnectorError
-from streamboost.pipelines.apart.topics import committees_topic, progress_topic, scorers_group
+from streamboost.pipelines.apart.topics import committees_topic, progress_topic
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.endpoints.kafka import KafkaInput, KafkaTopic, cluster_of
+from streamboost.pipelines.endpoints.kafka import KafkaTopic, cluster_of
 from streamboost.pipelines.engine.batch import Outputs
 from streamboost.pipelines.engine.watchers import Watcher
 from streamboost.pipelines.span import Span
-from streamboost.pipelines.stop import Stop
 
 if TYPE_CHECKING:
-    from streamboost.pipelines.apart.scorer import Scorer
     from streamboost.pipelines.engine.loop import Loop
-    from streamboost.stream.learner import StreamLearner
 
 __all__ = [
     "begin_apart",
@@ -34,10 +27,9 @@ __all__ = [
     "records_themselves",
     "refuse_apart",
     "refuse_here",
-    "score",
-    "scorer_of",
     "shared_topics",
     "shares",
+    "topic_of",
 ]
 
 _log = logging.getLogger(__name__)
@@ -90,13 +82,13 @@ def shared_topics(config: Config) -> dict[str, Mapping[str, Any]]:
     """Return the topics that scorers and learner share, with what is to be set where created."""
     from streamboost.connectors.kafka.admin import MESSAGES, PROGRESS, TABLE, partitions_of
 
-    records = _topic(config, "source")
+    records = topic_of(config, "source")
     there = partitions_of(cluster_of(config.surroundings), [records])
     n = {"num_partitions": there[records]} if records in there else {}
     return {
         progress_topic(config.name): {**PROGRESS, **n},
         committees_topic(config.name): TABLE,
-        _topic(config, "predictions"): {**MESSAGES, **n},
+        topic_of(config, "predictions"): {**MESSAGES, **n},
     }
 
 
@@ -105,7 +97,7 @@ def shares(config: Config) -> str:
     from streamboost.connectors.kafka.admin import partitions_of
     from streamboost.pipelines.apart.task import Settings
 
-    records = _topic(config, "source")
+    records = topic_of(config, "source")
     n = partitions_of(cluster_of(config.surroundings), [records])[records]
     query = config.core.query
     each = Settings(query, 0, Span(records=1), "").of(n)
@@ -120,8 +112,8 @@ def follow_partitions(config: Config) -> None:
     """Let predictions and progress have as many partitions as records."""
     from streamboost.connectors.kafka.admin import add_partitions, partitions_of
 
-    records, cluster = _topic(config, "source"), cluster_of(config.surroundings)
-    others = [_topic(config, "predictions"), progress_topic(config.name)]
+    records, cluster = topic_of(config, "source"), cluster_of(config.surroundings)
+    others = [topic_of(config, "predictions"), progress_topic(config.name)]
     there = partitions_of(cluster, [records, *others])
     n = there.get(records, 0)
     if fewer := {topic: n for topic in others if there.get(topic, n) < n}:
@@ -165,74 +157,8 @@ class _Partitions(Watcher):
         self._due = time.monotonic() + _EVERY
 
 
-def score(config: Config, stop: Stop) -> int:
-    """Score as a member of the pipeline's group until asked to stop; return how many records."""
-    from streamboost.pipelines.job.connect import refuse_missing_topics
-
-    refuse_here(config)
-    section = config.sections.pipeline
-    with stop.interruptible():
-        stop.patiently(lambda: refuse_missing_topics(config), section.poll_interval)
-    with closing(scorer_of(config, stop)) as scorer:
-        scorer.run()
-    return scorer.records
-
-
-def scorer_of(config: Config, stop: Stop) -> "Scorer":
-    """Make a scorer of `config`; it joins the group with its first turn."""
-    from streamboost.connectors.kafka.group.beside import Beside
-    from streamboost.connectors.kafka.group.member import KafkaMember
-    from streamboost.connectors.kafka.table import KafkaTable
-    from streamboost.pipelines.apart.committees import Editions
-    from streamboost.pipelines.apart.scorer import Scorer, Topics
-    from streamboost.pipelines.apart.task import Settings
-
-    section, cluster = config.sections.pipeline, cluster_of(config.surroundings)
-    topics = Topics(
-        _topic(config, "source"),
-        _topic(config, "predictions"),
-        _topic(config, "requests"),
-        _topic(config, "dead_letters"),
-        progress_topic(config.name),
-    )
-    worker = f"{socket.gethostname()}:{os.getpid()}:{token_hex(3)}"
-    settings = Settings(
-        config.core.query,
-        section.seed,
-        Span.parse(config.sections.requests.expires_after),
-        worker,
-    )
-    table = committees_topic(config.name)
-    source = config.sections.source
-    assert isinstance(source, KafkaInput)
-    member = KafkaMember(
-        cluster,
-        scorers_group(config.name),
-        topics.records,
-        config.sections.schema_.max_record_bytes,
-        source.on_corrupt,
-    )
-    return Scorer(
-        member,
-        Beside(cluster),
-        topics,
-        KafkaTable(cluster, table),
-        Editions(_maker(config), f"topic {table!r}"),
-        settings,
-        most=section.batch_records,
-        stop=stop,
-        poll_interval=section.poll_interval,
-        on_gap=section.on_gap,
-    )
-
-
-def _maker(config: Config) -> "Callable[[Schema], StreamLearner]":
-    """Return what makes learners of the pipeline's settings that know nothing."""
-    core, seed = config.core, config.sections.pipeline.seed
-    return lambda schema: core.learner(schema, seed)
-
-
-def _topic(config: Config, name: str) -> str:
+def topic_of(config: Config, name: str) -> str:
+    """Return the topic that a section names."""
     section = getattr(config.sections, name)
     assert isinstance(section, KafkaTopic)
     return section.topic

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from streamboost.errors import ModelFileError
 from streamboost.kernels.growing.packing import pack_trees
 from streamboost.kernels.traverse import (
     FOREST_NODE,
@@ -18,7 +19,6 @@ from streamboost.kernels.traverse import (
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import Categories
-from streamboost.trees.damage import check_forest
 from streamboost.trees.sets import reread, sets_of
 from streamboost.trees.tree import Tree
 
@@ -190,7 +190,31 @@ class Forest:
 
     def check(self, n_features: int) -> None:
         """Raise ModelFileError unless every index stays inside and every tree ends."""
-        check_forest(self, n_features)
+        if self.values.ndim != 2:
+            raise ModelFileError("leaf values are not one vector per leaf: the file is damaged")
+        places = np.arange(len(self.nodes), dtype=np.int64)
+        _require_range("feature", self.nodes["feature"], 0, n_features)
+        _require_range("root", self.roots, -len(self.values), len(self.nodes))
+        for side in ("left", "right"):
+            child = self.nodes[side]
+            _require_range(f"{side} child", child, -len(self.values), len(self.nodes))
+            # Children stand behind their parents: a walk always moves on and so ends.
+            _require_range(f"{side} child", child[child >= 0] - places[child >= 0], 1, None)
+        _require_range("round", np.diff(self.rounds), 0, None)
+        if len(self.rounds) == 0 or self.rounds[0] != 0 or self.rounds[-1] != len(self.roots):
+            raise ModelFileError("the rounds do not cover the trees: the file is damaged")
+        self.categories.check(n_features)
+        if len(self.set_of) != len(self.nodes):
+            raise ModelFileError("sets of categories and nodes differ in number: damaged file")
+        chosen = self.set_of >= 0
+        _require_range("set", self.set_of, -1, len(self.sets))
+        if not np.isin(self.nodes["feature"][chosen], self.categories.features).all():
+            raise ModelFileError("a set of categories splits a column of numbers: damaged file")
+        if self.gain.shape != self.nodes.shape or self.cover.shape != self.values.shape[:1]:
+            raise ModelFileError("gains, covers and trees differ in number: the file is damaged")
+        if (self.gain < 0).any() or (self.cover < 0).any():
+            raise ModelFileError("a gain or a cover is negative: the file is damaged")
+        _require_range("code", self.categories.codes, 1, 8 * self.sets.shape[1])
 
 
 class ForestBuilder:
@@ -275,3 +299,12 @@ class ForestBuilder:
 
 def _behind(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     return np.concatenate([old, new]) if len(old) else new
+
+
+def _require_range(what: str, values: np.ndarray, low: int, high: int | None) -> None:
+    wrong = (values < low) if high is None else (values < low) | (values >= high)
+    if wrong.any():
+        at = int(np.flatnonzero(wrong)[0])
+        raise ModelFileError(
+            f"node index out of range: {what} {int(values[at])} at place {at}: the file is damaged"
+        )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from streamboost.pipelines.service.pages.causes import lags
+from streamboost.pipelines.service.pages.span import lag_of
 from streamboost.pipelines.service.pages.view import View
 from streamboost.pipelines.status.formatting import amount, estimate, percent, plural, seconds
 
@@ -187,7 +188,7 @@ def latency(view: View) -> Curves:
 
 def lag(view: View) -> Curves:
     """Show how much waits to be read: messages, and bytes of files of lines."""
-    waiting = [lags.lag_of(one) for one in view.points]
+    waiting = [lag_of(one) for one in view.points]
     if not any(one is not None for one in waiting):
         return Curves("Shown once the pipeline runs, where its sources can tell.")
     series = (Series("to read", waiting, "series-1"),)

@@ -1,14 +1,14 @@
 """The stretch of time that the charts of a page show, and the points of it that are drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from streamboost.pipelines.service.pages.causes.lags import lag_of
 from streamboost.pipelines.status.file import COUNTED, RATES, rates
 from streamboost.pipelines.status.formatting import clock
 from streamboost.pipelines.status.reader import Status
 
-__all__ = ["ALL", "SPANS", "Span", "merged"]
+__all__ = ["ALL", "SPANS", "Span", "lag_of", "merged", "total_lag"]
 
 MOST_POINTS = 300
 """Points of a curve: a screen has hardly more places for them."""
@@ -85,6 +85,19 @@ def merged(points: Sequence[Status], start: int, end: int, most: int = MOST_POIN
             found.append(point)
             place = point["time"] // width
     return found
+
+
+def total_lag(found: Any) -> float | None:
+    """Return a lag that comes alone or by source."""
+    if isinstance(found, Mapping):
+        known = [value for value in found.values() if value is not None]
+        return float(sum(known)) if known else None
+    return found if found is None else float(found)
+
+
+def lag_of(point: Mapping[str, Any]) -> float | None:
+    """Return the lag of a point, the largest where several were made one."""
+    return total_lag(point.get("most_lag", point.get("lag")))
 
 
 def _joined(a: Status, b: Status) -> Status:

@@ -10,6 +10,7 @@ from streamboost.pipelines.service.pages.causes import lags
 from streamboost.pipelines.service.pages.causes.annotators import contradicted
 from streamboost.pipelines.service.pages.causes.features import shifted, shifted_in_words
 from streamboost.pipelines.service.pages.causes.versions import got_worse
+from streamboost.pipelines.service.pages.span import total_lag
 from streamboost.pipelines.service.pages.tables import named, rolled_back
 from streamboost.pipelines.service.pages.view import View, page_of
 from streamboost.pipelines.service.pages.widgets import StatusLine, Tag
@@ -149,7 +150,7 @@ def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
         learned = float(point.get("records_per_second") or 0.0)
         rate = sum(one["rate"] for one in scored) if scored else learned
         pace = f"{amount(float(f'{rate:.2g}'))}/s"
-    lag = lags.total_lag(point.get("lag"))
+    lag = total_lag(point.get("lag"))
     if view.unscored is not None:
         behind = () if lag is None else (f"{amount(lag)} to be read by the learner",)
         parts: tuple[str, ...] = (pace, view.unscored, *behind)

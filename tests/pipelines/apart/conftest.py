@@ -4,8 +4,8 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from streamboost.pipelines.job.apart import scorer_of
 from streamboost.pipelines.job.run import run
+from streamboost.pipelines.job.score import scorer_of
 from streamboost.pipelines.stop import Stop
 from tests.pipelines.scored_apart import Apart
 

@@ -10,8 +10,8 @@ from streamboost.connectors.kafka.table import KafkaTable
 from streamboost.errors import ConnectorError, UnavailableError
 from streamboost.pipelines.apart.topics import committees_topic, progress_topic
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job.apart import scorer_of
 from streamboost.pipelines.job.run import run
+from streamboost.pipelines.job.score import scorer_of
 from streamboost.pipelines.stop import Stop
 from tests.pipelines.operated import damage
 from tests.pipelines.scored_apart import (

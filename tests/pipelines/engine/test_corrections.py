@@ -3,7 +3,6 @@
 import pytest
 
 from streamboost.environment import environment
-from streamboost.pipelines.engine.numbers import in_numbers
 from streamboost.pipelines.engine.replay import recover
 
 
@@ -112,7 +111,7 @@ def test_label_taken_back_and_given_again_is_learned(make_world, window, rule):
     counts = world.pipeline.join.counts
     assert (counts.taken_back, counts.corrected, counts.late) == (1, 1, 0)
     assert counts.answered == before
-    learned = in_numbers(world.pipeline)["committee"]["labels"]
+    learned = world.pipeline.numbers()["committee"]["labels"]
     assert learned == counts.answered + counts.unasked
 
 

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from streamboost.pipelines.service.pages.span import lag_of
 from streamboost.pipelines.status.formatting import amount, clock, seconds
 
 if TYPE_CHECKING:
     from streamboost.pipelines.service.pages.view import View
 
-__all__ = ["in_time", "in_units", "lag_of", "since", "told", "total_lag"]
+__all__ = ["in_time", "in_units", "since", "told"]
 
 NEWEST = 9
 """Points by which the present rate goes."""
@@ -18,19 +19,6 @@ _UNITS = ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)
 
 _IN_BYTES = "files"
 """The connector whose lag counts no messages."""
-
-
-def total_lag(found: Any) -> float | None:
-    """Return a lag that comes alone or by source."""
-    if isinstance(found, Mapping):
-        known = [value for value in found.values() if value is not None]
-        return float(sum(known)) if known else None
-    return found if found is None else float(found)
-
-
-def lag_of(point: Mapping[str, Any]) -> float | None:
-    """Return the lag of a point, the largest where several were made one."""
-    return total_lag(point.get("most_lag", point.get("lag")))
 
 
 def in_units(view: "View", n: float | None) -> str:
