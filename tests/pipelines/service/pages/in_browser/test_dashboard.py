@@ -104,19 +104,28 @@ def test_the_line_of_a_paused_pipeline_leads_to_where_it_is_resumed(job, visit):
     assert_says(line, "OK")
 
 
-def test_state_line_reports_a_silent_serve_then_a_silent_pipeline_until_both_continue(job, visit):
+def test_the_line_turns_grey_while_serve_is_silent_and_back(job, visit):
+    page = visit(DASHBOARD)
+    line = page.locator(".state")
+    assert_says(line, "OK")
+    job.serving.send_signal(signal.SIGSTOP)
+    try:
+        assert_says(line, "No contact")
+        assert "serve has not answered for" in line.inner_text()
+        assert "grey" in line.get_attribute("class")
+    finally:
+        job.serving.send_signal(signal.SIGCONT)
+    assert_says(line, "OK")
+
+
+def test_the_line_says_since_when_a_pipeline_that_stands_still_is_silent_until_it_goes_on(
+    job, visit
+):
     page = visit(DASHBOARD)
     line = page.locator(".state")
     assert_says(line, "OK")
     job.running.send_signal(signal.SIGSTOP)
     try:
-        job.serving.send_signal(signal.SIGSTOP)
-        try:
-            assert_says(line, "No contact")
-            assert "serve has not answered for" in line.inner_text()
-            assert "grey" in line.get_attribute("class")
-        finally:
-            job.serving.send_signal(signal.SIGCONT)
         assert_says(line, "Silent")
         beat = job.status.document("beat") or job.status.document("pipeline")
         assert f"its process says nothing since {clock(beat['time'])}" in line.inner_text()
