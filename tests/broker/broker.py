@@ -154,8 +154,12 @@ class Broker:
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it answer again."""
+        """Let it answer again, and return once it does: one that was frozen for long is fenced."""
         self._signal(signal.SIGCONT)
+        deadline = time.monotonic() + PATIENCE
+        while not _answers(self.servers):
+            if time.monotonic() > deadline:
+                raise RuntimeError("the broker does not answer after it was frozen")
 
     def _make_keys(self) -> None:
         """Make the key pair and the certificate of the listener with TLS."""
