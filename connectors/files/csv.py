@@ -1,10 +1,11 @@
 """CSV files: a header row, then one record a line."""
 
 import csv
+import io
+import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from typing import BinaryIO
 
 import msgspec
@@ -16,14 +17,20 @@ from streamboost.errors import ConnectorError
 
 __all__ = ["CsvSource"]
 
+_log = logging.getLogger(__name__)
+
+_MANY_LINES = 10
+"""Lines of an open cell after which a missing quote is likely."""
+
 
 class CsvSource(LineSource):
     r"""Reads a CSV file with a header, giving each row as a JSON object.
 
     Cells are text, and null where they are empty: what they hold depends on the field
     (`messages.decoding`). They stand between commas, and may be quoted. A quoted cell may hold line
-    breaks, given as `\n`, if the row has at most `max_bytes`. If a quote is not closed, its line
-    alone is damaged.
+    breaks, given as `\n`. A row beyond `max_bytes` is too large as a whole. If a quote is not
+    closed, its line alone is damaged; with `follow`, the source waits for the closing quote first,
+    up to `max_bytes`, and warns of it.
     A row that has more or fewer cells than the header, or is the header again, is given as it
     stands with what is wrong as its `damage`. A row that is damaged otherwise is given as it
     stands, and the decoder refuses it. Columns without a name are left out.
@@ -65,6 +72,7 @@ class CsvSource(LineSource):
     ) -> None:
         super().__init__(path, max_bytes, follow, on_gap=on_gap)
         self._names: list[str] = []
+        self._open_at = -1  # offset of the row whose open cell was warned of
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` rows, all of one file."""
@@ -83,35 +91,45 @@ class CsvSource(LineSource):
     ) -> tuple[Message | None, int]:
         """Read the next row: a line, and the lines after it while a quoted cell is open."""
         line, length = super()._read(file, place, room, waits=waits)
-        if line is None or b'"' not in line.payload:
+        is_whole = line is not None and line.size == len(line.payload)
+        if line is None or not is_whole or not _is_open(line.payload):
             return line, length
-        read, lines, end, is_last = super()._read, [line], place + length, False
-
-        def texts() -> Iterator[str]:
-            nonlocal end, is_last
-            yield line.payload.decode() + "\n"
-            while end - place <= self._max_bytes:
-                more, length = read(file, end, room - (end - place), waits=waits)
-                if more is None:
-                    is_last = True
-                    return
-                end += length
+        lines, end, is_closed = [line], place + length, False
+        most = max(self._max_bytes, csv.field_size_limit())
+        while not is_closed:
+            more, more_length = super()._read(file, end, room - (end - place), waits=waits)
+            if more is None:
+                break
+            end += more_length
+            is_closed = more.payload.count(b'"') % 2 == 1
+            if end - place <= most:
                 lines.append(more)
-                yield more.payload.decode() + "\n"
-
-        try:
-            next(csv.reader(texts(), strict=True))
-        except (UnicodeDecodeError, csv.Error):
-            if is_last and waits and end - place < room:
-                return None, 0
+        read = end - place
+        if not is_closed and waits and read < min(room, self._max_bytes):
+            self._warn(place, len(lines))
+            return None, 0
+        payload = b"\n".join(one.payload for one in lines)
+        if not is_closed or (read <= csv.field_size_limit() and _cells_of(payload) is None):
             file.seek(place + length)
             return line, length
-        payload = b"\n".join(one.payload for one in lines)[: self._max_bytes + 1]
-        size = sum(one.size + 1 for one in lines) - 1
-        return msgspec.structs.replace(line, payload=payload, size=size), end - place
+        size = len(payload) if read <= most else read
+        payload = payload[: self._max_bytes]
+        return msgspec.structs.replace(line, payload=payload, size=size), read
+
+    def _warn(self, place: int, n_lines: int) -> None:
+        """Warn once of a row whose quoted cell stays open over many lines."""
+        if n_lines > _MANY_LINES and place != self._open_at:
+            self._open_at = place
+            _log.warning(
+                "%s: the row at byte %d has a quoted cell that is open for %d lines. The rows "
+                "after it are read once a quote closes the cell: check for a missing quote",
+                self._path,
+                place,
+                n_lines,
+            )
 
     def _checked(self, line: Message) -> list[str]:
-        names = _cells(line)
+        names = _cells_of(line.payload)
         if names is None or not any(names):
             raise ConnectorError(
                 f"{self._path}: the first line is no header ({line.payload[:60]!r}): it must name "
@@ -125,7 +143,7 @@ class CsvSource(LineSource):
         return names
 
     def _converted(self, line: Message) -> Message:
-        cells = _cells(line) if line.size == len(line.payload) else None
+        cells = _cells_of(line.payload) if line.size == len(line.payload) else None
         if not cells:
             return line
         if (fault := self._fault_of(cells)) is not None:
@@ -151,10 +169,15 @@ class CsvSource(LineSource):
         )
 
 
-def _cells(line: Message) -> list[str] | None:
-    """Return the cells of a line, None where it cannot be read."""
+def _is_open(payload: bytes) -> bool:
+    """Return whether the last cell of a line has an opening quote and no closing one."""
+    return payload.count(b'"') % 2 == 1 and _cells_of(payload) is None
+
+
+def _cells_of(payload: bytes) -> list[str] | None:
+    """Return the cells of a row, None where it cannot be read."""
     try:
-        rows = list(csv.reader([line.payload.decode()], strict=True))
+        rows = list(csv.reader(io.StringIO(payload.decode(), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error):
         return None
-    return rows[0] if rows else None
+    return rows[0] if len(rows) == 1 else None

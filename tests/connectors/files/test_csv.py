@@ -192,9 +192,29 @@ def test_cell_that_is_never_closed_is_one_dead_letter(source_of, rest):
     assert decoded.records.ids == ["2", "3"]
 
 
-def test_cell_that_is_closed_beyond_the_largest_record_is_not_held(source_of):
-    source = source_of(b'id,text\n1,"a\n' + b"2,b\n" * 50 + b'3,c"\n', max_bytes=100)
-    assert [message.offset for message in source.poll(99)] == [8, *range(13, 13 + 51 * 4, 4)]
+@pytest.mark.parametrize("n", [50, 50_000], ids=["beyond the record", "beyond a cell of csv"])
+def test_row_beyond_the_largest_record_is_one_dead_letter(source_of, n):
+    row = b'1,"a\n' + b"2,b\n" * n + b'3,c"\n'
+    source = source_of(b"id,text\n" + row + b'4,"d\n"\n', max_bytes=100)
+    large, after = source.poll(99)
+    assert large.size > 100
+    assert len(large.payload) <= 100
+    assert json.loads(after.payload) == {"id": "4", "text": "d\n"}
+    assert source.reread({"0": (8, 8 + len(row))}, 1) == [large]
+    decoded = Schema(fields={"text": "category"}, max_record_bytes=100).decode([large, after])
+    assert [letter.reason for letter in decoded.dead] == ["too_large"]
+
+
+def test_following_warns_of_a_cell_that_stays_open(tmp_path, caplog):
+    path = tmp_path / "records.csv"
+    path.write_bytes(b'id,text\n1,"a\n' + b"2,b\n" * 20)
+    source = CsvSource(path, follow=True)
+    assert records(source) == records(source) == []
+    assert caplog.text.count("the row at byte 8 has a quoted cell that is open for 21 lines") == 1
+    with path.open("ab") as file:
+        file.write(b'"\n3,c\n')
+    assert [row["id"] for row in records(source)] == ["1", "3"]
+    source.close()
 
 
 def test_following_waits_for_the_end_of_an_open_cell(tmp_path):
