@@ -29,6 +29,8 @@ def bind_sockets() -> None:
     NiceGUI looks at the id of a page and not at who sends it. Only websockets are taken: of them
     the guard sees when their login ends.
     """
+    for logger in (core.sio.logger, core.sio.eio.logger):
+        logger.handlers.clear()  # they print what a client sent; the log of `serve` escapes it
     core.sio.eio.transports = ["websocket"]
     core.app.config.socket_io_js_transports = ["websocket"]
     handlers = core.sio.handlers["/"]

@@ -124,6 +124,21 @@ def test_a_page_obeys_the_login_that_opened_it_alone(visit):
     again.get_by_role("button", name="Yes, do it").wait_for()
 
 
+def test_what_a_client_sends_to_a_websocket_forges_no_line_of_the_log(visit, job):
+    page = visit(DASHBOARD)
+    site = page.url.partition("/?")[0]
+    (cookie,) = page.context.cookies()
+    login = {"Origin": site, "Cookie": f"{cookie['name']}={cookie['value']}"}
+    address = f"{site}/_nicegui_ws/socket.io/?EIO=4&transport=websocket&sid=%1b[31mRED%0aFORGED"
+    assert httpx.get(address, headers=login).status_code == 400
+    (line,) = [
+        line
+        for line in (job.file.parent / "serve.log").read_text().splitlines()
+        if "FORGED" in line
+    ]
+    assert "\\u001b[31mRED\\nFORGED" in line
+
+
 PAGES = ("/", "/label", "/records", "/record", "/versions", "/features", "/letters")
 
 
