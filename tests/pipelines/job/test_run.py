@@ -99,7 +99,9 @@ def test_the_command_line_freezes_the_heap_of_a_run_and_restores_it(tmp_path, ma
     _, thresholds, frozen, *_ = settings.seen[-1]
     assert thresholds == (50_000, *before[1][1:])
     assert frozen > before[2]
-    assert settings.now() == before
+    after = settings.now()
+    assert after[2] <= before[2], "nothing of the run stays frozen; Python 3.12 starts with some"
+    assert (*after[:2], *after[3:]) == (*before[:2], *before[3:])
 
 
 @pytest.mark.parametrize("estimator", ["sketch", "gamble"])
