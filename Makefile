@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 LABEL_STUDIO = .cache/label-studio
 
-.PHONY: demo test test-slow test-apart test-older lint check reference docs dist bench record soak format clean
+.PHONY: demo test test-slow test-alone test-older lint check reference docs dist bench record soak format clean
 
 # SERVE=1 lets it go on, to be watched and answered in a browser.
 demo: $(VENV)/$(if $(SERVE),serve,demo)-ready
@@ -32,26 +32,27 @@ FOUND = import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("
 
 test-older: $(VENV)/ready
 	$(OLDER) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(FOUND)')" $(PYTEST) -n 3 \
-		-m "not slow and not kafka and not browser" tests/active tests/adapters tests/boosting tests/features \
-		tests/kernels tests/stream tests/trees tests/test_benchmarks.py tests/test_documentation.py \
+		-m "not slow and not kafka and not browser" tests/query tests/adapters tests/boosting tests/evaluation tests/features \
+		tests/kernels tests/learner tests/stacking tests/trees tests/test_checks.py tests/test_predictions.py tests/test_benchmarks.py tests/test_documentation.py \
 		tests/pipelines/cli/test_cli.py tests/pipelines/demo
 
 # On a Python that is on the path, or one of pyenv's.
 test-on-%:
 	@for each in python$* "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$*.*/bin/python; do \
 		if "$$each" -c "" 2>/dev/null; then \
-			exec $(MAKE) --no-print-directory test-apart VENV=.venv-$* PYTHON="$$each"; \
+			exec $(MAKE) --no-print-directory test-alone VENV=.venv-$* PYTHON="$$each"; \
 		fi; \
 	done; \
 	echo "Python $* is not here: nothing is tried on it"
 
 # What needs neither broker nor browser.
-test-apart: $(VENV)/ready
+test-alone: $(VENV)/ready
 	$(PYTEST) -n 3 -m "not slow and not kafka and not browser"
 
 lint: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python .ci/language.py
 	$(BIN)/mypy --strict -p streamboost
 
 check: lint test
@@ -105,10 +106,10 @@ record: $(VENV)/ready
 # take over), reads a backlog of so many records, and lets a pipeline run for so many minutes.
 soak: $(VENV)/ready
 	$(BIN)/pytest --hypothesis-profile=new -m hypothesis tests
-	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-60} $(BIN)/pytest tests/pipelines/job/test_kills.py tests/pipelines/job/test_kafka_kills.py
-	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-60} $(BIN)/pytest -s tests/pipelines/job/test_kafka_apart_kills.py
-	STREAMBOOST_BACKLOG=$${STREAMBOOST_BACKLOG:-400000} $(BIN)/pytest tests/pipelines/engine/test_in_step.py -k "few_labels or topics"
-	STREAMBOOST_SOAK_MINUTES=$${STREAMBOOST_SOAK_MINUTES:-30} $(BIN)/pytest -s tests/pipelines/job/test_soak.py
+	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-60} $(BIN)/pytest tests/pipelines/app/test_kills.py tests/pipelines/app/test_kafka_kills.py
+	STREAMBOOST_KILLS=$${STREAMBOOST_KILLS:-60} $(BIN)/pytest -s tests/pipelines/app/test_kafka_distributed_kills.py
+	STREAMBOOST_BACKLOG=$${STREAMBOOST_BACKLOG:-400000} $(BIN)/pytest tests/pipelines/runner/test_timestamp_aligner.py -k "few_labels or topics"
+	STREAMBOOST_SOAK_MINUTES=$${STREAMBOOST_SOAK_MINUTES:-30} $(BIN)/pytest -s tests/pipelines/app/test_soak.py
 
 format: $(VENV)/ready
 	$(BIN)/ruff format .

@@ -1,19 +1,26 @@
-"""scikit-activeml's strategies, deciding what our learner is taught, beside our own.
+"""Query strategies of scikit-activeml and of this project, compared on the same learner.
 
     python -m benchmarks.activeml [--sets segments letter satimage] [--seeds 5] [--rows N]
         [--budgets 0.01 0.02 0.05 0.1]
 
-The same learner is fed the same records in batches of ten, each predicted on arrival; labels come
-at once. What differs is who decides what to ask for: we, scikit-activeml's stream strategies (their
-budgets are soft: the share bought is shown), the same "in bounds", where what they choose is bought
-only if it was earned by then, as ours but for the loan, or its pool strategies, which choose from
-the newest 200 records whenever the budget has a token. The last row is ours with a loan and, for
-its budget, the share that Split bought. The figure is the accuracy of the second half, with the
-share bought, and the default, "chance", less it with a 95 % t interval over the seeds. A last table
-says of each set who was best of each family.
+The same learner receives the same records in batches of ten and predicts each on arrival. Labels
+arrive at once. The rows of the table differ in the strategy that requests labels:
 
-Each seed shuffles the records, those of ImageSegments too, whose classes come mixed as they stand:
-strategies that draw nothing would see one order only, and the interval would not tell of others.
+- the strategies of this project;
+- scikit-activeml's stream strategies, whose budgets are soft (the table shows the share bought);
+- the same "in bounds": a label is bought only if the budget has earned it by then, as in this
+  project without initial credit;
+- scikit-activeml's pool strategies, which choose from the newest 200 records whenever the budget
+  has a token;
+- as the last row, this project with initial credit and, as its budget, the share that Split bought.
+
+The figure is the accuracy on the second half, with the share bought, and the difference between the
+default ("probability") and that strategy, with a 95 % t interval over the seeds. The last table
+names the best strategy of each family for each set.
+
+Each seed shuffles the records, also those of ImageSegments, whose classes are already mixed.
+Without the shuffle, deterministic strategies would see one order only, and the interval would not
+cover the other orders.
 """
 
 import argparse
@@ -39,12 +46,12 @@ __all__ = ["PEERS", "Peer"]
 WINDOW = 200
 
 OURS = {
-    "chance": {},
-    "chance, loan": {},
-    "quantile filter": {"rule": "quantile_filter"},
+    "probability": {},
+    "probability, initial credit": {},
+    "quantile filter": {"selection": "quantile_filter"},
     "pool": {"mode": "pool"},
 }
-"""What we decide by; a loan is repaid by the end of the stream."""
+"""Query settings of this project; an initial credit is repaid by the end of the stream."""
 
 
 class _AsScored(SkactivemlClassifier):
@@ -78,20 +85,21 @@ class Peer:
         return [ids[i] for i in chosen]
 
     def choose(self, X):
-        """Return the places it would ask about, and the utilities of all."""
+        """Return the positions that the strategy selects, and the utilities of all records."""
         clf = {"clf": self.committee} if self.needs_committee else {}
         return self.strategy.query(X, **clf, return_utilities=True)
 
     def settle(self, X, bought, utilities):
-        """Tell it which places were bought."""
+        """Update the strategy with the positions that were bought."""
         known = {"budget_manager_param_dict": {"utilities": utilities}} if self.remembers else {}
         self.strategy.update(X, bought, **known)
 
 
 class InBounds(Peer):
-    """The strategy of that name, which buys a label only where one has been earned.
+    """Strategy `name` that buys a label only if the budget has earned it.
 
-    It is asked record by record, and told what was bought, so that it may choose again.
+    The strategy is queried record by record. It is updated with the labels bought, so that a record
+    without a label may be selected again.
     """
 
     def __init__(self, name, budget, seed):
@@ -114,7 +122,7 @@ class InBounds(Peer):
 
 
 class FromPool:
-    """The pool strategy of that name over the newest records, one choice for each token."""
+    """Pool strategy `name` over the newest records, with one choice for each token."""
 
     def __init__(self, name, budget, seed):
         self.learner = StreamLearner(random_state=seed)
@@ -184,7 +192,7 @@ POOLS = {
 }
 
 EVERYBODY = (*OURS, *PEERS, *BOUND, *POOLS)
-FOR_AS_MUCH = "chance, loan, for what split bought"
+FOR_AS_MUCH = "probability, initial credit, for what split bought"
 
 
 def asker(who, budget, seed, n):
@@ -198,8 +206,8 @@ def asker(who, budget, seed, n):
     if who in POOLS:
         return FromPool(who, budget, seed)
     settings = dict(OURS[who])
-    if who == "chance, loan":
-        settings |= {"loan": min(10, int(budget * n / 3)), "expected_records": n}
+    if who == "probability, initial credit":
+        settings |= {"initial_credit": min(10, int(budget * n / 3)), "stream_length": n}
     return Ours(budget, seed, settings)
 
 
@@ -220,7 +228,7 @@ def measure(streams, budgets):
     for budget in budgets:
         found |= {(who, budget): runs(streams, who, budget) for who in EVERYBODY}
         spent = found["activeml split", budget][:, 1].mean() / 100
-        found[FOR_AS_MUCH, budget] = runs(streams, "chance, loan", round(spent, 4))
+        found[FOR_AS_MUCH, budget] = runs(streams, "probability, initial credit", round(spent, 4))
     return found
 
 
@@ -237,22 +245,25 @@ def runs(streams, who, budget):
 
 
 def tabulate(name, found, budgets):
-    """Give the lines of a set's table."""
+    """Yield the lines of the table of a set."""
     yield f"| {name} | " + " | ".join(f"{b:.0%} | chance less it" for b in budgets) + " |"
     yield "|---" * (1 + 2 * len(budgets)) + "|"
     for who in (*EVERYBODY, FOR_AS_MUCH):
         cells = [who]
         for budget in budgets:
             accuracy, bought = found[who, budget].mean(axis=0)
-            less = found["chance", budget][:, 0] - found[who, budget][:, 0]
-            cells += [f"{accuracy:.1f} ({bought:.1f})", "" if who == "chance" else cell(less, "+")]
+            less = found["probability", budget][:, 0] - found[who, budget][:, 0]
+            cells += [
+                f"{accuracy:.1f} ({bought:.1f})",
+                "" if who == "probability" else cell(less, "+"),
+            ]
         yield "| " + " | ".join(cells) + " |"
 
 
 def digest(name, found, budgets):
-    """Give the lines of a set that say who was best."""
+    """Yield the lines of a set that name the best strategy of each family."""
     for budget in budgets:
-        cells = [name, f"{budget:.0%}", f"{found['chance', budget][:, 0].mean():.1f}"]
+        cells = [name, f"{budget:.0%}", f"{found['probability', budget][:, 0].mean():.1f}"]
         for family in (list(OURS)[1:], PEERS, BOUND, POOLS):
             best = max(family, key=lambda who: found[who, budget][:, 0].mean())
             accuracy, bought = found[best, budget].mean(axis=0)
@@ -270,7 +281,7 @@ def main():
     parser.add_argument("--sets", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--budgets", nargs="+", type=float, default=[0.01, 0.02, 0.05, 0.1])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rows", type=int, help="only so many records of each set")
+    parser.add_argument("--rows", type=int, help="limit to N records of each set")
     arguments = parser.parse_args()
     budgets, last = arguments.budgets, []
     for name in arguments.sets:

@@ -1,8 +1,8 @@
-"""Batch training beside LightGBM: test error and CPU time, one thread, one setting for all sets.
+"""Batch training compared with LightGBM: test error and CPU time, one thread, one setting for all.
 
     python -m benchmarks.batch [--repeats 5] [--sets satimage letter usps]
 
-Both are timed in turn in the same run. Each repeat has its own seed; errors are means (with the
+Both are timed alternately in the same run. Each repeat has its own seed. Errors are means (with the
 least and greatest), times are medians of the process's CPU seconds.
 """
 
@@ -59,7 +59,7 @@ def main():
         if data is None:
             continue
         data = dict(data)
-        # The first call compiles; it is not what is measured here.
+        # The first call compiles, outside the measurement.
         SketchLogitBoostClassifier(n_estimators=1).fit(data["X_train"], data["y_train"]).predict(
             data["X_test"]
         )

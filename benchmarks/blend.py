@@ -1,10 +1,11 @@
-"""What the experts add where labels are few, asked for by margin and late.
+"""Accuracy gain of the ensemble over the committee alone, with few, delayed labels.
 
     python -m benchmarks.blend [--sets segments ...] [--seeds 5] [--budgets 0.05 0.1] [--delay 100]
 
-Each stream passes in batches of ten records; those asked for are learned `--delay` records later.
-The figure is the accuracy on arrival, over all records and over the second half, of a learner with
-all experts less that of the committee alone, with the same seed: means over the seeds.
+Each stream passes in batches of ten records. Labels are requested by margin and learned `--delay`
+records later. The figure is the accuracy on arrival of a learner with all experts minus that of
+the committee alone with the same seed. It is given over all records and over the second half, as a
+mean over the seeds.
 """
 
 import argparse
@@ -15,14 +16,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.streams import FILES, MADE, records
-from streamboost import QueryStrategy, StreamLearner
+from streamboost import QueryConfig, StreamLearner
 
 BATCH = 10
 
 
 def right(X, y, budget, delay, seed, experts):
     """Return which records were predicted rightly on arrival, bool (n,)."""
-    learner = StreamLearner(query=QueryStrategy(budget=budget), random_state=seed, experts=experts)
+    learner = StreamLearner(query=QueryConfig(budget=budget), random_state=seed, experts=experts)
     found, waiting = np.zeros(len(y), dtype=bool), deque()
     for start in range(0, len(y), BATCH):
         rows = np.arange(start, min(start + BATCH, len(y)))
@@ -51,7 +52,7 @@ def main():
     parser.add_argument("--budgets", nargs="+", type=float, default=[0.05, 0.1])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--delay", type=int, default=100)
-    parser.add_argument("--records", type=int, default=15_000, help="the first so many at most")
+    parser.add_argument("--records", type=int, default=15_000, help="limit to the first N records")
     arguments = parser.parse_args()
 
     table = Table(title=f"labels {arguments.delay} records late", title_justify="left")

@@ -1,9 +1,9 @@
-"""Scoring by soft cascades: speed, and how often the answer differs from the full committee's.
+"""Speed of soft cascades, and how often their prediction differs from the full committee's.
 
     python -m benchmarks.cascade [--sets letter satimage] [--tolerances 0.002 0.01 0.05]
 
-A quarter of the training rows is held back to set the thresholds; everything in the table is
-measured on the test rows, one thread, the full committee and its cascades in turn (medians of
+A quarter of the training rows is held out to set the thresholds. All figures are measured on the
+test rows with one thread. The full committee and its cascades are timed alternately (medians of
 seven).
 """
 
@@ -31,7 +31,7 @@ def contenders(committee, held_back, tolerances):
 
 
 def seconds(scorers, X):
-    """Return each one's median seconds for X, taken in turn."""
+    """Return the median seconds of each scorer on X, timed alternately."""
     taken = []
     for _ in range(REPEATS + 1):
         taken.append([])

@@ -1,10 +1,10 @@
-"""GAMBLE beside SAMME on concentric spheres (Huang, 2009, section 5.3 and Figure 5.8).
+"""Test error of GAMBLE and SAMME on concentric spheres (Huang, 2009, section 5.3 and Figure 5.8).
 
     python -m benchmarks.concentric_spheres [--rounds 400] [--repeats 3]
 
-Records are ten-dimensional standard normal, and the class is the fifth of the distribution of the
-squared radius a record lies in: 5,000 for training, 10,000 for testing. Both boost the same trees:
-weighted Gini, 15 leaves, all features, a bin for each of up to 255 values. Each repeat draws anew.
+Records are ten-dimensional standard normal. The class is the quintile of the squared radius:
+5,000 records for training, 10,000 for testing. Both boost the same trees: weighted Gini, 15 leaves,
+all features, a bin for each of up to 255 values. Each repeat draws new records.
 """
 
 import argparse

@@ -1,19 +1,25 @@
-"""How a stream learner gets over drift: accuracy around each change, detection, speed and memory.
+"""Recovery of a stream learner from concept drift: accuracy, detection delay, speed and memory.
 
     python -m benchmarks.drift [--labels 2500] [--draws 5] [--streams ...] [--detectors ...]
                                [--records 50000]
 
-The first table, some minutes long, has River's generators, every label known; a concept lasts
-`--labels` records. Accuracy is that of predictions on arrival: over the 1,000 records before a
-change, the 250 after it, the 500 from 1,000 after it on, and the last 1,000 of the new concept, as
-means over the changes of `--draws` draws of the stream. "anew" is what learners that only begin at
-the change reach in those 500: they have no old concept to get over. A retraining on drift counts as
-the detection of a change if it is the first after it; all others are false alarms. "delay" is the
-median, in labels.
+The first table takes some minutes. It uses River's generators with every label known; a concept
+lasts `--labels` records. Accuracy is that of predictions on arrival, as means over the changes of
+`--draws` draws of the stream:
 
-The second has one long stream that changes every twentieth, with a label for 5 % of the records:
-rows per CPU second and the process's memory, tenth by tenth. `--records 500000` for the long form;
-`--labels 0` or `--records 0` leaves a table out.
+- over the 1,000 records before a change;
+- over the 250 records after the change;
+- over 500 records, from 1,000 after the change on;
+- over the last 1,000 records of the new concept;
+- "fresh": over the same 500 records, of learners that start at the change and therefore have no old
+  concept to forget.
+
+The first retraining on drift after a change counts as its detection; all other retrainings on drift
+are false alarms. "delay" is the median detection delay, in labels.
+
+The second table has one long stream that changes every twentieth, with a label for 5 % of the
+records. It shows rows per CPU second and the memory of the process, tenth by tenth. Use
+`--records 500000` for the long form. `--labels 0` or `--records 0` skips a table.
 """
 
 import argparse
@@ -27,7 +33,7 @@ from rich.table import Table
 from river.datasets import synth
 
 from streamboost import Schedule, StreamLearner
-from streamboost.stream.estimators import every_label_estimator
+from streamboost.learner.estimators import every_label_estimator
 
 BATCH = 10
 CHANGES = {
@@ -72,7 +78,7 @@ def led(n, draw):
 
 
 def gradual(n, draw):
-    """Agrawal's first function gives way to its fifth over 1,000 records, and comes back."""
+    """Agrawal's first function changes to its fifth over 1,000 records, and back again."""
     X, y, changes = agrawal(n, draw)
     rng = np.random.default_rng(draw)
     for change in changes:
@@ -164,7 +170,7 @@ def recovery(arguments, console):
     for name in ("stream", "detector"):
         table.add_column(name)
     spans = ("before", "250", "1,000 after", "end")
-    for name in ("all", *spans, "anew", "delay", "false", "CPU s"):
+    for name in ("all", *spans, "fresh", "delay", "false", "CPU s"):
         table.add_column(name, justify="right")
     n = arguments.labels
     for stream in arguments.streams or STREAMS:
@@ -189,7 +195,7 @@ def recovery(arguments, console):
 
 
 def resident():
-    """Return this process's memory in MB, NaN where the system does not tell."""
+    """Return the memory of this process in MB, or NaN if the system does not report it."""
     statm = Path("/proc/self/statm")
     pages = int(statm.read_text().split()[1]) if statm.exists() else float("nan")
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -1,11 +1,11 @@
-"""Every family on the largest and most lopsided shapes, too slow for the test suite.
+"""Training of every family on the largest and most imbalanced shapes, too slow for the test suite.
 
     python -m benchmarks.edges [--estimators SammeClassifier ...] [--rows 1000000]
 
 Each line is a process of its own: CPU seconds, and whether all scores are finite. The rare class
-has 10 records in 40,000; its errors (training and test, of 300 rounds) stand beside that of always
-answering the commonest class. `ABCLogitBoostClassifier(base="search")` grows K (K - 1) / 2 trees a
-round: 19,900 where there are 200 classes.
+has 10 records in 40,000. Its errors (training and test, of 300 rounds) are shown next to the errors
+of always predicting the most frequent class. `ABCLogitBoostClassifier(base="search")` grows
+K (K - 1) / 2 trees a round: 19,900 with 200 classes.
 """
 
 import argparse

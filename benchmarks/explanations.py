@@ -1,9 +1,10 @@
-"""What explaining a record takes: CPU time of `Committee.contributions`, one thread.
+"""CPU time of explaining a record with `Committee.contributions`, one thread.
 
     python -m benchmarks.explanations [--rounds 400] [--repeats 50]
 
-Records of 20 features, made up, of 2 to 26 classes; single rows, and a thousand at once. Medians
-of CPU time, once the kernel is compiled; what that takes is said below the table.
+Records are generated, with 20 features and 2 to 26 classes: single rows, and a thousand at once.
+Times are medians of CPU time after the kernel is compiled. The compilation time is given below the
+table.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""What few labels reach beside River's ensembles with all of them: the first table of the README.
+"""Accuracy with few labels, and of River's ensembles with all of them: the README's first table.
 
     python -m benchmarks.label_efficiency --tables few [--streams segments ...] [--rows 5000]
 
-Each record is predicted on arrival; labels come at once. Ours asks for 1, 5 and 10 % of them;
-River's adaptive random forest and aggregated Mondrian forest (ten trees each) learn every one, and
-its EntropySampler around the former asks by itself, once it has been told the first labels of two
-classes, 20 at least, without which it never begins: the share that it spent stands beside its
-accuracy. Figures are of the second half of each stream, all in one run.
+Each record is predicted on arrival and labels arrive at once. This project requests 1, 5 and 10 %
+of the labels. River's adaptive random forest and aggregated Mondrian forest (ten trees each) learn
+every label. River's EntropySampler around the former chooses its own share, which is shown with its
+accuracy. The sampler first receives labels, at least 20, until they contain two classes; without
+them it would never start. Figures are of the second half of each stream, all in one run.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from rich.table import Table
 from river.active import EntropySampler
 
 from benchmarks.streams import PEERS, records
-from streamboost import QueryStrategy, StreamLearner
+from streamboost import QueryConfig, StreamLearner
 
 BUDGETS = (0.01, 0.05, 0.1)
 BATCH, FIRST = 10, 20
@@ -22,7 +22,7 @@ BATCH, FIRST = 10, 20
 
 def ours(stream, budget, seed):
     """Return the accuracy over the second half, and the share of the labels bought."""
-    learner = StreamLearner(query=QueryStrategy(budget=budget), random_state=seed)
+    learner = StreamLearner(query=QueryConfig(budget=budget), random_state=seed)
     X = np.array([list(x.values()) for x, _ in stream], dtype=np.float32)
     y = np.array([label for _, label in stream])
     right = np.zeros(len(y), dtype=bool)
@@ -59,7 +59,7 @@ def sampler(stream):
 
 
 def few(console, names, n, seeds):
-    """Print the table; ours is the mean of so many `seeds`."""
+    """Print the table; this project's figures are means over `seeds` seeds."""
     table = Table(title="Accuracy %, second half", title_justify="left")
     table.add_column("stream, records")
     for column in (

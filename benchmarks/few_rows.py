@@ -1,11 +1,11 @@
-"""Training on few rows, as streams do again and again, and on many: CPU time, one thread.
+"""CPU time of training on few rows, as streams do repeatedly, and on many rows, one thread.
 
-    python -m benchmarks.few_rows [--beside FOLDER] [--repeats 5]
+    python -m benchmarks.few_rows [--baseline FOLDER] [--repeats 5]
 
-The estimator is the one that streams take by default (150 rounds), LightGBM has as many rounds and
-leaves. FOLDER holds another state of the project, say a `git worktree` of the commit before. Each
-line's are processes of their own, in turn, and its times medians of them; the last column says how
-many times as long the other takes. 200,000 rows are trained on once a process.
+The estimator is the default of streams (150 rounds). LightGBM has as many rounds and leaves. FOLDER
+holds another state of the project, for example a `git worktree` of the previous commit. The models
+of a line run in processes of their own, alternately, and times are medians of the processes. The
+last column is the time divided by that of this state. A process trains on 200,000 rows only once.
 """
 
 import argparse
@@ -33,7 +33,7 @@ HERE = Path(__file__).parents[1]
 
 
 def rows(n, n_features, n_classes):
-    """Return normal columns, and the classes that a noisy linear function of them says."""
+    """Return normal columns, and classes from a noisy linear function of them."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, n_features)).astype(np.float32)
     scores = X @ rng.standard_normal((n_features, n_classes))
@@ -41,7 +41,7 @@ def rows(n, n_features, n_classes):
 
 
 def ours():
-    from streamboost.stream.estimators import default_estimator
+    from streamboost.learner.estimators import default_estimator
 
     def train(X, y, seed):
         return default_estimator().train(X, y, seed=seed)
@@ -92,7 +92,7 @@ def in_a_process(model, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--beside", type=Path)
+    parser.add_argument("--baseline", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -100,8 +100,8 @@ def main():
         print(json.dumps([ms for shape in SHAPES for ms in measure(arguments.one, shape)]))
         return
     contenders = {"this": ("ours", HERE), "LightGBM": ("lightgbm", HERE)}
-    if arguments.beside:
-        contenders["beside"] = "ours", arguments.beside.resolve()
+    if arguments.baseline:
+        contenders["baseline"] = "ours", arguments.baseline.resolve()
     runs = {name: [] for name in contenders}
     for _ in range(arguments.repeats):
         for name, contender in contenders.items():

@@ -20,11 +20,11 @@ from streamboost import GambleClassifier
 
 SETS = ["dna180", "satimage", "glass", "segment", "usps", "vowel", "letter:14", "letter"]
 STEPS = ["paper", "scaled", "line", "exact"]
-SMALL = 1000  # training rows under which one seed says little
+SMALL = 1000  # training rows below which one seed is not enough
 
 
 def classes_of(name):
-    """Return a set, or as many of its first classes as the name says; None where it is missing."""
+    """Return a set, limited to its first classes if the name gives a number; None if missing."""
     name, _, n_classes = name.partition(":")
     data = load(name)
     if data is None:

@@ -1,22 +1,30 @@
-"""Do the honest figures tell the truth? Intervals, label sets and temperatures against all labels.
+"""Coverage of the unbiased estimates: Intervals, label sets and temperatures against all labels.
 
     python -m benchmarks.honest [--tables intervals sets] [--runs 50] [--seeds 20] [--records 10000]
         [--budgets 0.02 0.05 0.1 0.2] [--processes 1] [--plot FILE]
 
-The learner sees only the labels it asks for, each 20 records late; this file knows them all. First
-table: how often the 95 % interval of the accuracy covers the true accuracy on arrival, over runs
-with a seed of their own each, since the start and for the newest 2,000 records; how wide it is; and
-the accuracy over the second half. Records are requested each by a chance of its own ("chance", the
-default rule) and uniformly at random.
+The learner receives only the labels it requests, each 20 records late; the benchmark knows all
+labels. Each run has its own seed.
 
-Second: the share of the label sets that hold the true label, from the first committee to the
-stream's end: the mean over the seeds, the least and the most of a run, the share of the runs that
-are within two points of the target, and the mean over the stream's first quarter, when there are
-few labels to learn from. Beside it the sets' mean size, the share of them that hold "one that
-nobody has named" (None, which counts as a label), and the share of the records of which that is
-true; and the log loss of the probabilities on arrival, with the temperature and the committee's
-own. Below, how many runs of all streams are within four points of the target, and within six.
-Where every label comes, it comes at once, record by record, and five seeds do.
+The first table compares two ways of requesting labels: with an inclusion probability for each
+record ("probability", the default), and uniformly at random. Its columns are:
+
+- the share of the runs whose 95 % interval of the accuracy covers the true accuracy on arrival,
+  since the start and for the newest 2,000 records;
+- the width of these intervals;
+- the accuracy over the second half.
+
+The second table evaluates prediction sets, from the first committee to the end of the stream:
+
+- the share of the sets that contain the true label: mean over the seeds, least and greatest of a
+  run, share of the runs within two points of the target, and mean over the first quarter of the
+  stream, when few labels are known;
+- the mean size of the sets, the share of them that contain None (a label without a known class),
+  and the share of the records whose true label is not known yet;
+- the log loss of the probabilities on arrival, with temperature scaling and without.
+
+Below the table: the number of runs, over all streams, within four and within six points of the
+target. If every label is given, it arrives at once, record by record, and five seeds are run.
 """
 
 import argparse
@@ -33,24 +41,24 @@ from river.datasets import synth
 from benchmarks.data import load
 from benchmarks.plots import curves
 from streamboost import (
-    QueryStrategy,
+    QueryConfig,
     Schedule,
     SketchLogitBoostClassifier,
     StreamLearner,
     WorkingSet,
 )
-from streamboost.stream.scoring import uncalibrated
+from streamboost.predictions import uncalibrated
 
 BATCH, DELAY = 20, 20
 SETS = ["image_segments_river", "keystroke", "outdoor", "weather_noaa", "elec2"]
 MADE = ("led", "hyperplane", "stationary", "drifting")
 HALVES = ("train", "test")
-WAYS = {"chance": {}, "uniform": {"utility": "random"}}
+WAYS = {"probability": {}, "uniform": {"strategy": "random"}}
 """Query settings that are compared: the default rule, and uniform sampling."""
 
 
 def radial(seed, n, speed):
-    """Return a stream of four classes in drifting clouds; speed 0: they stand still."""
+    """Return a stream of four classes in drifting clouds. Speed 0 means no drift."""
     settings = {"n_classes": 4, "n_features": 6, "n_centroids": 20}
     source = synth.RandomRBFDrift(
         seed, seed, **settings, change_speed=speed, n_drift_centroids=20 if speed else 0
@@ -80,7 +88,7 @@ def arrivals(learner, X, y, batch=BATCH, delay=DELAY):
     for start in range(0, len(X), batch):
         rows = np.arange(start, min(start + batch, len(X)))
         scored = learner.score(X[rows])
-        yield rows, scored, learner.judge.sets(scored)
+        yield rows, scored, learner.evaluator.sets(scored)
         asked = learner.query(X[rows], scored, [str(i) for i in rows])
         waiting.extend(zip(asked.ids, asked.propensity.tolist(), strict=True))
         while waiting and int(waiting[0][0]) + delay <= rows[-1]:
@@ -115,7 +123,7 @@ def one_run(task):
     """Return `judged` of one run: a stream's name, its records, budget, way and seed."""
     name, records, budget, way, seed = task
     X, y = dict(streams(records, [name], MADE))[name](seed)
-    return judged(X, y, QueryStrategy(budget=budget, **WAYS[way]), seed)
+    return judged(X, y, QueryConfig(budget=budget, **WAYS[way]), seed)
 
 
 def intervals(arguments, console):
@@ -154,7 +162,7 @@ def intervals(arguments, console):
 
 
 def draw(path, budgets, found):
-    """Draw coverage over the budget: means over streams, and of "chance" the least and the most.
+    """Draw coverage over the budget: means over streams, with extremes of "probability".
 
     `found` (streams, budgets, ways, 5) are the means of `judged`.
     """
@@ -164,7 +172,7 @@ def draw(path, budgets, found):
         panels[title] = {
             way: (xs, *(of(found[:, :, i, column], axis=0) for of in (np.nanmean, *bounds)))
             for i, way in enumerate(WAYS)
-            for bounds in [(np.nanmin, np.nanmax) if way == "chance" else ()]
+            for bounds in [(np.nanmin, np.nanmax) if way == "probability" else ()]
         }
     curves(path, panels, "labels asked for, %", "intervals that held, %", level=95.0)
 
@@ -203,7 +211,7 @@ def generated(source, n):
 
 
 def streams(n, sets, made=("stationary", "drifting")):
-    """Give streams of `n` records by name, each as a function of a seed."""
+    """Yield (name, function of a seed) for streams of `n` records."""
     if "led" in made:
         drift = {"noise_percentage": 0.1, "irrelevant_features": True}
         yield "led", lambda seed: generated(synth.LEDDrift(seed, n_drift_features=3, **drift), n)
@@ -233,9 +241,9 @@ def label_sets(arguments, console):
         *("size", "None", "new", "log loss", "own"),
     ):
         table.add_column(column, justify="right")
-    kinds = {"every one": QueryStrategy(utility="random", budget=1.0, audit=0.0)}
+    kinds = {"every one": QueryConfig(strategy="random", budget=1.0, audit=0.0)}
     for budget in (0.2, 0.1, 0.05):
-        kinds[f"{100 * budget:g} %"] = QueryStrategy(budget=budget)
+        kinds[f"{100 * budget:g} %"] = QueryConfig(budget=budget)
     worst, gaps = dict.fromkeys(kinds, 0.0), {kind: np.empty(0) for kind in kinds}
     for name, make in streams(arguments.records, arguments.sets):
         for kind, query in kinds.items():

@@ -1,17 +1,21 @@
-"""The whole pipeline over Kafka against the least that any such program must do.
+"""Speed of the whole pipeline over Kafka, compared with a bare consume-and-produce loop.
 
     python -m benchmarks.kafka_pipeline [--records 30000] [--batch 500] [--seconds 20] [--set 50000]
 
-A broker of its own runs on the same cores. Records of 16 features and 8 classes, made here.
+The benchmark starts a broker on the same cores and generates records of 16 features and 8 classes.
 
-Throughput: a pipeline whose committee is trained predicts `--records` records, asks and commits
-exactly once; the bare loop polls the same records with kafka-python, writes the same predictions
-and commits them with its offsets, in batches of the same size. Wall-clock records per second from
-the first commit to the last, in turns. Then where the pipeline's time goes in between, by step of
-its loop; commits run in other threads, which the steps wait for where they are not done.
-Latency: from when a record is sent, at 1,000 a second, until its committed prediction is read, for
-`--seconds`. Restart: the pipeline has learned `--set` labels, is killed with SIGKILL, and is
-started; what passes until the next prediction.
+Throughput: a pipeline with a trained committee predicts `--records` records, requests labels and
+commits exactly once. The bare loop polls the same records with kafka-python, writes the same
+predictions and commits them with its offsets, in batches of the same size. Wall-clock records per
+second are measured from the first commit to the last, alternately. A second table shows the
+pipeline's time by step of its loop. Commits run in other threads; the steps wait for commits that
+are not complete.
+
+Latency: from sending a record, at 1,000 a second, until its committed prediction is read, for
+`--seconds`.
+
+Restart: the pipeline has learned `--set` labels, is killed with SIGKILL, and is started again. The
+time until the next prediction is measured.
 """
 
 import argparse
@@ -35,11 +39,11 @@ from benchmarks.pipeline_steps import Steps
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
+from streamboost.pipelines.app import connect
+from streamboost.pipelines.app import run as assembly
 from streamboost.pipelines.cli.heap import frozen_heap
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.pipelines.job import connect
-from streamboost.pipelines.job import run as assembly
+from streamboost.pipelines.runner.observers import Observer
 from tests.broker.broker import Broker
 
 FEATURES, CLASSES, TAUGHT = 16, 8, 2_000
@@ -134,17 +138,17 @@ def between(commits):
 
 
 def whole(file):
-    """Run the pipeline on what is there; return the records per second, and the steps' times."""
+    """Run the pipeline until idle; return records per second, and the time of each step."""
     seen = []
 
-    class Counting(Watcher):
+    class Counting(Observer):
         def committed(self, effects):
             seen.append((time.perf_counter(), len(effects.records)))
             if len(seen) == 1:
                 steps.begin()
 
     with Steps() as steps, frozen_heap() as freezer:
-        assembly.run(load(file), until_idle=True, watchers=[Counting(), freezer])
+        assembly.run(load(file), until_idle=True, observers=[Counting(), freezer])
     return between(seen), steps
 
 

@@ -1,12 +1,13 @@
-"""How long a training on Dask takes to get over the loss of a worker, killed at any moment.
+"""Recovery time of a training on Dask after a worker is killed at a random moment.
 
     python -m benchmarks.kills [--kills 20] [--workers 3] [--rows 900] [--rounds 300] [--seed 0]
 
-Workers of a LocalCluster are killed (SIGKILL), one in each small training, at a moment drawn from
-the time such a training takes; each is what one machine trains, to the last byte, or it is said.
-Seconds count from the kill: until an attempt was given up, until the next one had all its rows and
-began, and until the committee was there. It ends with 1 where bytes differ, or 30 seconds were not
-enough. Workers that Dask starts anew load what they need before the next kill.
+The benchmark kills workers of a LocalCluster (SIGKILL), one in each small training, at a moment
+drawn from the usual duration of such a training. Each committee must equal, byte for byte, the one
+that a single machine trains; a difference is reported. Three times are measured in seconds from the
+kill: until the attempt was given up, until the next attempt had all its rows and started, and until
+the committee was complete. The exit status is 1 if bytes differ or if 30 seconds were not enough.
+Workers that Dask restarts load their modules before the next kill.
 """
 
 import argparse
@@ -86,7 +87,7 @@ def all_kills(arguments, expected, make, rows, rng):
     from dask import array as da
     from distributed import Client, LocalCluster
 
-    # On a busy machine Dask would take a worker that starts slowly for one that never comes.
+    # On a busy machine Dask would treat a slow start of a worker as a failure.
     dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"})
     n = arguments.workers
     quiet = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}

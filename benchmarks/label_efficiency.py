@@ -4,14 +4,14 @@
         [--budgets 0.01 0.02 0.05 0.1 0.2] [--strategies ...] [--rows N] [--delay N] [--out FOLDER]
         [--plot FILE] [--tables few strategies pool] [--streams segments keystroke ...]
 
-Streams: one pass in batches of ten records. Each record is predicted, then labels are asked for,
-and those that are due (at once, or `--delay` records later) are learned. The figure is the
-accuracy of the predictions made on arrival over the second half, with the 95 % t interval over the
-seeds, and its difference to random queries on the same streams; letter and satimage (their two
-halves joined) are shuffled by the seed, River's ImageSegments stands as it is. All strategies
-feed the same learner; "every label" teaches it every record, "repeat last" predicts the label
-before. scikit-activeml's strategies run where it is installed; its budgets are soft, so the labels
-bought are shown.
+Streams: one pass in batches of ten records. Each record is predicted, then labels are requested.
+Labels that are due (at once, or `--delay` records later) are learned. The figure is the accuracy of
+the predictions on arrival over the second half, with the 95 % t interval over the seeds, and its
+difference from random queries on the same streams. The seed shuffles letter and satimage (both
+halves concatenated); River's ImageSegments keeps its order. All strategies train the same learner.
+"every label" trains on every record, "repeat last" predicts the previous label. scikit-activeml's
+strategies run if the package is installed. Its budgets are soft, so the table shows the number of
+labels bought.
 
 The table "few" is that of `benchmarks.few_labels`, and "pool" that of `benchmarks.standing_pool`.
 """
@@ -29,7 +29,7 @@ from benchmarks.few_labels import few
 from benchmarks.intervals import cell, interval
 from benchmarks.plots import curves
 from benchmarks.standing_pool import pool
-from streamboost import QueryStrategy, StreamLearner
+from streamboost import QueryConfig, StreamLearner
 
 try:
     from benchmarks.activeml import PEERS, Peer
@@ -39,12 +39,12 @@ except ImportError:
 FILES = {"segments": "image_segments_river", "letter": "letter", "satimage": "satimage"}
 OURS = {
     "margin": {},
-    "entropy": {"utility": "entropy"},
-    "vote entropy": {"utility": "vote_entropy"},
-    "quantile filter": {"rule": "quantile_filter"},
-    "variable uncertainty": {"utility": "least_confident", "rule": "variable_uncertainty"},
+    "entropy": {"strategy": "entropy"},
+    "vote entropy": {"strategy": "vote_entropy"},
+    "quantile filter": {"selection": "quantile_filter"},
+    "variable uncertainty": {"strategy": "least_confident", "selection": "variable_uncertainty"},
     "pool": {"mode": "pool"},
-    "random": {"utility": "random"},
+    "random": {"strategy": "random"},
 }
 BATCH = 10
 
@@ -53,7 +53,7 @@ class Ours:
     """A learner that asks by a strategy of its own."""
 
     def __init__(self, budget, seed, settings):
-        strategy = QueryStrategy(budget=budget, **settings)
+        strategy = QueryConfig(budget=budget, **settings)
         self.learner = StreamLearner(query=strategy, random_state=seed)
 
     def ask(self, X, scored, ids):
@@ -102,7 +102,7 @@ def make(strategy, budget, seed):
 def references(name, seed, arguments):
     """Return the accuracy with every label, and that of repeating the last one."""
     X, y = stream(name, seed, arguments.rows)
-    everything = Ours(1.0, seed, {"utility": "random", "audit": 0})
+    everything = Ours(1.0, seed, {"strategy": "random", "audit": 0})
     half = len(y) // 2
     repeated = 100 * (y[half:] == y[half - 1 : -1]).mean()
     return second_half(everything, X, y, arguments.delay)[0], repeated
@@ -168,7 +168,7 @@ def parse():
     parser.add_argument("--budgets", nargs="+", type=float, default=budgets)
     parser.add_argument("--strategies", nargs="+", choices=strategies, default=strategies)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rows", type=int, help="only so many records of each set")
+    parser.add_argument("--rows", type=int, help="limit to N records of each set")
     parser.add_argument("--delay", type=int, default=0, help="records until a label comes")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the table of strategies")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))

@@ -1,4 +1,4 @@
-"""Those who look at a pipeline that `status` measures: dashboards, and who asks for predictions."""
+"""Clients of a pipeline that `benchmarks.status` measures: dashboards, and prediction requests."""
 
 import os
 import signal
@@ -17,15 +17,15 @@ __all__ = ["CORES", "SECONDS", "Asking", "Dashboards", "watching"]
 
 HERE = Path(__file__).parent
 ROOT = Path(streamboost.__file__).parents[1]
-"""Of the project that is measured."""
+"""Folder of the measured project."""
 
 CORES = sorted(os.sched_getaffinity(0))
 SECONDS = 1.9
-"""In which two statuses are published."""
+"""Duration of a turn, in which two statuses are published."""
 
 
 class Lookers:
-    """A `serve`, and who looks at it, of whom each has a `module` of its own."""
+    """A `serve` process and its clients, which run the benchmark `module` of the subclass."""
 
     def __init__(self, server, clients, n):
         self._server, self._clients, self._n = server, clients, n
@@ -36,25 +36,25 @@ class Lookers:
         return cpu_of(self._server.pid)
 
     def warm_up(self):
-        """Have what it needs be loaded before the turns."""
+        """Load modules and kernels before the turns."""
 
     def count(self):
-        """Count what is done from now on."""
+        """Reset the counters."""
 
     def end(self):
-        """End those who look, who say what there was."""
+        """End the clients and read their counts."""
 
     def did(self):
-        """Say what was done meanwhile."""
+        """Return a text with the traffic or latency of the turns."""
         raise NotImplementedError
 
 
 class Dashboards(Lookers):
-    """What shows dashboards and those who look at them, which stand still between their turns.
+    """Open dashboards and their `serve`, both stopped between turns.
 
     Attributes
     ----------
-    pushed : bytes a second that were pushed to each, as JSON and on the wire
+    pushed : bytes a second pushed to each dashboard, as JSON and on the wire
     """
 
     module = "tabs"
@@ -87,12 +87,12 @@ class Dashboards(Lookers):
         self.pushed = [n / self._n / self._seconds for n in counted]
 
     def did(self):
-        # Who stood still connects anew, and begins to count what came on the wire anew.
+        # A stopped client reconnects, and restarts its count of the bytes on the wire.
         return f"pushes {self.pushed[0]:,.0f} B/s to each"
 
 
 class Asking(Lookers):
-    """What answers, and who asks it in turns alone."""
+    """Prediction requests and their `serve`; requests are sent only during turns."""
 
     module = "predicting"
 
@@ -101,7 +101,7 @@ class Asking(Lookers):
         self._seconds, self._taken = [], []
 
     def warm_up(self):
-        # What it answers by, and kernels that no run has compiled yet.
+        # Loads the checkpoint, and compiles kernels that no run has compiled yet.
         self.work()
         time.sleep(SECONDS)
 
@@ -109,14 +109,14 @@ class Asking(Lookers):
         self._tell("ask")
 
     def rest(self):
-        """Keep the milliseconds that each answer of this turn took."""
+        """Record the latency in milliseconds of each response of this turn."""
         self._tell("rest")
         seconds, *taken = map(float, self._clients.stdout.readline().split())
         self._seconds.append(seconds)
         self._taken.append(taken)
 
     def did(self):
-        # The first were before the turns, and in that to warm up.
+        # The first two entries are from the time before the turns and from the warm-up turn.
         taken = np.concatenate(self._taken[2:])
         middle, late = np.percentile(taken, [50, 99])
         answers = len(taken) / sum(self._seconds[2:])
@@ -132,7 +132,7 @@ class Asking(Lookers):
 
 @contextmanager
 def watching(folder, kind, n):
-    """Start what serves the pipeline in `folder`, and `n` who look at that, in two processes."""
+    """Start a `serve` of the pipeline in `folder`, and a process with `n` clients."""
     with ExitStack() as stack:
         serve = [
             sys.executable,

@@ -44,7 +44,7 @@ def measure(name, kind, n_rows, n_columns, n_classes):
     model = getattr(streamboost, name)(n_estimators=3, random_state=0)
     X, y, weight, categorical = data(kind, n_rows, n_columns, n_classes)
     model.set_params(categorical_features=categorical)
-    model.fit(X[:5000], y[:5000])  # compiles, which is not what is measured here
+    model.fit(X[:5000], y[:5000])  # compiles outside the measurement
     unit = 1 if sys.platform == "darwin" else 1024
     held = current() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     model.fit(X, y, weight)
@@ -56,7 +56,7 @@ def measure(name, kind, n_rows, n_columns, n_classes):
 
 
 def current():
-    """Return the resident bytes of this process, or 0 where the system does not tell."""
+    """Return the resident bytes of this process, or 0 if the system does not report them."""
     statm = Path("/proc/self/statm")
     pages = int(statm.read_text().split()[1]) if statm.exists() else 0
     return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,20 +1,20 @@
-"""Mixed records through `streamboost run`, beside those who learn online from the same.
+"""Accuracy and speed of `streamboost run` on mixed records, compared with other online learners.
 
     python -m benchmarks.mixed [--sets adult sms news] [--rows N] [--seeds 3] [--speed]
 
-Numbers, categories, nested fields and texts, as JSON Lines, with nothing in the pipeline's file
-but paths, one record a batch and who answers: every field is found out. Accuracy is that of
-the predictions made on arrival, over all records and over their second half: with every label, and
-with 10 % of the labels, which streamboost asks for by margins and the others get at random
-(means over the seeds). The peers, in the same run:
+Records are JSON Lines with numbers, categories, nested fields and texts. The pipeline file names
+only paths, one record per batch and the source of the labels; all fields are inferred. Accuracy is
+that of the predictions on arrival, over all records and over their second half. It is given with
+every label, and with 10 % of the labels: streamboost requests them by margin, the others get a
+random 10 % (means over the seeds). The other learners, in the same run:
 
 - Vowpal Wabbit (`--oaa --ngram 2`, logistic), one by one;
 - River's `BagOfWords((1, 2)) | MultinomialNB`, one by one, on texts;
-- LightGBM on categories and numbers, with its own settings, trained anew whenever the labels
-  have grown by a tenth, or by 500.
+- LightGBM on categories and numbers, with its own settings, retrained whenever the labels have
+  grown by a tenth, or by 500.
 
-With `--speed`, records a second of CPU in batches of 100, at the default budget, without what the
-process needs to start.
+`--speed` measures records per second of CPU in batches of 100, at the default budget, without the
+startup time of the process.
 """
 
 import argparse
@@ -47,9 +47,9 @@ batch_records = {batch}
 connector = "files"
 path = "records.jsonl"
 [labels]
-connector = "answers"
+connector = "oracle"
 path = "answers.jsonl"
-of = "{of}"
+answer = "{of}"
 [query]
 budget = {budget}
 """
@@ -152,7 +152,7 @@ def bayes(name, records, taught):
 
 
 def lightgbm(name, records, taught):
-    """Return whether LightGBM, trained anew, predicted each record right; None for texts."""
+    """Return whether LightGBM, retrained as labels grow, predicted each record right, or None."""
     if TEXTS[name]:
         return None
     import lightgbm as lgb

@@ -1,10 +1,13 @@
-"""What looking at a pipeline costs, side by side with another state of the project.
+"""Cost of opening dashboards of a pipeline, for this state of the project and a baseline.
 
-`benchmarks.status --beside FOLDER` calls it. Each state runs a pipeline of its own, which its own
-`streamboost serve` shows; the two take turns. From the command to the link: wall-clock and CPU time
-of `serve`. From the address to what is seen, in Chromium (Debian's) with an empty cache: the first
-text, and the first figure; medians of three visits to a pipeline that has ended. Then what open
-dashboards of one that takes in 500 records a second cost, as `status` measures it.
+`benchmarks.status --baseline FOLDER` calls this module. Each state runs a pipeline of its own,
+shown by its own `streamboost serve`; the two states alternate. Measured are:
+
+- from the command to the link: wall-clock and CPU time of `serve`;
+- from the address to the display, in Chromium (Debian's) with an empty cache: the first text and
+  the first figure, as medians of three visits to a pipeline that has ended;
+- the cost of open dashboards of a pipeline that reads 500 records a second, as `status` measures
+  it.
 """
 
 import json
@@ -54,7 +57,7 @@ def browser():
 
 
 def opened(chromium, root, place):
-    """Return `NAMES` of one `serve` by the project in `root` over the pipeline in `place`."""
+    """Measure `NAMES` for a `serve` of the project in `root` on the pipeline in `place`."""
     module = "streamboost.pipelines.cli.__main__"
     command = [sys.executable, "-m", module, "serve", "p.toml", "--port=0"]
     environment = os.environ | {"PYTHONPATH": str(root)}
@@ -91,11 +94,11 @@ def visited(chromium, address, login, pid):
 
 
 def compared(folder, n_turns, n_clients, repeats):
-    """Print what `NAMES` come to of this state and of that in `folder`, and the ratios."""
-    runs = {"this": [], "beside": []}
+    """Print the figures of `NAMES` for this state and for the baseline in `folder`, with ratios."""
+    runs = {"this": [], "baseline": []}
     with browser() as chromium:
         for _ in range(repeats):
-            for name, root in (("this", HERE), ("beside", folder.resolve())):
+            for name, root in (("this", HERE), ("baseline", folder.resolve())):
                 with tempfile.TemporaryDirectory() as place:
                     watched = in_a_process(root, Path(place), n_turns, n_clients)
                     runs[name].append(opened(chromium, root, Path(place)) + watched)
@@ -103,10 +106,10 @@ def compared(folder, n_turns, n_clients, repeats):
 
 
 def in_a_process(root, place, n_turns, n_clients):
-    """Have `status` measure open dashboards by the project in `root`, its pipeline in `place`."""
+    """Run `status` on open dashboards with the project in `root` and the pipeline in `place`."""
     words = [f"--turns={n_turns}", f"--clients={n_clients}", f"--one={place}"]
     command = [sys.executable, "-m", "benchmarks.status", *words]
-    # These benchmarks, whatever those of the project in `root` are.
+    # The benchmarks of this state, not those of the project in `root`.
     (place / "benchmarks").symlink_to(HERE / "benchmarks")
     environment = os.environ | {"PYTHONPATH": str(root)}
     done = subprocess.run(command, cwd=place, env=environment, stdout=subprocess.PIPE, check=True)
@@ -114,9 +117,9 @@ def in_a_process(root, place, n_turns, n_clients):
 
 
 def show(runs):
-    """Print the medians, and how many times that of the other state ours is."""
+    """Print the medians, and the ratio of this state to the baseline."""
     table = Table(title="Side by side, medians", title_justify="left")
-    for heading in ("", *runs, "of beside"):
+    for heading in ("", *runs, "of baseline"):
         table.add_column(heading, justify="right" if heading else "left")
     for name, *values in zip(
         NAMES, *(zip(*found, strict=True) for found in runs.values()), strict=True

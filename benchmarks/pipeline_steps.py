@@ -1,32 +1,32 @@
-"""Where a pipeline's time goes, by the steps of its loop."""
+"""Time of a pipeline by step of its loop."""
 
 import time
 from collections import Counter
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.engine import pipeline as step
-from streamboost.pipelines.engine.intake import Intake
-from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.loop import Loop
-from streamboost.pipelines.engine.pipeline import Pipeline
-from streamboost.stream.learner import StreamLearner
+from streamboost.learner.learner import StreamLearner
+from streamboost.pipelines.runner import pipeline as step
+from streamboost.pipelines.runner.batch_reader import BatchReader
+from streamboost.pipelines.runner.label_join import LabelJoin
+from streamboost.pipelines.runner.pipeline import Pipeline
+from streamboost.pipelines.runner.runner import Runner
 
 STEPS = {
-    "poll": (Intake, "poll"),
+    "poll": (BatchReader, "poll"),
     "decode": (Schema, "decode"),
     "score": (StreamLearner, "score"),
     "query": (StreamLearner, "query"),
-    "join": (Join, "add"),
+    "join": (LabelJoin, "add"),
     "write messages": (step, "predictions"),
     "chain the digest": (step, "chain"),
     "the step's rest": (Pipeline, "step"),
-    "begin the commit": (Loop, "commit"),
-    "wait for the commit": (Loop, "settle"),
+    "begin the commit": (Runner, "commit"),
+    "wait for the commit": (Runner, "await_commit"),
 }
 """The steps of the loop; the time of one within another counts for the inner one only."""
 
 BESIDE = "other threads"
-"""What commits, and what clients do in threads of their own, beside the loop's steps."""
+"""Time of commits and of client threads, which run outside the loop's thread."""
 
 
 class Steps:
@@ -35,7 +35,7 @@ class Steps:
     def __init__(self):
         self.wall, self.cpu = Counter(), Counter()
         self._originals = []
-        self._within = [(0.0, 0.0)]  # of each step under way, what inner ones took
+        self._within = [(0.0, 0.0)]  # time of inner steps, for each running step
         self._begun = (0.0, 0.0)
 
     def __enter__(self):

@@ -1,15 +1,15 @@
-"""Predictions asked for over HTTP, as `benchmarks.status` has them slow a pipeline.
+"""Prediction requests over HTTP at a fixed rate, for `benchmarks.status`.
 
     TOKEN=... python -m benchmarks.predicting ADDRESS RATE
 
-Of one record each, `RATE` times a second, whether or not those before are answered: each has its
-moment, from which is counted how long its answer took. It asks while it is told to: from the line
-"ask" on its standard input to the line "rest". Then it waits for what is not answered yet, lets its
-connections go, and says how many seconds it asked and the milliseconds that each answer took. It
-fails where an answer is none.
+The client sends `RATE` requests of one record each per second, whether or not earlier requests are
+answered. Each request has a scheduled time, from which its latency is measured. The client sends
+requests from the line "ask" to the line "rest" on its standard input. Then it waits for open
+requests, closes its connections, and prints the seconds that it sent requests and the latency of
+each in milliseconds. It fails if a response is an error.
 
-It sends the same bytes again and again: what a client makes of answers costs the machine of whoever
-asks.
+All requests have the same bytes. Parsing the responses would cost time on the client's side and is
+left out.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Asker:
         self._taken = []
         for _ in range(CONNECTIONS):
             self._free.put_nowait(await asyncio.open_connection(*self._place))
-        await self._one(time.perf_counter())  # what is asked for the first time is loaded
+        await self._one(time.perf_counter())  # the first request loads the model
         began = due = time.perf_counter()
         async with asyncio.TaskGroup() as answers:
             while not until.done():

@@ -5,9 +5,9 @@
 GAMBLE, SAMME (of least Gini index and of least entropy), AdaBoost (a two-class one for each class),
 and Newton trees: LogitBoost's (a tree for each class) and AOSO-LogitBoost's, each of whose nodes
 has a pair of classes, so that nothing is subtracted. Stumps and trees, all features offered.
-"Made-up" is of the shape of the thesis's data: two classes, 4,000 rows, 3,000 features, a few of
-them telling. CPU seconds are of growing alone (a fit less a fit of one round), the least of three
-in turn.
+"Made-up" has the shape of the thesis's data: two classes, 4,000 rows, 3,000 features, a few of
+them informative. CPU seconds are of growing alone (a fit minus a fit of one round), the least of
+three alternate runs.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""REBEL trained with costs beside the same committee with costs applied after training.
+"""Cost of REBEL trained with costs, and of the same committee with costs applied after training.
 
     python -m benchmarks.rebel_costs [--trials 100] [--masters 5] [--rounds 100] [--depth 1]
 

@@ -4,17 +4,17 @@
     python -m benchmarks.record --page FILE.md --from benchmarks/record.json
 
 Each turn measures every figure once, each in a process of its own. A figure is a cost: lower is
-better. Every sample stands between two samples of a fixed calibration load that uses none of this
-project's code. The comparison uses the quotient of both, so a machine that is slower today than
-yesterday cancels out. The file holds all samples, the machine and the commit.
+better. Every sample is taken between two samples of a fixed calibration load that uses none of
+this project's code. The comparison uses the quotient of both, so the speed of the machine on
+a given day cancels out. The file holds all samples, the machine and the commit.
 
 `--against FILE` names each figure whose median quotient grew by more than its noise: three standard
 errors of the difference of the medians (from the median absolute deviation of the turns), and at
 least `LEAST` of the older median. The exit status is 1 if a figure became slower.
 
 `--page` writes the table of FILE between the marks of a documentation page. Run it alone: other
-load on the machine widens the noise. The Kafka figure starts a broker (Java and Maven) and is
-left out with a word where it cannot.
+load on the machine widens the noise. The Kafka figure starts a broker (Java and Maven); if it
+cannot, the figure is left out with a message.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def repeated(run, n):
 
 
 def cpu(call, times):
-    """Return a function that gives the CPU seconds of one of so many calls."""
+    """Return a function that gives the mean CPU seconds of `times` calls."""
 
     def run():
         start = time.process_time()
@@ -89,7 +89,7 @@ def made(n, n_features, n_classes):
 
 
 def training(n, n_features, n_classes, times):
-    from streamboost.stream.estimators import default_estimator
+    from streamboost.learner.estimators import default_estimator
 
     X, y = made(n, n_features, n_classes)
     return repeated(cpu(lambda: default_estimator().train(X, y, seed=0), times), 5)
@@ -201,19 +201,19 @@ def written(folder, n, labelled):
 
 def ran(folder):
     """Run the pipeline in `folder`; return (CPU seconds, records) at each commit."""
+    from streamboost.pipelines.app import run as assembly
     from streamboost.pipelines.cli.heap import frozen_heap
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.engine.watchers import Watcher
-    from streamboost.pipelines.job import run as assembly
+    from streamboost.pipelines.runner.observers import Observer
 
     commits = []
 
-    class Clock(Watcher):
+    class Clock(Observer):
         def committed(self, effects):
             commits.append((time.process_time(), len(effects.records)))
 
     with frozen_heap() as freezer:
-        assembly.run(load(folder / "p.toml"), until_idle=True, watchers=[Clock(), freezer])
+        assembly.run(load(folder / "p.toml"), until_idle=True, observers=[Clock(), freezer])
     return commits
 
 
@@ -325,11 +325,11 @@ FIGURES = {
     "http": (http, 1e6, "µs", "A prediction over HTTP: CPU of `streamboost serve`"),
     "command": (command, 1e3, "ms", "`streamboost --help`"),
 }
-"""What measures each figure (in seconds), the factor to its unit, the unit, and its meaning."""
+"""Functions that measure the figures (in seconds), factor to the unit, unit, and meaning."""
 
 
 def measured(name):
-    """Return the samples of a figure from a process of its own, or None and say why not."""
+    """Return the samples of a figure from its own process, or print the reason and return None."""
     words = [sys.executable, "-m", "benchmarks.record", "--one", name]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
@@ -348,7 +348,7 @@ def spread(values):
 
 
 def record(names, turns):
-    """Measure each figure in so many turns; return the document."""
+    """Measure each figure `turns` times; return the document."""
     samples = {name: [] for name in names}
     begun = time.perf_counter()
     for turn in range(turns):

@@ -1,9 +1,9 @@
-"""What asking again is worth: labels of five people, of whom two are wrong half the time.
+"""Accuracy gained by relabel requests, with five annotators of whom two are wrong half the time.
 
-``python -m benchmarks.relabel [SEEDS]`` streams records, each budget with and without a share of it
-for asking again (`[query] relabel`), and prints the accuracy of the final predictions on records
-that never streamed, and how many of the labels that were trained on were wrong in the end. Whoever
-asked again is drawn from those who have not answered yet.
+``python -m benchmarks.relabel [SEEDS]`` streams records with each budget, with and without a share
+of it for relabel requests (`[query] relabel`). It prints the accuracy of the final predictions on
+records that were not streamed, and the share of the training labels that were wrong at the end. The
+annotator of a relabel request is drawn from those who have not labelled the record yet.
 """
 
 import sys
@@ -13,10 +13,10 @@ import numpy as np
 from river.datasets import ImageSegments
 from sklearn.datasets import load_digits, make_classification
 
-from streamboost.stream import QueryStrategy, StreamLearner
+from streamboost.learner import QueryConfig, StreamLearner
 
 RIGHT = np.array([0.5, 0.5, 1.0, 1.0, 1.0])
-"""How often each person is right: a fifth of all labels are wrong."""
+"""Probability of a correct label by annotator; a fifth of all labels are wrong."""
 
 BATCH = 20
 STREAMS = {"segments": 0.2, "digits": 0.2, "mixture": 0.1}
@@ -44,9 +44,11 @@ class People:
     def __init__(self, y: np.ndarray, rng: np.random.Generator) -> None:
         self._y, self._rng, self._classes = y, rng, int(y.max()) + 1
 
-    def answer(self, i: int, not_by: list[str]) -> tuple[str, int]:
+    def answer(self, i: int, excluded_annotators: list[str]) -> tuple[str, int]:
         """Return who answers about record `i`, and what."""
-        who = int(self._rng.choice([p for p in range(len(RIGHT)) if str(p) not in not_by]))
+        who = int(
+            self._rng.choice([p for p in range(len(RIGHT)) if str(p) not in excluded_annotators])
+        )
         if self._rng.random() < RIGHT[who]:
             return str(who), int(self._y[i])
         return str(who), int(self._y[i] + 1 + self._rng.integers(self._classes - 1)) % self._classes
@@ -58,13 +60,13 @@ def run(name: str, seed: int, **query: float) -> tuple[float, float, int]:
     order = np.random.default_rng(seed).permutation(len(y))
     test, stream = order[: len(y) // 3], order[len(y) // 3 :]
     people = People(y, np.random.default_rng(seed + 1))
-    strategy = QueryStrategy(budget=STREAMS[name], **query)
+    strategy = QueryConfig(budget=STREAMS[name], **query)
     learner = StreamLearner(query=strategy, random_state=seed)
     for start in range(0, len(stream), BATCH):
         rows = stream[start : start + BATCH]
         ids = [str(i) for i in rows]
         asked = learner.query(X[rows], learner.score(X[rows]), ids)
-        again = learner.query_again()
+        again = learner.query_relabels()
         told = [people.answer(int(id), []) for id in asked.ids]
         if told:
             who, labels = zip(*told, strict=True)
@@ -73,8 +75,8 @@ def run(name: str, seed: int, **query: float) -> tuple[float, float, int]:
                 asked.ids, X[places], labels, propensity=asked.propensity, sources=list(who)
             )
         told = [
-            people.answer(int(id), not_by)
-            for id, not_by in zip(again.ids, again.not_by, strict=True)
+            people.answer(int(id), excluded_annotators)
+            for id, excluded_annotators in zip(again.ids, again.excluded_annotators, strict=True)
         ]
         if told:
             who, labels = zip(*told, strict=True)
@@ -86,7 +88,7 @@ def run(name: str, seed: int, **query: float) -> tuple[float, float, int]:
 
 
 def table(seeds: int, shares: tuple[float, ...] = (0.0, 0.1, 0.2)) -> Iterator[str]:
-    """Give the lines of the table."""
+    """Yield the lines of the table."""
     yield "| stream | budget | relabel | accuracy | gain | wrong labels | labels |"
     yield "|---|---|---|---|---|---|---|"
     for name, budget in STREAMS.items():

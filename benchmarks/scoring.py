@@ -1,12 +1,12 @@
-"""Scoring beside LightGBM and XGBoost at one error: batches and single rows, one thread.
+"""Speed of scoring, compared with LightGBM and XGBoost at equal error: batches and single rows.
 
     python -m benchmarks.scoring [--sets satimage letter ...] [--repeats 7]
 
 The target is LightGBM's best test error over 50, 100, 300 and 1000 rounds, plus one test row. Each
-model scores with the fewest rounds of its grid that reach the target (LightGBM: with its best),
-or, where none does, with its best, which is then marked. Batches are the whole test half, single
-rows go through `Committee.decision` and the peers' boosters, without scikit-learn's checks. Times
-are medians of CPU time.
+model scores with the fewest rounds of its grid that reach the target (LightGBM: with its best). If
+none reaches the target, the model scores with its best, which is marked. Batches are the whole test
+half. Single rows go through `Committee.decision` and the boosters of the others, without
+scikit-learn's checks. Times are medians of CPU time, with one thread.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from streamboost import SketchLogitBoostClassifier
 
 
 def lightgbm(X, y):
-    """Return what scores rows with the first so many rounds."""
+    """Return a function of rows and n that scores the rows with the first n rounds."""
     model = LGBMClassifier(
         n_estimators=GRID[-1], num_leaves=15, learning_rate=0.1, n_jobs=1, verbose=-1
     )

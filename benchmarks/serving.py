@@ -1,11 +1,11 @@
-"""How long a batch waits for its predictions, idle and while a thread trains the next committee.
+"""Latency of predicting a batch, idle and while a thread trains the next committee.
 
     python -m benchmarks.serving [--rows 10000] [--batch 100] [--seconds 4]
 
-Records of letter's width and number of classes (16 features, 26 classes), made here; the learner's
-default estimator, its committee trained on `--rows` records. Idle and training take turns, a
-quarter of a second each, so that whatever else the machine does falls on both. Wall-clock time, as
-waiting is what is asked about: it needs two cores, and nothing else on them.
+Records have the width and number of classes of letter (16 features, 26 classes) and are generated.
+The estimator is the learner's default, with a committee trained on `--rows` records. Idle and
+training phases alternate every quarter of a second, so that other load falls on both. Times are
+wall-clock times, because latency is the question. The benchmark needs two cores without other load.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from streamboost.stream import Schedule, StreamLearner, WorkingSet
+from streamboost.learner import Schedule, StreamLearner, WorkingSet
 
 FEATURES, CLASSES = 16, 26
 TURN = 0.25
@@ -39,7 +39,7 @@ def grown(rows):
         ),
     )
     learner.learn([""] * rows, X, y)
-    learner.swap(learner.trainer.wait(1))
+    learner.deploy(learner.trainer.wait(1))
     return learner
 
 
@@ -50,7 +50,7 @@ def measure(learner, X, seconds, training):
         if training and learner.trainer.running is None:
             learner.trainer.retrain()
         elif training and (made := learner.trainer.finished()) is not None:
-            learner.swap(made)
+            learner.deploy(made)
             continue
         learner.score(X)
         seconds.append(time.perf_counter() - start)
@@ -59,7 +59,7 @@ def measure(learner, X, seconds, training):
 def settle(learner):
     """Wait for the training under way."""
     if learner.trainer.running is not None:
-        learner.swap(learner.trainer.wait(learner.trainer.running.version))
+        learner.deploy(learner.trainer.wait(learner.trainer.running.version))
 
 
 def main():

@@ -1,20 +1,21 @@
-"""What threads and Dask workers take off a training: wall time, of the same committee.
+"""Speed-up of a training by threads and Dask workers: wall time, of the same committee.
 
     python -m benchmarks.shards [--rows 1000000] [--rounds 20] [--repeats 2] [--threads 1 2]
         [--dask 1 2] [--equal 50]
 
-Rows are made up, 20 columns and 3 classes, as in `time_to_error`. Each line of the first table is a
-way to train, and all take turns; medians of wall and of CPU time (of all processes that train) are
-of one round, a training of few rounds being taken off one of many, and of a whole fit. They are
-compared with the first line of the kind: one thread, or as few workers. LightGBM and XGBoost train
-on the same LocalCluster, to 15 leaves (`lightgbm.dask`, `xgboost.dask`), and the last column is the
-test error after all rounds.
+Rows are generated, with 20 columns and 3 classes, as in `time_to_error`. Each line of the first
+table is a way to train, and all alternate. Medians of wall time and of CPU time (of all processes
+that train) are given per round and for a whole fit. The time per round is that of many rounds minus
+that of few. Ratios refer to the first line of the kind: one thread, or the fewest workers. LightGBM
+and XGBoost train on the same LocalCluster, to 15 leaves (`lightgbm.dask`, `xgboost.dask`). The last
+column is the test error after all rounds.
 
-The second table is of time to equal error on the most workers: the target is LightGBM's test error
-after so many rounds as --equal says, plus a test row, and each trains the fewest rounds that reach
-it, which the others' longer trainings tell, and for ours, trained anew for each number of rounds, a
-grid. --equal 0 leaves it out, and --dask without a number all of Dask. On a machine with other work
-the ratios mean little; a million rows take some ten minutes on two idle cores.
+The second table is the time to equal error on the most workers. The target is LightGBM's test error
+after `--equal` rounds, plus one test row. Each model trains the fewest rounds that reach the
+target. For the others that number follows from their longer training; this project trains once for
+each number of rounds in a grid. `--equal 0` leaves the table out, and `--dask` without a number
+leaves out Dask. The ratios mean little on a machine with other load. A million rows take some ten
+minutes on two idle cores.
 """
 
 import argparse
@@ -39,7 +40,7 @@ def one_machine(n_jobs):
 
 
 def on_dask(client):
-    """Return what trains so many rounds, by name."""
+    """Return functions of n that train n rounds on Dask, by name."""
     from lightgbm import DaskLGBMClassifier
     from xgboost.dask import DaskXGBClassifier
 
@@ -61,7 +62,7 @@ def on_dask(client):
 
 @contextmanager
 def cluster_of(n_workers, X, y):
-    """Give the client of a LocalCluster, and its rows, spread over the workers."""
+    """Yield the client of a LocalCluster, and rows distributed over its workers."""
     import dask.array as da
     from distributed import Client, LocalCluster, wait
 
@@ -122,7 +123,7 @@ def all_ways(arguments, X, y, *test):
         for n_workers in arguments.dask:
             with cluster_of(n_workers, X, y) as (client, rows):
                 for name, make in on_dask(client).items():
-                    make(1).fit(*rows)  # loads what it needs
+                    make(1).fit(*rows)  # loads modules and compiles
                     taken = measured(make, *rows, arguments.rounds, *test, client)
                     yield (f"{name}, Dask", n_workers), taken
 

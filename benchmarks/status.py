@@ -1,28 +1,34 @@
-"""What it costs a pipeline to publish its status, to be watched, and to be asked for predictions.
+"""Cost of publishing a pipeline's status, of open dashboards, and of prediction requests.
 
     python -m benchmarks.status [--turns 10] [--clients 5] [--predictions 200] [--pinned]
-    python -m benchmarks.status --beside FOLDER [--turns 5] [--clients 5] [--repeats 3]
+    python -m benchmarks.status --baseline FOLDER [--turns 5] [--clients 5] [--repeats 3]
 
-A pipeline with the embedded default whose committee is trained predicts records of letter's width
-and number of classes (16 features, 26 classes), made here, as fast as it can, asks for labels and
-commits, batch by batch, with a checkpoint every hundred, several a second. It does so without a
-status, with one a second, with `streamboost serve` and `--clients` open dashboards, to which
-changes are pushed (0 leaves that out), and with a `serve` that is asked for `--predictions` of one
-record a second, at even intervals (0 leaves that out; aim: less than 5 % slower than with a status
-alone), and loads newer checkpoints. In turns of two seconds within one run, there and back again;
-each turn is compared with that of the same round, and medians are shown. Wall-clock throughput and
-the process's CPU time per record, which need two cores with nothing else on them; and, which does
-not, the share of its own CPU time that the loop spends on publishing. Below that, what dashboards
-and predictions cost beside the status, the share of a core that `serve` takes, what is pushed to
-each dashboard, and how soon predictions are answered, from the moment at which they were to be
-asked.
+A pipeline with the default learner and a trained committee predicts records as fast as it can. The
+records have the width and number of classes of letter (16 features, 26 classes) and are generated.
+The pipeline requests labels and commits batch by batch, with a checkpoint every hundred batches,
+several a second. Four conditions are compared:
 
-The pipeline's threads, `serve`, and whoever asks it share the machine's cores. With `--pinned` the
-pipeline's have the first core, and all else the last: what is left is what a `serve` costs that has
-a core of its own.
+- without a status;
+- with a status once a second;
+- with `streamboost serve` and `--clients` open dashboards, which receive changes (0 skips this);
+- with a `serve` that receives `--predictions` requests of one record a second, at even intervals,
+  and loads newer checkpoints (0 skips this; aim: less than 5 % slower than with a status alone).
 
-With `--beside`, what looking costs beside another state of the project, say a `git worktree` of the
-commit before: `opening` says what is measured.
+The conditions alternate in turns of two seconds within one run, forwards and backwards. Each turn
+is compared with that of the same round, and medians are shown. Wall-clock throughput and CPU time
+per record need two cores without other load; the share of its own CPU time that the loop spends on
+publishing does not.
+
+Below the table: the cost of dashboards and predictions in addition to the status, the share of a
+core that `serve` takes, the bytes pushed to each dashboard, and the latency of predictions from
+their scheduled time.
+
+The pipeline's threads, `serve` and its clients share the machine's cores. With `--pinned` the
+pipeline has the first core and everything else the last: the rest is the cost of a `serve` with its
+own core.
+
+`--baseline` compares with another state of the project, for example a `git worktree` of the
+previous commit; see `opening` for what is measured.
 """
 
 import argparse
@@ -43,11 +49,11 @@ from rich.table import Table
 from benchmarks.lookers import CORES, SECONDS, Asking, Dashboards, watching
 from streamboost.connectors.base import Message, Source
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.config.binding import adopt
+from streamboost.pipelines.app.connect import connect
+from streamboost.pipelines.app.run import build_loop
+from streamboost.pipelines.config.compatibility import adopt
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.pipelines.job.connect import connect
-from streamboost.pipelines.job.run import build_loop
+from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.documents import about
 from streamboost.pipelines.status.publisher import Publisher
@@ -56,7 +62,7 @@ from streamboost.pipelines.status.reader import StatusReader
 try:
     from streamboost.pipelines.cli.heap import frozen_heap
 except ImportError:  # measured may be a state of the project that had none
-    frozen_heap = partial(nullcontext, Watcher())
+    frozen_heap = partial(nullcontext, Observer())
 
 WITHOUT, STATUS = "without a status", "a status every second"
 FEATURES, CLASSES, TAUGHT = 16, 26, 2_000
@@ -68,7 +74,7 @@ name = "bench"
 [source]
 connector = "sqlite"
 stream = "records"
-[bootstrap]
+[initial_data]
 path = "taught.jsonl"
 [requests]
 connector = "sqlite"
@@ -81,11 +87,11 @@ growth = 100.0
 
 
 class Endless(Source):
-    """Gives records without end: the same values again and again under new ids.
+    """Endless source that repeats the same values under new ids.
 
-    One fewer than it could each time, as a stream of which all there is was read: while a backlog
-    is read no request expires, and nobody answers them here.
-    `rate` is how many a second at most; None: as many as are taken.
+    Each poll returns one record less than its limit, as at the end of a backlog. During a backlog
+    no request would expire, and requests have no answers here. `rate` is the maximum number of
+    records per second; None means no limit.
     """
 
     def __init__(self, bodies, rate=None):
@@ -119,7 +125,7 @@ def make_records(n):
 
 
 class Arm:
-    """One way to be watched: whether there is a status, and who looks at it."""
+    """Condition of the benchmark: with or without a status, and its clients."""
 
     def __init__(self, publisher=None, lookers=None):
         self.publisher = publisher
@@ -145,13 +151,13 @@ class Arm:
         return 0.0 if self.lookers is None else self.lookers.cpu
 
 
-class Turns(Watcher):
-    """Lets the arms take turns at watching a pipeline, and notes how fast it was meanwhile."""
+class Turns(Observer):
+    """Observer that alternates the conditions of a pipeline and measures its speed."""
 
     def __init__(self, arms, n_turns, stop, checkpoint, is_ready=lambda: True):
         self._checkpoint = checkpoint
         self._is_ready = is_ready
-        self._order = []  # there and back again, as a machine slows down; the first are to warm up
+        self._order = []  # forwards, then backwards, as a machine slows down; first is warm-up
         for turn in range(n_turns + 1):
             self._order += arms if turn % 2 else arms[::-1]
         self._stop = stop
@@ -163,12 +169,12 @@ class Turns(Watcher):
     def committed(self, effects):
         self._is_trained = effects.committee is not None
         if self._checkpoint is not None or not self._order:
-            return  # it is not ready yet, or a batch was under way when the last turn ended
+            return  # not ready yet, or the last turn ended during a batch
         if self._order[0].publisher is not None:
             with self._told():
                 self._order[0].publisher.committed(effects)
         if self._began is None:
-            # What a publisher was not told of in other turns is made up for before it counts.
+            # The publisher first catches up on the batches of other turns, outside the measurement.
             if self._is_ready() and not self.is_due:
                 self._begin()
             return
@@ -195,7 +201,7 @@ class Turns(Watcher):
         if self._checkpoint is not None and self._is_trained:
             self._checkpoint()
             self._checkpoint, self._began = None, None
-            # Not before: whoever is stopped for long is taken to have gone.
+            # Not earlier: a client that is stopped for long is disconnected.
             for arm in dict.fromkeys(self._order):
                 arm.rest()
             self._order[0].work()
@@ -206,12 +212,12 @@ class Turns(Watcher):
     def _begin(self):
         arm = self._order[0]
         if len(arm.turns) == 1 and arm.lookers is not None:
-            arm.lookers.count()  # what came before, and in the first turn, is to warm up
+            arm.lookers.count()  # earlier counts belong to the warm-up
         self._began, self._records, self._spent = clocks(), 0, 0.0
 
     @contextmanager
     def _told(self):
-        """Note what the loop spends on telling its status."""
+        """Measure the time that the loop spends on publishing its status."""
         before = time.thread_time()
         yield
         self._spent += time.thread_time() - before
@@ -223,10 +229,10 @@ def clocks():
 
 
 def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
-    """Return the arms by their names, with what was measured.
+    """Return the measured conditions by name.
 
-    `alone`: those alone in which the status is shown, of a pipeline to which little comes.
-    `pinned`: the pipeline has the first core for itself, and whoever looks the last.
+    `alone` measures only conditions with dashboards, on a pipeline with a low rate. `pinned` gives
+    the pipeline the first core, and the clients the last.
     """
     if pinned:
         os.sched_setaffinity(0, CORES[:1])
@@ -264,9 +270,9 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
                 lookers.warm_up()
 
         turns = Turns(list(arms.values()), n_turns, loop.stop, checkpoint, is_ready)
-        loop.watchers.append(turns)
+        loop.observers.append(turns)
         with frozen_heap() as freezer:
-            loop.watchers.append(freezer)
+            loop.observers.append(freezer)
             loop.run()
         for lookers in looking:
             lookers.end()
@@ -287,9 +293,7 @@ def show(arms):
         if arm.lookers is None:
             continue
         times, cpu = compared(arm, arms[STATUS])
-        print(
-            f"{name}: {times:.3f} of the records a second that it takes in with its status alone,"
-        )
+        print(f"{name}: {times:.3f} of the records a second with a status alone,")
         print(
             f"  at {cpu:.3f} of the CPU for each; serve takes {median(arm.serving[1:]):.1%} of a",
             end="",
@@ -308,15 +312,15 @@ def main():
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--clients", type=int, default=5)
     parser.add_argument("--predictions", type=int, default=200)
-    parser.add_argument("--beside", type=Path, metavar="FOLDER")
+    parser.add_argument("--baseline", type=Path, metavar="FOLDER")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--pinned", action="store_true")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.beside:
+    if given.baseline:
         from benchmarks import opening
 
-        opening.compared(given.beside, given.turns, given.clients, given.repeats)
+        opening.compared(given.baseline, given.turns, given.clients, given.repeats)
         return
     with tempfile.TemporaryDirectory() as name:
         place = given.one or Path(name)

@@ -1,15 +1,15 @@
-"""Streams that tell every label, one record at a time: accuracy, speed and memory beside peers.
+"""Accuracy, speed and memory on streams with every label, compared with other online learners.
 
     python -m benchmarks.streams [--sets electricity ...] [--models default ...] [--records 5000]
 
 Each record is predicted and then learned. Accuracy and speed of a line are of the same run, in a
-process of its own; speed is in records per second of that process's CPU time, memory River's count
-of what the model holds at the end (what LightGBM holds outside Python is not in it). The peers are
-slow: each is measured once on a machine, and kept, with its version, in
+process of its own. Speed is in records per second of that process's CPU time. Memory is River's
+count of what the model holds at the end, which does not include what LightGBM holds outside Python.
+The other learners are slow: each is measured once on a machine and kept, with its version, in
 build/benchmarks/streams.json (delete the file to measure again).
 
-Two streams are made by River: "agrawal" changes its rule after 2,500 records, and again, and then
-back to the second rule; the centroids of "rbf" move all the time.
+River generates two streams. "agrawal" changes its rule after 2,500 records, and again, and then
+back to the second rule. The centroids of "rbf" move all the time.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from river.datasets import synth
 
 from benchmarks.data import load
 from streamboost.adapters.river import StreamBoostClassifier
-from streamboost.stream import Schedule
+from streamboost.learner import Schedule
 
 KEPT = Path("build") / "benchmarks" / "streams.json"
 
@@ -157,7 +157,7 @@ def run(name, stream):
 def measure(name, set_name, n, answer):
     """Measure one line in a process of its own, and send it."""
     stream = records(set_name, n)
-    run(name, stream[:200])  # loads and compiles, which is not what is measured
+    run(name, stream[:200])  # loads and compiles outside the measurement
     answer.send(run(name, stream))
 
 
@@ -185,7 +185,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=[*FILES, *MADE], default=[*FILES, *MADE])
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--records", type=int, help="only the first so many of each set")
+    parser.add_argument("--records", type=int, help="limit to the first N records of each set")
     arguments = parser.parse_args()
 
     console = Console(width=100)

@@ -1,10 +1,10 @@
-"""Open dashboards, as `benchmarks.status` has them watch a pipeline.
+"""Open dashboards that follow a pipeline, for `benchmarks.status`.
 
     TOKEN=... python -m benchmarks.tabs ADDRESS COUNT
 
-Each loads the page and follows what is pushed to it, compressed as browsers take it. What a browser
-draws of that costs the machine of whoever looks, and is left out. Told to end, it says how many
-bytes of JSON were pushed to all since SIGUSR1, and how many bytes that were on the wire.
+Each dashboard loads the page and receives pushed changes, compressed as browsers accept them. The
+cost of drawing in a browser is not included. On SIGTERM the process prints the bytes of JSON pushed
+to all dashboards since SIGUSR1, and the bytes on the wire.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def look(address, n):
 
 
 def received(tab):
-    """Return the bytes that came on a tab's connection (``tcpi_bytes_received`` of Linux)."""
+    """Return the bytes received on the connection (``tcpi_bytes_received`` of Linux)."""
     connection = tab.eio.ws.get_extra_info("socket")
     return struct.unpack_from(
         "=Q", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 128
@@ -50,7 +50,7 @@ def received(tab):
 
 
 async def opened(session, address, pushed):
-    """Open the dashboard in a tab; what comes is added to `pushed`."""
+    """Open the dashboard in a tab, and add received bytes to `pushed`."""
     async with session.get(f"{address}/") as answer:
         found = re.search(r"'client_id': '(.+?)', 'next_message_id': (\d+)", await answer.text())
     query = {"client_id": found[1], "next_message_id": found[2], "implicit_handshake": "true"}

@@ -1,9 +1,9 @@
-"""Whether two Python threads fill a node's histogram faster than one, each half of the features.
+"""Histogram time of two Python threads with half of the features each, compared with one thread.
 
     python -m benchmarks.threads
 
-It shows from what size on a node would gain; training uses one thread, because few nodes of a tree
-are that large. Times are the best of fifteen, in turn.
+The table shows the node size above which two threads are faster. Training uses one thread, because
+few nodes of a tree are that large. Times are the best of fifteen alternate runs.
 """
 
 import time
@@ -41,7 +41,7 @@ def filler(n_rows, n_features):
 
 
 def seconds(contenders, repeats=15):
-    """Return each contender's best time, taken in turn."""
+    """Return the best time of each contender, timed alternately."""
     taken = np.empty((repeats + 1, len(contenders)))
     for times in taken:
         for i, run in enumerate(contenders):

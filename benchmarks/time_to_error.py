@@ -1,20 +1,21 @@
 """CPU seconds to LightGBM's best error, one thread, our defaults the same for all sets.
 
-    python -m benchmarks.time_to_error [--seeds 5] [--sets satimage letter ...] [--beside FOLDER]
+    python -m benchmarks.time_to_error [--seeds 5] [--sets satimage letter ...] [--baseline FOLDER]
         [--plot FILE]
 
 LightGBM, XGBoost (both of 15 leaves, rate 0.1) and scikit-learn's histogram boosting are trained
 for 50, 100, 300 and 1000 rounds. The target is LightGBM's best test error over these, plus one test
-row. Each model's time is the CPU time of the cheapest grid point whose error (ours: the mean over
-the seeds) reaches the target; ours has a finer grid of rounds, as it is trained anew for each. The
-ratios are LightGBM's time to its own best error, and XGBoost's to the target, over ours. Only
-measured times are printed: a model that never reaches the target shows its best error instead.
+row. Each model's time is the CPU time of the cheapest grid point whose error reaches the target
+(ours: the mean error over the seeds). Our grid of rounds is finer, as it is trained separately for
+each number of rounds. The ratios are LightGBM's time to its own best error, and XGBoost's time to
+the target, divided by ours. Only measured times are printed: a model that never reaches the target
+shows its best error instead.
 
-Sets named ROWSxFEATURESxCLASSES are made up: normal columns, and the classes that a noisy linear
-function of them says. FOLDER holds another state of the project, say a `git worktree` of the commit
-before: both states then train in processes of their own, in turn, and the last columns hold the
-other's time, and how many times as long it takes; where one of them never reaches the target, all
-rounds that both have tried are compared. Our times are medians over seeds and repeats.
+Sets named ROWSxFEATURESxCLASSES are generated: normal columns, and classes from a noisy linear
+function of them. FOLDER holds another state of the project, for example a `git worktree` of the
+previous commit. Both states then train in processes of their own, alternately. The last columns are
+the baseline's time and its ratio to ours. If one of them never reaches the target, all rounds that
+both have tried are compared. Our times are medians over seeds and repeats.
 """
 
 import argparse
@@ -80,7 +81,7 @@ def split(name):
 
 
 def made_up(n, n_features, n_classes):
-    """Return so many rows to train on and 20,000 to test on."""
+    """Return `n` training rows and 20,000 test rows."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n + 20_000, n_features), dtype=np.float32)
     scores = X @ rng.standard_normal((n_features, n_classes)) / np.sqrt(n_features)
@@ -102,7 +103,7 @@ def peer(make, data, grid=GRID):
 
 
 def ours(data, seeds, target):
-    """Walk our grid up to the first point that reaches the target: (rounds, seconds, error)."""
+    """Measure our grid up to the first point at the target: (rounds, seconds, error)."""
     points = []
     for rounds in OUR_GRID:
         runs = [
@@ -123,7 +124,7 @@ def cheapest(points, target):
 
 
 def cell(points, target):
-    """Say what it took, or how near it came."""
+    """Return the time and rounds to the target, or the best error, as text."""
     point = cheapest(points, target)
     if point is None:
         return f"best {100 * min(error for *_, error in points):.2f} %"
@@ -131,7 +132,7 @@ def cell(points, target):
 
 
 def reached_by_each(name, target, seeds, folders, repeats):
-    """Walk our grid in processes of the project's states, in turn: of each, its points."""
+    """Measure our grid in processes of each state, alternately; return the points by state."""
     walks = {state: [] for state in folders}
     for _ in range(repeats):
         for state, folder in folders.items():
@@ -147,7 +148,7 @@ def reached_by_each(name, target, seeds, folders, repeats):
 
 
 def in_a_process(folder, name, target, seeds):
-    """Walk our grid by the project in `folder`, on the data that this state reads."""
+    """Measure our grid with the project in `folder`, on the data of this state."""
     paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(paths),
@@ -160,29 +161,29 @@ def in_a_process(folder, name, target, seeds):
 
 
 def walk(name, target, seeds):
-    """Walk our grid on a set, once what it needs is compiled."""
+    """Measure our grid on a set, after compilation."""
     data = split(name)
     SketchLogitBoostClassifier(n_estimators=2).fit(*data[:2]).predict(data[2])
     return ours(data, seeds, target)
 
 
 def compare(name, arguments):
-    """Return the cells of a set's line, the ratios in it by what is over ours, and its curves."""
+    """Return the cells of a set's line, its ratios by model, and its curves."""
     data = split(name)
     if data is None:
         return None
     light, others = peer(lightgbm, data), [peer(xgboost, data), peer(histogram_boosting, data)]
     target = min(error for *_, error in light) + 1.0 / len(data[3]) + 1e-12
     folders = {"ours": HERE}
-    if arguments.beside:
-        folders["beside"] = arguments.beside.resolve()
+    if arguments.baseline:
+        folders["baseline"] = arguments.baseline.resolve()
     walked = reached_by_each(name, target, arguments.seeds, folders, arguments.repeats)
     best_light = min(light, key=lambda point: (point[2], point[1]))
     mine = cheapest(walked["ours"], target)
     theirs = {"LightGBM": best_light, "XGBoost": cheapest(others[0], target)}
     ratios = {who: point[1] / mine[1] for who, point in theirs.items() if point and mine}
-    if arguments.beside:
-        ratios["beside"] = beside(walked, target)
+    if arguments.baseline:
+        ratios["baseline"] = beside(walked, target)
     cells = [
         name,
         said(ratios, "LightGBM"),
@@ -193,8 +194,8 @@ def compare(name, arguments):
         f"{best_light[1]:.3f} s ({best_light[0]})",
         *(cell(points, target) for points in others),
     ]
-    if arguments.beside:
-        cells += [cell(walked["beside"], target), said(ratios, "beside")]
+    if arguments.baseline:
+        cells += [cell(walked["baseline"], target), said(ratios, "baseline")]
     walks = {"streamboost": walked["ours"], "LightGBM": light, "XGBoost": others[0]}
     return cells, ratios, {who: drawn(points) for who, points in walks.items()}
 
@@ -205,7 +206,7 @@ def drawn(points):
 
 
 def beside(walked, target):
-    """Return how many times as long the other state takes to the target, or for as many rounds."""
+    """Return the ratio of the baseline's time to ours: to the target, or for equal rounds."""
     points = [cheapest(of, target) for of in walked.values()]
     if None in points:
         both = min(map(len, walked.values()))
@@ -215,12 +216,12 @@ def beside(walked, target):
 
 
 def said(ratios, who):
-    """Write a ratio, where there is one."""
+    """Return a ratio as text, or "-" without one."""
     return f"{ratios[who]:.2f}" if who in ratios else "-"
 
 
 def summary(ratios, names):
-    """Say of each who is over ours what its ratios come to, over the sets of `names`."""
+    """Yield a line for each model with its mean and least ratio over the sets of `names`."""
     for who in dict.fromkeys(who for of_set in ratios.values() for who in of_set):
         its = [ratios[name][who] for name in names if who in ratios.get(name, {})]
         if its:
@@ -235,7 +236,7 @@ def arguments_given():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sets", nargs="+", default=[*SETS, *MADE_UP])
-    parser.add_argument("--beside", type=Path, metavar="FOLDER")
+    parser.add_argument("--baseline", type=Path, metavar="FOLDER")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw error over CPU seconds")
     parser.add_argument("--walk", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -253,7 +254,7 @@ def main():
     )
     headings = ["set", "ratio", "to XGB", "target %", "ours", "our error %"]
     headings += ["LightGBM", "XGBoost", "sklearn"]
-    headings += ["beside", "times ours"] if arguments.beside else []
+    headings += ["baseline", "times ours"] if arguments.baseline else []
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "set" else "right", no_wrap=True)
     ratios, panels = {}, {}

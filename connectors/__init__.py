@@ -1,4 +1,4 @@
-"""How data gets in and out: sources, sinks and the transactions that bind them."""
+"""Connectors for input and output: sources, sinks and the transactions that commit them."""
 
 if __name__ != "streamboost.connectors":
     raise ImportError(

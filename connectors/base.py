@@ -1,4 +1,4 @@
-"""The contracts every connector keeps: source, sink, transaction."""
+"""Interfaces of connectors: source, sink, transaction."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,29 +11,29 @@ from streamboost.errors import ConnectorError
 
 __all__ = [
     "PARTITION",
-    "Carried",
     "Committed",
-    "Following",
+    "ForwardedPayloads",
     "Message",
+    "MessageMetadata",
     "Position",
     "SinglePartitionSource",
     "Sink",
     "Source",
     "Transaction",
-    "write_outside",
+    "write_directly",
 ]
 
 _PAGE = 1000
 
 PARTITION = "0"
-"""What the one partition is called where there is but one."""
+"""Name of the partition of a source that has only one."""
 
 Position = dict[str, int]
-"""For each partition of a source, the offset of the next message: where reading goes on."""
+"""Position: for each partition of a source, the offset of the next message to read."""
 
 
-class Carried(NamedTuple):
-    """What a message bears beside its payload, called as in `Message`."""
+class MessageMetadata(NamedTuple):
+    """Metadata of a message: key, headers and time, as in `Message`."""
 
     key: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
@@ -43,12 +43,12 @@ class Carried(NamedTuple):
 class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """One message as it was read.
 
-    `payload` may be cut short when the message is larger than the source was told to hold;
-    `size` is the length in bytes it had where it came from. `time` is when it was written, in
-    milliseconds since the epoch, where its source knows. `damage` says what keeps the message, and
-    perhaps some after it, from being read: its payload is what could be had of it, often nothing.
-    `is_row` says that it was a row of a table, in which null is an empty cell. `key` and `headers`
-    are those of a topic; `name` is what the key says, where it is no text.
+    `payload` may be truncated if the message exceeds the source's limit; `size` is the original
+    length in bytes. `time` is the time of writing in milliseconds since the epoch, if the source
+    has it. `damage` is the reason why this message, and perhaps some after it, cannot be read: its
+    payload is the readable part, often nothing. `is_row` marks a row of a table, in which null is
+    an empty cell. `key` and `headers` are from a Kafka message; `name` is the record id decoded
+    from a key that is no text.
     """
 
     payload: bytes
@@ -63,99 +63,98 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     name: str | None = None
 
 
-class Following(list[bytes]):
-    """Payloads, each `about` a message whose key, headers and time a topic keeps with it."""
+class ForwardedPayloads(list[bytes]):
+    """Payloads to be written with the key, headers and time of a message in `about` for each."""
 
-    def __init__(self, payloads: Iterable[bytes], about: Sequence[Message | Carried]) -> None:
+    def __init__(
+        self, payloads: Iterable[bytes], about: Sequence[Message | MessageMetadata]
+    ) -> None:
         super().__init__(payloads)
         self.about = about
 
 
 class Source(ABC):
-    """Something that is polled, knows its position, and can be sent to one.
+    """Input of messages that is polled and has a position to seek.
 
-    After `source.seek(p)`, polling gives the same messages as when `source.position()` was `p`,
-    as long as they are still kept. Of several partitions another one may come first then; `reread`
-    gives the same whatever comes first.
+    After `source.seek(p)`, polls return the same messages as when `source.position()` was `p`, as
+    long as they are retained. With several partitions, the order of partitions may differ;
+    `read_range` returns the same messages in any order of partitions.
     """
 
     @abstractmethod
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` messages, by partition, then offset, and move past them.
+        """Read at most `limit` messages, by partition, then offset, and advance the position.
 
-        An empty list says that nothing is there now; it never waits for more than a moment.
+        An empty list means that no message is available now; a poll waits only for a moment.
         """
 
     @abstractmethod
     def position(self) -> Position:
-        """Return the offset of the next message of each partition, not of the last one read."""
+        """Return the offset of the next message of each partition."""
 
     @property
     def replays(self) -> bool:
-        """Whether what was read can be read again, also by another process."""
+        """Whether messages can be read again, also by another process."""
         return True
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody holds it open, so that an empty poll is not its end for now."""
+        """Whether a writer holds the input open, so that more may follow an empty poll."""
         return False
 
     @property
     def is_behind(self) -> bool:
-        """Whether it knows of more than the newest poll gave.
+        """Whether more messages are known than the newest poll returned.
 
-        A poll that gave as much as it might leaves that open, too.
+        If a poll returned as many messages as its limit, this may be False nevertheless.
         """
         return False
 
     @property
     def identity(self) -> str | None:
-        """What tells it from another of the same name that takes its place; None: nothing does."""
+        """Stable id of the resource (for Kafka, the topic id), or None; recreation changes it."""
         return None
 
     @property
     def bookmark(self) -> str | None:
-        """Identify the content that was read, if a position alone does not; None otherwise."""
+        """Identifies the content that was read, if a position alone does not; else None."""
         return None
 
     def expect(self, bookmark: str) -> None:  # noqa: B027 - most positions say it all
-        """Read only the content that `bookmark` identifies, and what follows it; `seek` comes next.
+        """Read only the content that `bookmark` identifies, and later content; `seek` follows.
 
-        ConnectorError if another kind of source wrote the bookmark.
+        Raises ConnectorError if another kind of source wrote the bookmark.
         """
 
     @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
-        """The offsets [start, end) that were deleted unread and that the newest poll passed over.
-
-        By partition.
-        """
+        """Offsets [start, end) by partition that were deleted before the newest poll read them."""
         return {}
 
     def lag(self) -> int | None:
-        """Return how much is there to be read, in messages or bytes; None where nobody can tell."""
+        """Return the lag in messages or bytes, or None if not known."""
         return None
 
-    def beginning(self) -> Position | None:
-        """Return the first offset that is still there, by partition; None where all are."""
+    def beginning_offsets(self) -> Position | None:
+        """Return the first retained offset by partition, or None if nothing was deleted."""
         return None
 
-    def ends(self) -> Position | None:
-        """Return the offset at which what can be read now ends, by partition; None: not told."""
+    def end_offsets(self) -> Position | None:
+        """Return the end offset by partition of what can be read now, or None if not known."""
         return None
 
-    def note_ends(self, ends: Position) -> None:  # noqa: B027 - most know it themselves
-        """Take note of what another of its kind has found `ends` to be."""
+    def update_end_offsets(self, ends: Position) -> None:  # noqa: B027 - most sources find them themselves
+        """Update the end offsets with `end_offsets` that another source of its kind found."""
 
     @abstractmethod
     def seek(self, position: Position) -> None:
-        """Go on from `position`; partitions it does not name start at their beginning."""
+        """Continue at `position`; partitions that it does not name start at their beginning."""
 
-    def reread(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
-        """Read the `n` messages of `ranges` once more, and go on after them.
+    def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
+        """Read the `n` messages of `ranges` again, for a replay, and continue after them.
 
-        `ranges` gives the offsets [start, end) by partition. Where some messages are gone, fewer
-        are returned.
+        `ranges` are the offsets [start, end) by partition. If messages are no longer retained,
+        fewer are returned.
         """
         before = self.position()
         span = sum(end - start for start, end in ranges.values())
@@ -169,19 +168,19 @@ class Source(ABC):
         self.seek(before | {partition: end for partition, (_, end) in ranges.items()})
         return found
 
-    def rest(self) -> None:  # noqa: B027 - most hold nothing that others would want
-        """Hold nothing open until the next poll: there is no more for now."""
+    def rest(self) -> None:  # noqa: B027 - most sources hold no shared resources
+        """Release shared resources until the next poll, as no more messages are available."""
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to release
-        """Release what the source holds; calling it again does nothing."""
+    def close(self) -> None:  # noqa: B027 - most sources hold nothing
+        """Release all resources; a second call does nothing."""
 
 
 class SinglePartitionSource(Source):
-    """A source of one partition, `PARTITION`.
+    """Source with one partition, `PARTITION`.
 
     Attributes
     ----------
-    where : what it reads, as its errors call it
+    where : name of the input in errors
     """
 
     def __init__(self, where: str) -> None:
@@ -193,7 +192,7 @@ class SinglePartitionSource(Source):
         return {PARTITION: self._next}
 
     def seek(self, position: Position) -> None:
-        """Go on from an offset."""
+        """Continue at the offset in `position`."""
         unknown = sorted(set(position) - {PARTITION})
         if unknown:
             raise ConnectorError(
@@ -202,50 +201,50 @@ class SinglePartitionSource(Source):
         self._move(position.get(PARTITION, 0))
 
     def _move(self, offset: int) -> None:
-        """Go on from `offset`."""
+        """Continue at `offset`."""
         self._next = offset
 
 
 class Sink(ABC):
-    """Something messages are written to, in order."""
+    """Output to which messages are appended in order."""
 
     @abstractmethod
     def write(self, payloads: Sequence[bytes]) -> None:
-        """Append `payloads`, perhaps `Following`; they need not be durable before `flush`."""
+        """Append `payloads`, possibly `ForwardedPayloads`; `flush` makes them durable."""
 
     @abstractmethod
     def flush(self) -> None:
-        """Return once everything written is as durable as the system makes it."""
+        """Block until written payloads are durable (fsync, commit or broker acknowledgement)."""
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to release
-        """Release what the sink holds, dropping what was not flushed; again, it does nothing."""
+    def close(self) -> None:  # noqa: B027 - most sinks hold nothing
+        """Release all resources and drop unflushed payloads; a second call does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The newest batch a transaction has made durable."""
+    """Newest batch that a transaction has committed."""
 
     sequence: int
     positions: dict[str, Position]
 
 
 class Transaction(ABC):
-    """Binds what a batch writes and where its sources stand: all of it happens, or none."""
+    """Commits the writes of a batch and the positions of its sources atomically."""
 
     _unbound = (0, 0)
-    """A batch, and how many of its writes to sinks that are not bound are done."""
+    """A batch, and how many of its writes to unbound sinks are done."""
 
-    def fence(self) -> None:  # noqa: B027 - where a lock on the state is enough, nothing is to do
-        """Become the one who commits: from then on, whoever began before is refused."""
+    def fence(self) -> None:  # noqa: B027 - not needed if a lock on the state is enough
+        """Fence off earlier processes: their commits are refused from now on."""
 
     @property
     def identity(self) -> str | None:
-        """What tells its journal from another that takes its place; None: nothing does."""
+        """Stable id of the journal (for Kafka, the topic id), or None; recreation changes it."""
         return None
 
     @abstractmethod
     def committed(self) -> Committed | None:
-        """Return the newest durable batch, or None before the first."""
+        """Return the newest committed batch, or None before the first."""
 
     @abstractmethod
     def commit(
@@ -255,40 +254,42 @@ class Transaction(ABC):
         positions: Mapping[str, Position],
         journal: bytes,
     ) -> None:
-        """Make batch `sequence` durable: its writes, its sources' positions, its journal entry.
+        """Commit batch `sequence`: its writes, its sources' positions, its journal entry.
 
-        Sinks that do not belong to the transaction are written and flushed before it commits:
-        what they hold may be written twice, never lost. Only another process writes it twice: this
-        object remembers, sink by sink, what it has flushed of a batch whose commit failed.
+        Sinks that do not belong to the transaction are written and flushed before the commit
+        (at least once). Only another process writes these payloads twice: this object skips sinks
+        that it has flushed for a batch whose commit failed.
         """
 
     @abstractmethod
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Give sequence and journal entry of every batch there still is after batch `after`."""
+        """Yield sequence and journal entry of every retained batch after batch `after`."""
 
     @abstractmethod
-    def binds(self, sink: Sink) -> bool:
-        """Tell whether writes to `sink` are part of the transaction."""
+    def enlists(self, sink: Sink) -> bool:
+        """Return whether writes to `sink` are part of the transaction."""
 
-    def write_unbound(self, sequence: int, writes: Sequence[tuple[Sink, Sequence[bytes]]]) -> None:
-        """Write and flush what is not bound, but for what an earlier call for the batch has."""
+    def write_non_transactional(
+        self, sequence: int, writes: Sequence[tuple[Sink, Sequence[bytes]]]
+    ) -> None:
+        """Write and flush the unbound sinks, except sinks that an earlier call has flushed."""
         batch, done = self._unbound
         done = done if batch == sequence else 0
-        unbound = [write for write in writes if not self.binds(write[0])]
+        unbound = [write for write in writes if not self.enlists(write[0])]
         for sink, payloads in unbound[done:]:
-            write_outside(sink, payloads)
+            write_directly(sink, payloads)
             done += 1
             self._unbound = sequence, done
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to release
-        """Release what the transaction holds; calling it again does nothing."""
+    def close(self) -> None:  # noqa: B027 - most transactions hold nothing
+        """Release all resources; a second call does nothing."""
 
 
-def write_outside(sink: Sink, payloads: Sequence[bytes]) -> None:
-    """Write and flush what a transaction cannot bind, or drop it, for a commit that is retried."""
+def write_directly(sink: Sink, payloads: Sequence[bytes]) -> None:
+    """Write and flush to a sink outside of the transaction; on failure, drop for a retry."""
     try:
         sink.write(payloads)
         sink.flush()
     except BaseException:
-        sink.close()  # another attempt at the commit brings the same payloads again
+        sink.close()  # a retry of the commit writes the same payloads again
         raise

@@ -1,4 +1,4 @@
-"""Identifies a source whose offsets count messages by the message that was read last."""
+"""Bookmark of a source whose offsets count messages: the last message read, with a digest."""
 
 import hashlib
 
@@ -11,12 +11,12 @@ __all__ = ["LastRead", "NumberedSource"]
 
 
 class LastRead(msgspec.Struct, frozen=True, array_like=True):
-    """The message that was read last: a replaced source has another one at its offset.
+    """Last message read: a replaced source has other content at its offset.
 
     Attributes
     ----------
-    offset : of the message; -1 before the first
-    digest : of its content; "" if it is not known
+    offset : offset of the message; -1 before the first
+    digest : digest of its content; "" if it is not known
     """
 
     offset: int = -1
@@ -32,16 +32,16 @@ class LastRead(msgspec.Struct, frozen=True, array_like=True):
         return cls(offset, hashlib.blake2b(content, digest_size=16).hexdigest())
 
     def differs(self, content: bytes) -> bool:
-        """Return whether the message at the offset has other content now."""
+        """Return whether the message at the offset now has other content."""
         return bool(self.digest) and self.of(self.offset, content) != self
 
     def encode(self) -> str:
-        """Return it as a bookmark."""
+        """Return the bookmark as text."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def decode(cls, bookmark: str) -> "LastRead":
-        """Read what `encode` wrote; ConnectorError if it is something else."""
+        """Return the bookmark from the result of `encode`; ConnectorError for other text."""
         try:
             return msgspec.json.decode(bookmark, type=cls)
         except msgspec.MsgspecError as error:
@@ -52,7 +52,7 @@ class LastRead(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NumberedSource(SinglePartitionSource):
-    """Base of the sources that are known by the message that was read last."""
+    """Base of sources that are identified by the last message read."""
 
     def __init__(self, where: str) -> None:
         super().__init__(where)
@@ -60,9 +60,9 @@ class NumberedSource(SinglePartitionSource):
 
     @property
     def bookmark(self) -> str | None:
-        """The offset of the message that was read last, with a digest; None before the first."""
+        """The offset of the last message read, with a digest; None before the first."""
         return self._last.encode() if self._last.digest else None
 
     def expect(self, bookmark: str) -> None:
-        """Read on only where the message that `bookmark` identifies is the same, or deleted."""
+        """Continue only if the message that `bookmark` identifies is the same, or was deleted."""
         self._last = LastRead.decode(bookmark)

@@ -1,7 +1,7 @@
-"""A log in memory: for tests of pipelines, with faults on demand.
+"""In-memory log for tests of pipelines, with faults on demand.
 
-Everything keeps the contracts of `streamboost.connectors.base` to the letter: what is written is
-not seen before it is flushed, and a commit happens as a whole or not at all.
+All classes implement the interfaces of `streamboost.connectors.base` strictly: written messages are
+not visible before they are flushed, and commits are atomic.
 """
 
 import threading
@@ -63,7 +63,7 @@ class MemoryLog:
 
 
 class MemorySource(Source):
-    """Reads a log; `pause` makes it look as if nothing were there.
+    """Reads a log; while it is paused, polls are empty.
 
     >>> log = MemoryLog()
     >>> log.append([b"one", b"two"])
@@ -78,11 +78,11 @@ class MemorySource(Source):
         self._paused = False
 
     def pause(self) -> None:
-        """Give nothing until `resume`."""
+        """Return empty polls until `resume`."""
         self._paused = True
 
     def resume(self) -> None:
-        """Give messages again."""
+        """Return messages again."""
         self._paused = False
 
     def poll(self, limit: int) -> list[Message]:
@@ -104,11 +104,11 @@ class MemorySource(Source):
         return dict(self._next)
 
     def lag(self) -> int:
-        """Return how many messages are there to be read, paused or not."""
+        """Return the lag in messages, also while paused."""
         return sum(len(self._log.payloads(name)) - start for name, start in self._next.items())
 
     def seek(self, position: Position) -> None:
-        """Go on from `position`."""
+        """Continue at `position`."""
         unknown = sorted(set(position) - set(self._next))
         if unknown:
             raise ConnectorError(
@@ -118,7 +118,7 @@ class MemorySource(Source):
 
 
 class MemorySink(Sink):
-    """Writes to one partition of a log; what is written is seen once it is flushed.
+    """Writes to one partition of a log; written messages are visible after a flush.
 
     >>> log = MemoryLog()
     >>> sink = MemorySink(log)
@@ -129,32 +129,32 @@ class MemorySink(Sink):
     """
 
     def __init__(self, log: MemoryLog, partition: str = "0") -> None:
-        log.read(partition, 0, 0)  # an unknown partition is refused here, not within a commit
+        log.read(partition, 0, 0)  # raises for an unknown partition here, not during a commit
         self._log = log
         self._partition = partition
         self._written: list[bytes] = []
 
     def write(self, payloads: Sequence[bytes]) -> None:
-        """Keep `payloads` until `flush`."""
+        """Store `payloads` until `flush`."""
         self._written.extend(payloads)
 
     def flush(self) -> None:
-        """Append to the log what was written."""
+        """Append the stored payloads to the log."""
         written, self._written = self._written, []
         self._log.append(written, self._partition)
 
     def close(self) -> None:
-        """Drop what was not flushed."""
+        """Drop the payloads that were not flushed."""
         self._written.clear()
 
 
 class MemoryTransaction(Transaction):
-    """Commits memory sinks, positions and journal as one; the next commit can be made to fail.
+    """Commits memory sinks, positions and journal atomically; the next commit can be made to fail.
 
     Parameters
     ----------
     bound : collection of MemorySink, optional
-        The sinks that belong to the transaction; by default every MemorySink does.
+        The sinks that belong to the transaction; by default every MemorySink.
 
     Examples
     --------
@@ -178,16 +178,16 @@ class MemoryTransaction(Transaction):
         self._abort: Exception | None = None
 
     def abort_next(self, error: Exception | None = None) -> None:
-        """Make the next commit raise `error` and leave nothing of what it binds.
+        """Let the next commit raise `error`, without writing to bound sinks.
 
-        As with a real system, sinks it does not bind have been written by then.
+        As with a real system, unbound sinks have been written by then.
         """
         self._abort = error or UnavailableError(
             f"commit {len(self._journal) + 1} was aborted on demand"
         )
 
     def committed(self) -> Committed | None:
-        """Return the newest batch that was committed, or None before the first."""
+        """Return the newest committed batch, or None before the first."""
         if not self._journal:
             return None
         positions = {source: dict(position) for source, position in self._positions.items()}
@@ -206,22 +206,22 @@ class MemoryTransaction(Transaction):
                 f"batch {sequence} cannot follow batch {len(self._journal)}: another writer "
                 "commits here, or the state is from another run"
             )
-        self.write_unbound(sequence, writes)
+        self.write_non_transactional(sequence, writes)
         if self._abort is not None:
             error, self._abort = self._abort, None
             raise error
-        # Copied first: a sequence that raises while it is read must leave nothing behind.
-        bound = [(sink, list(payloads)) for sink, payloads in writes if self.binds(sink)]
+        # Copied first: an exception of an iterator must not leave a partial commit.
+        bound = [(sink, list(payloads)) for sink, payloads in writes if self.enlists(sink)]
         for sink, copied in bound:
             sink.write(copied)
             sink.flush()
         self._positions |= {source: dict(position) for source, position in positions.items()}
         self._journal.append(journal)
 
-    def binds(self, sink: Sink) -> bool:
-        """Tell whether writes to `sink` are part of the transaction."""
+    def enlists(self, sink: Sink) -> bool:
+        """Return whether writes to `sink` are part of the transaction."""
         return isinstance(sink, MemorySink) and (self._bound is None or id(sink) in self._bound)
 
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Give sequence and entry of every batch after batch `after`."""
+        """Yield sequence and entry of every batch after batch `after`."""
         yield from enumerate(self._journal[after:], after + 1)

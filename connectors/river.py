@@ -1,6 +1,6 @@
-"""River's datasets as streams: their records as a source, their labels as a late oracle.
+"""River's datasets as streams: a source of their records, and an oracle with delayed labels.
 
-`river` is imported when a dataset is opened, since that takes a second.
+`river` is imported when a dataset is opened, because the import takes a second.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from streamboost.connectors.base import PARTITION, Message, Position, SinglePartitionSource, Source
-from streamboost.connectors.messages.written import Label
+from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConfigurationError, ConnectorError
 
 __all__ = ["RiverOracle", "RiverSource", "dataset_names"]
@@ -38,7 +38,7 @@ def dataset_names() -> tuple[str, ...]:
 
 
 class _Dataset:
-    """The items of one dataset, as often as they are wanted."""
+    """Dataset of River whose items can be iterated again."""
 
     def __init__(self, name: str) -> None:
         from river import datasets
@@ -63,9 +63,9 @@ class _Dataset:
 
 
 class RiverSource(SinglePartitionSource):
-    """Gives a dataset's records, in its order: `{"id": "0", ...features}`, offset 0 and so on.
+    """Reads a dataset's records in order: `{"id": "0", ...features}`, with offsets from 0.
 
-    A record's id is its index. Labels are not in it: see `RiverOracle`.
+    A record's id is its index. Labels are not included: see `RiverOracle`.
 
     Raises ConfigurationError for a dataset that River does not have, or has not downloaded.
 
@@ -102,33 +102,33 @@ class RiverSource(SinglePartitionSource):
         passed = sum(1 for _ in islice(items, index))
         if passed < index:
             raise ConnectorError(
-                f"River's {self._dataset.name} has {passed} records, and reading should go on at "
-                f"{index}: the position is from another dataset; begin anew with an empty state"
+                f"River's {self._dataset.name} has {passed} records, and reading should continue "
+                f"at {index}: the position is from another dataset; start again with an empty state"
             )
         return items
 
 
-class _Asked(msgspec.Struct):
+class _PendingAnswer(msgspec.Struct):
     id: str
 
 
 class RiverOracle(Source):
-    """Answers requests with a dataset's labels, each so many records late.
+    """Answers requests with a dataset's labels, after a delay in records.
 
     Its messages are the answers, `{"id": ..., "label": ...}`, one for each request in the order of
-    the requests. Its position is the position in the requests log, so whoever keeps that has kept
-    all. A label that is not text is given as its JSON text: `true`, `3`.
+    the requests. Its position is the position in the log of requests, so that storing this position
+    is enough. A label that is not text is returned as its JSON text: `true`, `3`.
 
     Parameters
     ----------
     dataset : str
-        The dataset whose records are being read, with their indices as ids.
+        The dataset whose records are read, with their indices as ids.
     requests : Source
-        The log of requests. The oracle moves it, so nobody else may.
+        The log of requests, for the exclusive use of the oracle.
     delay : int
-        Record i is answered once `delay` further records have been read.
+        Number of records after record i that must be read before it is answered.
     progress : Source
-        The source of the records; its offsets must count records, as those of all but files do.
+        The source of the records; its offsets must count records, as in all sources but files.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class RiverOracle(Source):
         self._requests = requests
         self._delay = delay
         self._progress = progress
-        self._decoder = msgspec.json.Decoder(_Asked)
+        self._decoder = msgspec.json.Decoder(_PendingAnswer)
         self._labels: list[str] = []
         self._ahead = self._dataset.items()
 
@@ -163,7 +163,7 @@ class RiverOracle(Source):
             self._requests.seek(start)
             raise
         if len(answers) < len(requests):
-            # Only the log knows where its next message starts: its offsets may have gaps.
+            # Offsets may have gaps, so only the log can return the next position.
             self._requests.seek(start)
             self._requests.poll(len(answers))
         return answers
@@ -193,11 +193,11 @@ class RiverOracle(Source):
         self._requests.expect(bookmark)
 
     def seek(self, position: Position) -> None:
-        """Go on from a position in the requests log."""
+        """Continue at a position in the requests log."""
         self._requests.seek(position)
 
     def rest(self) -> None:
-        """Have the requests log rest."""
+        """Release the requests log until the next poll."""
         self._requests.rest()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Gives the site the docstrings of estimators as Python completes them; see `zensical.toml`."""
+"""Griffe extension that shows inherited docstrings of estimators; see `zensical.toml`."""
 
 import inspect
 from typing import Any
@@ -7,7 +7,7 @@ from griffe import Class, Extension, dynamic_import
 
 
 class InheritedDescriptions(Extension):
-    """Replaces the docstrings that are read from source files."""
+    """Replaces docstrings read from source files with those of the imported classes."""
 
     def on_class(self, *, cls: Class, **kwargs: Any) -> None:
         """Take the docstring from the imported class."""

@@ -1,6 +1,6 @@
-"""Take the pictures of the pages again: python docs/pictures.py
+"""Retakes the screenshots of the documentation: python docs/pictures.py
 
-They are of `streamboost demo --serve`, in Chromium, once it has judged enough to show something.
+The screenshots show `streamboost demo --serve` in Chromium, after enough evaluated predictions.
 """
 
 import os
@@ -16,7 +16,7 @@ from playwright.sync_api import Page, sync_playwright
 FOLDER = Path(__file__).parent / "pages" / "images"
 SIZE = {"width": 1280, "height": 860}
 SECONDS = 150
-"""How long the demo goes on before its dashboard is taken."""
+"""Running time of the demo before the screenshot of its dashboard."""
 
 
 def link_of(demo: subprocess.Popen[str]) -> str:
@@ -29,7 +29,7 @@ def link_of(demo: subprocess.Popen[str]) -> str:
 
 
 def take(page: Page, link: str) -> None:
-    """Log in, and take the dashboard and the page to label on."""
+    """Log in, and take screenshots of the dashboard and of the labelling page."""
     page.goto(link)
     page.get_by_role("button").first.click()
     page.wait_for_timeout(1_000 * SECONDS)
@@ -40,7 +40,7 @@ def take(page: Page, link: str) -> None:
 
 
 def main() -> None:
-    """Run the demo, and take its pictures."""
+    """Run the demo and take its screenshots."""
     FOLDER.mkdir(exist_ok=True)
     command = [str(Path(sys.executable).with_name("streamboost")), "demo", "--serve"]
     with tempfile.TemporaryDirectory() as state, sync_playwright() as playwright:

@@ -1,6 +1,6 @@
-"""Write the reference pages that are made from the code: file, commands, metrics and HTTP.
+"""Generates reference pages from the code: pipeline file, commands, metrics and HTTP.
 
-`make reference` writes them into docs/pages; a test fails when they differ from the code.
+`make reference` writes the pages into docs/pages. A test fails if they differ from the code.
 """
 
 import inspect
@@ -17,20 +17,20 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typer.cli import get_docs_for_click
 
-from streamboost.active.query import QueryStrategy
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+from streamboost.learner.learner import StreamLearner
+from streamboost.learner.schedule import Schedule
+from streamboost.learner.working_set import WorkingSet
 from streamboost.pipelines.cli.__main__ import app
+from streamboost.pipelines.config.connectors.base import Section
+from streamboost.pipelines.config.connectors.registry import sections_for
 from streamboost.pipelines.config.learner import CHOICES, NOT_IN_A_FILE, STRATEGIES
 from streamboost.pipelines.config.sections import Sections
-from streamboost.pipelines.endpoints.base import Section
-from streamboost.pipelines.endpoints.registry import sections_for
 from streamboost.pipelines.monitoring.metrics import Metrics
-from streamboost.pipelines.service.access.people import People
-from streamboost.pipelines.service.access.settings import Settings
 from streamboost.pipelines.service.app import create_app
-from streamboost.stream.labelled_rows.working_set import WorkingSet
-from streamboost.stream.learner import StreamLearner
-from streamboost.stream.training.schedule import Schedule
+from streamboost.pipelines.service.auth.settings import AuthSettings
+from streamboost.pipelines.service.auth.users import Users
+from streamboost.query.config import QueryConfig
 
 __all__ = ["pages"]
 
@@ -40,11 +40,11 @@ PARAMETERS: dict[str, tuple[Callable[..., Any], ...]] = {
     "committee": (SketchLogitBoostClassifier, StreamLearner),
     "working_set": (WorkingSet,),
     "schedule": (Schedule,),
-    "query": (QueryStrategy,),
+    "query": (QueryConfig,),
 }
-"""Sections whose keys are parameters, and of what."""
+"""Classes whose parameters are the keys of a section, by section."""
 ONLY = {StreamLearner: {"label_lags", "calibrate", "experts"}}
-"""Those of its parameters that have keys."""
+"""Parameters of a class that have keys, if not all have."""
 USES = {
     "source": "input",
     "labels": "labels",
@@ -52,7 +52,7 @@ USES = {
     "requests": "requests",
     "dead_letters": "output",
 }
-"""Sections that name a connector, and for what."""
+"""Use of the connector of a section, by section."""
 
 
 FILE = """# Pipeline file
@@ -70,7 +70,7 @@ def table(head: Row, rows: Iterable[Row]) -> str:
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Give each page's path and text."""
+    """Yield the path and text of each generated page."""
     yield "reference/file.md", file_page()
     yield "reference/commands.md", commands_page()
     yield "reference/metrics.md", metrics_page()
@@ -96,14 +96,14 @@ def file_page() -> str:
 
 
 def about(model: type[Section]) -> str:
-    """Return what a section is, in a sentence."""
+    """Return the description of a section, as a sentence."""
     first = inspect.cleandoc(model.__doc__ or "").split("\n\n")[0]
     text = re.sub(r"^\[[\w.]+\](?: and \[[\w.]+\])*: ", "", first).replace("\n", " ")
     return text[:1].upper() + text[1:]
 
 
 def connectors(key: str) -> Iterator[str]:
-    """Give what may stand in a section that names a connector."""
+    """Yield a subsection for each connector that the section accepts."""
     for model in sections_for(USES[key]):
         (connector,) = get_args(model.model_fields["connector"].annotation)
         yield f'### [{key}] connector = "{connector}"\n\n{about(model)}\n\n{keys(model)}'
@@ -126,7 +126,7 @@ def said(field: FieldInfo) -> str:
 
 
 def kind(annotation: Any) -> str:
-    """Return what a value may be, in words."""
+    """Return the type of a value in words."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return ", ".join(f"`{json.dumps(one)}`" for one in inner)
@@ -143,14 +143,14 @@ def kind(annotation: Any) -> str:
 
 
 def default(field: FieldInfo) -> str:
-    """Return the value that holds where the key is left out."""
+    """Return the default of a key as text."""
     if field.is_required():
         return "must be given"
     return shown(None if field.default is PydanticUndefined else field.default)
 
 
 def shown(value: Any) -> str:
-    """Return a value as TOML has it."""
+    """Return a value in TOML syntax."""
     if isinstance(value, (str, int, float, bool)):
         return f"`{json.dumps(value)}`"
     return "`[]`" if value == [] else "none" if value is None or value == {} else f"`{value}`"
@@ -167,16 +167,17 @@ def parameters_of(key: str) -> str:
         kinds = 'The kind of committee: `"sketch"` (`SketchLogitBoostClassifier`) or `"gamble"`.'
         rows.append(("`estimator`", '`"sketch"`', kinds))
     for owner in PARAMETERS[key]:
-        rows.extend(parameter_rows(owner))
+        shown_above = {name for name, *_ in rows}
+        rows.extend(row for row in parameter_rows(owner) if row[0] not in shown_above)
     owners = " and ".join(f"`{owner.__name__}`" for owner in PARAMETERS[key])
     return (
-        f'Keys are parameters of {owners}, by these names; the text `"none"` stands for None.\n\n'
+        f'Keys are parameters of {owners}, by these names; the text `"none"` means None.\n\n'
         + table(("key", "default", "what it is"), rows)
     )
 
 
 def parameter_rows(owner: Callable[..., Any]) -> Iterator[Row]:
-    """Give a row for each parameter that a file may name."""
+    """Yield a row for each parameter that a pipeline file accepts."""
     signature = inspect.signature(owner).parameters
     for one in documented(owner):
         for name in one.name.split(", "):
@@ -187,7 +188,7 @@ def parameter_rows(owner: Callable[..., Any]) -> Iterator[Row]:
 
 
 def documented(owner: Callable[..., Any]) -> list[DocstringParameter]:
-    """Return the parameters that a docstring tells of."""
+    """Return the parameters that the docstring of a class describes."""
     text = inspect.getdoc(owner) or ""
     for section in Docstring(text, parser="numpy").parse(warnings=False):
         if section.kind is DocstringSectionKind.parameters:
@@ -196,15 +197,15 @@ def documented(owner: Callable[..., Any]) -> list[DocstringParameter]:
 
 
 def commands_page() -> str:
-    """Return the page on commands, as typer writes it."""
+    """Return the page on commands, as generated by Typer."""
     command = typer.main.get_command(app)
     text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="streamboost")
     return text.replace("# `streamboost`", "# Commands", 1)
 
 
 def metrics_page() -> str:
-    """Return the page on what `/metrics` tells."""
-    registry = Metrics(None).registry  # nothing is read before somebody asks
+    """Return the page on the metrics of `/metrics`."""
+    registry = Metrics(None).registry  # the registry reads nothing before a scrape
     labels = {
         name: getattr(one, "_labelnames", ())
         for one, names in registry._collector_to_names.items()
@@ -213,8 +214,8 @@ def metrics_page() -> str:
     rows = [metric_row(one, labels.get(one.name, ())) for one in registry.collect()]
     return (
         "# Metrics\n\nWith a `port` in `[monitor]` the pipeline serves these to Prometheus under "
-        "`/metrics`; [Watch and steer](../how-to/monitoring.md) says how to reach them. Those that "
-        "begin with `process_` are there on Linux.\n\n"
+        "`/metrics`; [Monitoring and operations](../how-to/monitoring.md) says how to reach them. "
+        "Those that begin with `process_` are there on Linux.\n\n"
         + table(("metric", "kind", "labels", "what it is"), sorted(rows))
         + "\n"
     )
@@ -228,7 +229,7 @@ def metric_row(metric: Metric, labels: Iterable[str]) -> Row:
 
 def http_page() -> str:
     """Return the page on the routes of `streamboost serve`."""
-    spec = create_app([], Settings(token=""), People.__new__(People)).openapi()
+    spec = create_app([], AuthSettings(token=""), Users.__new__(Users)).openapi()
     rows = [
         (f"`{method.upper()}`", f"`{path}`", way.get("description") or way.get("summary", ""))
         for path, ways in spec["paths"].items()
@@ -236,7 +237,7 @@ def http_page() -> str:
     ]
     return (
         "# HTTP\n\n`streamboost serve` answers programs under `/api/v1`. Bodies and answers are "
-        "described in `/api/v1/openapi.json`; requests bear a token or a login's cookie, see "
+        "described in `/api/v1/openapi.json`; requests carry a token or a login's cookie, see "
         "[Label in a browser](../start/labelling.md).\n\n"
         + table(
             ("method", "path", "what it does"), ((a, b, " ".join(c.split())) for a, b, c in rows)

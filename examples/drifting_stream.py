@@ -1,4 +1,4 @@
-"""A stream whose rule changes half-way: what it is worth to look for drift."""
+"""Concept drift half-way through a stream: accuracy with and without a drift detector (ADWIN)."""
 
 import numpy as np
 from river.datasets import synth

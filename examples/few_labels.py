@@ -1,16 +1,16 @@
-"""Buy one label in ten, wait for each, and say how good the predictions are: a pipeline by hand."""
+"""A pipeline by hand: buy one label in ten, learn it late, and estimate the accuracy."""
 
 from collections import deque
 
 import numpy as np
 from sklearn.datasets import load_digits
 
-from streamboost import QueryStrategy, StreamLearner
+from streamboost import QueryConfig, StreamLearner
 
 BATCH, DELAY = 10, 50
 
 X, y = load_digits(return_X_y=True)
-learner = StreamLearner(query=QueryStrategy(budget=0.1), random_state=7)
+learner = StreamLearner(query=QueryConfig(budget=0.1), random_state=7)
 right, waiting = [], deque()
 for start in range(0, len(y), BATCH):
     rows = np.arange(start, min(start + BATCH, len(y)))

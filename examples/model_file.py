@@ -1,4 +1,4 @@
-"""Train on arrays, save the committee, load it elsewhere; and go on training the estimator."""
+"""Train on arrays, save and load the committee, and continue training the estimator."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""In River: labels that come late, text as categories, and sets that hold the true label."""
+"""A River model with delayed labels, categorical text, and prediction sets with coverage."""
 
 from river import datasets, metrics, stream
 

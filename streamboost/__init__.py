@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # as themselves, which makes them public to type checkers
-    from streamboost.active.query import QueryStrategy as QueryStrategy
     from streamboost.boosting.cascade import Cascade as Cascade
     from streamboost.boosting.committee import Committee as Committee
     from streamboost.boosting.costs.cdmcboost import CDMCBoostClassifier as CDMCBoostClassifier
@@ -40,11 +39,12 @@ if TYPE_CHECKING:  # as themselves, which makes them public to type checkers
     )
     from streamboost.boosting.reweighting.samme import AdaBoostM1Classifier as AdaBoostM1Classifier
     from streamboost.boosting.reweighting.samme import SammeClassifier as SammeClassifier
-    from streamboost.stream.evaluation.evaluation import Evaluation as Evaluation
-    from streamboost.stream.labelled_rows.working_set import WorkingSet as WorkingSet
-    from streamboost.stream.learner import StreamLearner as StreamLearner
-    from streamboost.stream.pool import learn_from_pool as learn_from_pool
-    from streamboost.stream.training.schedule import Schedule as Schedule
+    from streamboost.evaluation.evaluation import Evaluation as Evaluation
+    from streamboost.learner.learner import StreamLearner as StreamLearner
+    from streamboost.learner.pool import learn_from_pool as learn_from_pool
+    from streamboost.learner.schedule import Schedule as Schedule
+    from streamboost.learner.working_set import WorkingSet as WorkingSet
+    from streamboost.query.config import QueryConfig as QueryConfig
 
 __version__ = "0.3.0"
 
@@ -58,21 +58,21 @@ _HOMES = {
     "CDMCBoostClassifier": "streamboost.boosting.costs.cdmcboost",
     "Cascade": "streamboost.boosting.cascade",
     "Committee": "streamboost.boosting.committee",
-    "Evaluation": "streamboost.stream.evaluation.evaluation",
+    "Evaluation": "streamboost.evaluation.evaluation",
     "GDMCBoostClassifier": "streamboost.boosting.costs.codeword_trees",
     "GambleClassifier": "streamboost.boosting.reweighting.gamble",
     "GentleAdaBoostClassifier": "streamboost.boosting.reweighting.gentle",
     "KLogitBoostClassifier": "streamboost.boosting.log_loss.klogit",
     "LogitBoostClassifier": "streamboost.boosting.log_loss.logit",
     "OneVsAllAdaBoostClassifier": "streamboost.boosting.reweighting.one_vs_all",
-    "QueryStrategy": "streamboost.active.query",
+    "QueryConfig": "streamboost.query.config",
     "RebelClassifier": "streamboost.boosting.costs.rebel",
     "SammeClassifier": "streamboost.boosting.reweighting.samme",
-    "Schedule": "streamboost.stream.training.schedule",
+    "Schedule": "streamboost.learner.schedule",
     "SketchLogitBoostClassifier": "streamboost.boosting.log_loss.sketch",
-    "StreamLearner": "streamboost.stream.learner",
-    "WorkingSet": "streamboost.stream.labelled_rows.working_set",
-    "learn_from_pool": "streamboost.stream.pool",
+    "StreamLearner": "streamboost.learner.learner",
+    "WorkingSet": "streamboost.learner.working_set",
+    "learn_from_pool": "streamboost.learner.pool",
 }
 
 __all__ = sorted(_HOMES)

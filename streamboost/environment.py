@@ -1,4 +1,4 @@
-"""What the bits of a computation depend on beside its inputs: releases and the processor."""
+"""Environment that bitwise results depend on: releases of packages and the processor."""
 
 import hashlib
 import platform
@@ -14,8 +14,8 @@ _PACKAGES = ("llvmlite", "numba", "numpy", "river", "scikit-learn")
 
 @cache
 def environment() -> dict[str, str]:
-    """Return the releases and processor at work; the same here and there, so are the bits."""
-    # It costs some of the time in which --help answers.
+    """Return releases and processor; equal environments give bitwise equal results."""
+    # Imported here: it would delay the answer of --help.
     from llvmlite import binding
 
     features = ",".join(sorted(k for k, on in binding.get_host_cpu_features().items() if on))
@@ -30,7 +30,7 @@ def environment() -> dict[str, str]:
 
 
 def differences(before: dict[str, str] | None, now: dict[str, str]) -> str:
-    """Say what of `before` is another in `now`.
+    """Return a description of the differences of `before` and `now`.
 
     >>> differences({"numpy": "2.1", "numba": "0.60"}, {"numpy": "2.2", "numba": "0.60"})
     'numpy 2.1 is now 2.2'

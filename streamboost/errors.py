@@ -1,19 +1,19 @@
-"""Everything streamboost raises on purpose.
+"""Exceptions that streamboost raises.
 
 ::
 
     StreamBoostError
-    ├── ConfigurationError    a setting is wrong; also a ValueError
-    ├── DataError             records or arrays cannot be used; also a ValueError
+    ├── ConfigurationError    a setting is invalid; also a ValueError
+    ├── DataError             records or arrays are invalid; also a ValueError
     ├── ModelFileError        a model or snapshot file cannot be trusted
-    ├── LostWorkerError       a worker died in a training that cannot go on without its rows
-    ├── StateError            a pipeline's saved state does not fit what is asked of it
-    │   └── GapError          what a replay needs of journal, records or labels is gone
+    ├── LostWorkerError       a worker died, and its rows are missing in a training
+    ├── StateError            a pipeline's saved state does not fit the request
+    │   └── GapError          journal, records or labels for a replay are missing
     └── ConnectorError        a source or sink failed
-        ├── DeletedError      what should be read was deleted, or is not what was read before
-        └── UnavailableError  the same, and trying again may succeed
+        ├── DeletedError      the data was deleted, or is not the data read before
+        └── UnavailableError  a source or sink failed, and a retry may succeed
 
-Each message says what was wrong, where, the value, and how to mend it.
+Each message says what failed, where, the value, and the remedy.
 """
 
 from typing import ClassVar
@@ -33,18 +33,18 @@ __all__ = [
 
 
 class StreamBoostError(Exception):
-    """Base of everything streamboost raises on purpose."""
+    """Base class of all exceptions that streamboost raises."""
 
     retriable: ClassVar[bool] = False
-    """Whether the same call may succeed later without anybody changing anything."""
+    """Whether a retry of the same call may succeed without any change."""
 
 
 class ConfigurationError(StreamBoostError, ValueError):
-    """A setting is wrong."""
+    """A setting is invalid."""
 
 
 class DataError(StreamBoostError, ValueError):
-    """Records or arrays cannot be used."""
+    """Records or arrays are invalid."""
 
 
 class ModelFileError(StreamBoostError):
@@ -52,17 +52,17 @@ class ModelFileError(StreamBoostError):
 
 
 class LostWorkerError(StreamBoostError):
-    """A worker died in a training that cannot go on without its rows."""
+    """A worker died, and its rows are missing in a training."""
 
     retriable = True
 
 
 class StateError(StreamBoostError):
-    """A pipeline's saved state does not fit what is asked of it."""
+    """A pipeline's saved state does not fit the request."""
 
 
 class GapError(StateError):
-    """What a replay needs of journal, records or labels is gone."""
+    """Journal, records or labels that a replay needs are missing."""
 
 
 class ConnectorError(StreamBoostError):
@@ -70,10 +70,10 @@ class ConnectorError(StreamBoostError):
 
 
 class DeletedError(ConnectorError):
-    """What should be read was deleted, or is not what was read before."""
+    """The data to be read was deleted, or is not the data that was read before."""
 
 
 class UnavailableError(ConnectorError):
-    """A source or sink failed in a way that may pass: trying again may succeed."""
+    """A source or sink failed temporarily: a retry may succeed."""
 
     retriable = True

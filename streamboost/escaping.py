@@ -1,7 +1,7 @@
-"""Text from outside the process, made safe to print on a terminal or in a log.
+"""Escaping of text from outside the process, for safe output to a terminal or a log.
 
-A field name, a label or a path may hold control characters, which steer a terminal (ECMA-48), begin
-a new line, or turn the direction of writing, and would show what was never printed.
+A field name, a label or a path may contain control characters. These can control a terminal
+(ECMA-48), begin a new line, or change the direction of text, and so fake output.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""Sealed files: named arrays and a manifest, in a safetensors file that proves it is whole.
+"""Sealed files: named arrays and a manifest, in a safetensors file with a checksum.
 
-A safetensors file does not notice a changed bit, so the manifest in its header carries the
-SHA-256 of every byte of the file, taken while the digest's own place holds zeros. Nothing is
-ever unpickled.
+A safetensors file does not detect a changed bit. So the manifest in its header has the SHA-256 of
+all bytes of the file, computed with zeros in the place of the digest. No pickle is ever read.
 """
 
 import hashlib
@@ -33,18 +32,18 @@ __all__ = [
 ]
 
 FORMAT = "0.3"
-"""Version of the layout of sealed files and of the arrays in them; no other one is read."""
+"""Version of the layout of sealed files and of the arrays in them; no other version is read."""
 
 Arrays = dict[str, np.ndarray]
 
 _BLANK = "0" * 64
 
 _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
-"""How MessagePack begins such a number: a double whose exponent is all ones."""
+"""MessagePack prefix of a number that is not finite: a double whose exponent is all ones."""
 
 
 def pack_json(value: Any) -> np.ndarray:
-    """Return `value` as JSON in a uint8 array, so that it can travel among arrays.
+    """Return `value` as JSON in a uint8 array, to be stored with other arrays.
 
     >>> unpack_json(pack_json({"seed": 7}))
     {'seed': 7}
@@ -53,9 +52,9 @@ def pack_json(value: Any) -> np.ndarray:
 
 
 def _as_json(value: Any) -> bytes:
-    """Return `value` as JSON in which numbers that are not finite are called as Python does.
+    """Return `value` as JSON, with Python's names for numbers that are not finite.
 
-    What msgspec writes, six times as fast, calls these null.
+    msgspec, six times as fast, would write null for these numbers.
     """
     try:
         packed = msgspec.json.encode(value)
@@ -67,7 +66,7 @@ def _as_json(value: Any) -> bytes:
 
 
 def unpack_json(array: np.ndarray) -> Any:
-    """Return what `pack_json` packed."""
+    """Return the value that `pack_json` packed."""
     return json.loads(array.astype(np.uint8).tobytes())
 
 
@@ -96,20 +95,20 @@ def write_arrays(
     Raises
     ------
     ModelFileError
-        When the file cannot be written; an older one of that name stays.
+        When the file cannot be written; an older file of that name is kept.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     with _in_one_step(path) as temporary:
         temporary.touch()
-        mode = temporary.stat().st_mode  # what `save_file` writes is its owner's alone
+        mode = temporary.stat().st_mode  # `save_file` makes the file readable for its owner alone
         try:
             save_file(_contiguous(arrays), temporary, metadata=_metadata(kind, manifest))
         except SafetensorError as error:
             raise _unwritten(path, error) from error
         temporary.chmod(mode)
-        with temporary.open("r+b") as file:  # never whole in memory: checkpoints are large
+        with temporary.open("r+b") as file:  # hashed in chunks: checkpoints are large
             digest = hashlib.file_digest(file, "sha256").hexdigest().encode()
             file.seek(0)
             length = int.from_bytes(file.read(8), "little")
@@ -133,7 +132,7 @@ def _contiguous(arrays: Mapping[str, np.ndarray]) -> Arrays:
 
 
 def _metadata(kind: str, manifest: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return what the header says; the digest stands first: its zeros are found first."""
+    """Return the header; the digest comes first, so that its zeros are found first."""
     header = {"sha256": _BLANK, "format": FORMAT, "kind": kind, "manifest": dict(manifest or {})}
     return {"streamboost": json.dumps(header)}
 
@@ -144,7 +143,7 @@ def write_bytes(path: str | os.PathLike[str], blob: bytes) -> None:
     Raises
     ------
     ModelFileError
-        When the file cannot be written; an older one of that name stays.
+        When the file cannot be written; an older file of that name is kept.
     """
     with _in_one_step(path) as temporary:
         temporary.write_bytes(blob)
@@ -152,9 +151,9 @@ def write_bytes(path: str | os.PathLike[str], blob: bytes) -> None:
 
 @contextmanager
 def _in_one_step(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary file's path beside `path`; what is written there takes the name at the end.
+    """Yield the path of a temporary file in the folder of `path`, and rename the file at the end.
 
-    It is forced to disk before: a reader finds the old file or the new one, never a part.
+    The file is synced to disk before: a reader finds the old or the new file, never a part.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -171,7 +170,7 @@ def _in_one_step(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _force(path: Path) -> None:
-    """Have what is in a file or folder be on the disk."""
+    """Sync a file or folder to disk."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -184,7 +183,7 @@ def _unwritten(path: str | os.PathLike[str], reason: object) -> ModelFileError:
 
 
 def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dict[str, Any]]:
-    """Read a sealed file back: its arrays and its manifest.
+    """Read a sealed file: its arrays and its manifest.
 
     Raises
     ------
@@ -201,7 +200,7 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dic
 def unseal(
     path: str | os.PathLike[str], blob: bytes, *, kind: str
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Return what `seal` put into `blob`; errors call it `path`.
+    """Return the arrays and manifest that `seal` put into `blob`; `path` is for errors.
 
     Raises ModelFileError as `read_arrays` does.
     """
@@ -225,9 +224,9 @@ def unseal(
 
 
 def _header(path: str | os.PathLike[str], blob: bytes) -> dict[str, Any]:
-    # A header's length may begin with a pickle's first byte; its text begins with a brace.
+    # The length may begin with a pickle's first byte, but the header's text begins with a brace.
     if blob[:1] == b"\x80" and blob[-1:] == b"." and blob[8:9] != b"{":
-        raise ModelFileError(f"{path}: this is a pickle, and pickles are never read; save it anew")
+        raise ModelFileError(f"{path}: this is a pickle, and pickles are never read; save it again")
     length = int.from_bytes(blob[:8], "little")
     if len(blob) < 8 or len(blob) < 8 + length:
         raise ModelFileError(

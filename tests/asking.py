@@ -1,13 +1,13 @@
-"""Query strategies at work on records of one feature, their utility."""
+"""Helpers for tests of query strategies, on records whose one feature is their utility."""
 
 import numpy as np
 
-from streamboost.active.querier import Querier
-from streamboost.active.query import QueryStrategy
+from streamboost.query.config import QueryConfig
+from streamboost.query.querier import Querier
 
 
 def querier(seed=0, **settings):
-    one = Querier(QueryStrategy(**settings), np.random.SeedSequence(seed))
+    one = Querier(QueryConfig(**settings), np.random.SeedSequence(seed))
     one.widen(1)
     return one
 
@@ -24,10 +24,10 @@ def stream(n, seed=5):
 
 def equal(first, second):
     assert first.ids == second.ids
-    for name in ("utility", "propensity", "audit", "rule"):
+    for name in ("utility", "propensity", "audit", "selected"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
 
 
 def pool(seed=0, **settings):
-    chosen = {"mode": "pool", "window": 40, "round_size": 4, "budget": 0.1, "audit": 0.0}
+    chosen = {"mode": "pool", "window": 40, "query_batch_size": 4, "budget": 0.1, "audit": 0.0}
     return querier(seed, **(chosen | settings))

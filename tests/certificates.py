@@ -1,4 +1,4 @@
-"""Certificates for a test, made as operators make them."""
+"""Self-signed TLS certificates for tests, made with openssl."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ import pytest
 
 
 def made_certificate(folder):
-    """Return the files of a certificate that stands for itself, and of its key."""
+    """Return the paths of a self-signed certificate and of its key."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     files = [str(folder / "cert.pem"), str(folder / "key.pem")]

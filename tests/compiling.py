@@ -1,4 +1,4 @@
-"""Compiling each kernel in one process, although several want it at once."""
+"""A lock for kernel compilation, so that each kernel is compiled by one process only."""
 
 import fcntl
 import hashlib

@@ -1,4 +1,4 @@
-"""What tests share."""
+"""Fixtures and settings that all tests share."""
 
 import os
 import socket
@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-# Each run draws the same examples, so that it tells of the change and not of luck; `make soak`
-# draws new ones. Neither is timed: what else works on the machine is no fault of a test.
+# Each run draws the same examples, so that a failure is caused by the change and not by the draw.
+# `make soak` draws new examples. Examples have no deadline, because the machine may be loaded.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("new", deadline=None)
 settings.load_profile("repeatable")
@@ -171,7 +171,7 @@ def kafka_servers(request):
 
 @pytest.fixture(scope="session", params=["stand-in", pytest.param("real", marks=pytest.mark.slow)])
 def label_studio(request, tmp_path_factory):
-    """Label Studio: one that stands in for it, and itself."""
+    """Label Studio: a stand-in server, and the real server."""
     from tests.label_studio import real, stand_in
 
     if request.param == "real" and (lacking := real.missing()):

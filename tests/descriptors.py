@@ -1,4 +1,4 @@
-"""What this process holds open."""
+"""Open file descriptors of this process."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Slow, obvious references: each does in plain Python what a kernel or an estimator does fast."""
+"""Slow references: each does in plain Python what a kernel or an estimator does fast."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Slow twins of `kernels.stream.blending`: experts' sum, and a softmax regression by AdaGrad."""
+"""Slow reference of `kernels.stacking`: the sum of experts, and a softmax regression by AdaGrad."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The slow tree of naive.py, for features that hold categories: a split is a set of codes."""
+"""Slow reference of trees like `naive.py`, for categorical features: a split is a set of codes."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious references for the LogitBoost family: sums over rows, and whole trainings."""
+"""Slow references for the LogitBoost family: sums over rows, and whole trainings."""
 
 import naive
 import numpy as np

@@ -1,4 +1,4 @@
-"""The slow twin of `kernels.stream.neighbours`: every labelled row compared with every other."""
+"""Slow reference of `kernels.neighbours`: compares every labelled row with every other."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Slow, obvious references for cascades and for pruning."""
+"""Slow references for cascades and for pruning."""
 
 from fractions import Fraction
 from math import log

@@ -1,4 +1,4 @@
-"""Slow, obvious references for the coupled loss: Schapire and Singer (1999), Appel (2017)."""
+"""Slow references for the coupled loss: Schapire and Singer (1999), Appel (2017)."""
 
 import numpy as np
 from naive_vectors import stumps_of, tree_of

@@ -1,4 +1,4 @@
-"""The slow, obvious twin of SHAP values: every subset of the features, every split by hand."""
+"""Slow reference of SHAP values: every subset of the features, every split."""
 
 from itertools import combinations
 from math import factorial

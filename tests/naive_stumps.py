@@ -1,4 +1,4 @@
-"""The slow twin of `kernels.stumps`: every cut of every column tried on every row."""
+"""Slow reference of `kernels.stumps`: tries every cut of every column on every row."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
-"""Slow twin of `kernels.stream.tallying`: each sum as its definition in `Tally` has it."""
+"""Slow reference of the evaluation kernels: each sum computed from its definition."""
 
 import numpy as np
 
-from streamboost.stream.evaluation.tally import BINS, LEAST_PROBABILITY
+from streamboost.evaluation.sufficient_stats import BINS, LEAST_PROBABILITY
 
 
 def sums(judged):
@@ -36,7 +36,7 @@ def sums(judged):
                 "cells_shift": A.T @ (v[:, None] * d),
                 "first_own": A.T @ own,
                 "second_own": A.T @ (own[:, None] * d),
-                "stands": A.T @ (others[:, None] * P),
+                "represented": A.T @ (others[:, None] * P),
                 "model_own": np.einsum("i,ij,ijk->jk", others, A, covariances(P)),
             }
         )
@@ -70,7 +70,9 @@ def means(judged):
 def costs(judged):
     """The row of costs."""
     row = np.zeros((1, 11))
-    for p, paid, k, others in zip(judged.P, judged.paid, judged.truth, judged.others, strict=True):
+    for p, paid, k, others in zip(
+        judged.P, judged.decision_cost, judged.truth, judged.others, strict=True
+    ):
         if np.isnan(paid).any():
             continue
         expected = p @ paid

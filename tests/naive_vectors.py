@@ -1,4 +1,4 @@
-"""Slow, obvious references for the boosters on simplex codewords, after the papers' own steps."""
+"""Slow references for the boosters on simplex codewords, with the steps of the papers."""
 
 import naive
 import numpy as np

@@ -1,7 +1,7 @@
 """Plain references of the families that boost class weights, on scikit-learn's trees.
 
-Each returns what it does to the training rows, so that trees whose splits part these rows alike
-are the same trees, wherever between two rows their thresholds stand.
+Each reference returns scores of the training rows. Trees that split these rows alike are then
+equal, whatever the exact thresholds between two rows are.
 """
 
 import numpy as np

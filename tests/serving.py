@@ -1,4 +1,4 @@
-"""What the tests of `serve` share: pipeline files, and servers that really listen."""
+"""Helpers for tests of `serve`: pipeline files, and servers on real sockets."""
 
 import json
 import re
@@ -14,11 +14,11 @@ from fastapi import FastAPI, WebSocket
 from waiting import until
 
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
-from streamboost.pipelines.service.access.people import People
-from streamboost.pipelines.service.access.settings import Settings
+from streamboost.pipelines.app.serve import SESSIONS, ServeAddress, server
 from streamboost.pipelines.service.app import create_app
-from streamboost.pipelines.service.labelling.served import Served, find
-from streamboost.pipelines.service.server import SESSIONS, ServeAddress, server
+from streamboost.pipelines.service.auth.settings import AuthSettings
+from streamboost.pipelines.service.auth.users import Users
+from streamboost.pipelines.service.labelling.served import ServedState, find
 
 TOKEN = "a token for tests alone"
 SCORER = "a token that predicts alone"
@@ -74,9 +74,9 @@ class Site:
     """A server, and those who come to it."""
 
     url: str
-    served: Served
-    people: People
-    settings: Settings
+    served: ServedState
+    people: Users
+    settings: AuthSettings
     app: FastAPI
 
     clients: list[httpx.Client] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Site:
         self.clients.append(client)
         return self.clients[-1]
 
-    def browser(self, name="ann", role="labeller"):
+    def browser(self, name="ann", role="annotator"):
         """A client with a cookie, which it got by a login link."""
         client = self.stranger(Origin=self.url)
         assert client.post(f"/login?key={self.people.invite(name, role)}").status_code == 303
@@ -122,9 +122,9 @@ def site_of(file, place=None, **settings):
     place = place or ServeAddress(port=0)
     with place.listen() as listening:
         port = listening.getsockname()[1]
-        known = Settings(TOKEN, place.hosts, port, place.is_secure, **settings)
-        served = Served.of(find(file))
-        people = People(TOKEN, served.config.state / SESSIONS, scorer=SCORER)
+        known = AuthSettings(TOKEN, place.hosts, port, place.is_secure, **settings)
+        served = ServedState.of(find(file))
+        people = Users(TOKEN, served.config.state / SESSIONS, scorer=SCORER)
         app = create_app([served], known, people)
         running = server(app, known, place)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})

@@ -1,4 +1,4 @@
-"""What `make test` leaves to `make test-slow`: long, and rarely the only one to fail."""
+"""Marks of slow tests, which `make test` leaves to `make test-slow`."""
 
 import pytest
 
@@ -23,5 +23,5 @@ def first_of_each(functions):
 
 
 def seeds(n):
-    """So many seeds, the first of which is not slow."""
+    """Return the seeds 0 to n - 1. All but the first are marked slow."""
     return [0, *slow(*range(1, n))]

@@ -1,4 +1,4 @@
-"""Benchmarks can be run alone: each says what it measures, and how it is started."""
+"""Benchmarks as scripts: each states its purpose and how to start it."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""compose.yaml: what it starts is there, and finds its broker."""
+"""compose.yaml: services start on demand, find their broker, and share no topics or state."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def composed():
 def test_a_broker_alone_starts_by_itself_and_the_others_on_demand(composed):
     profiles = {name: one.get("profiles") for name, one in composed["services"].items()}
     assert profiles.pop("kafka") is None
-    assert {tuple(one) for one in profiles.values()} == {("watched",), ("apart",)}
+    assert {tuple(one) for one in profiles.values()} == {("watched",), ("distributed",)}
 
 
 def test_everybody_finds_the_broker(composed):

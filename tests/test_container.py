@@ -1,4 +1,4 @@
-"""The image's steps work in a fresh Debian, and what they leave runs as a user without rights."""
+"""The image's steps work in a fresh Debian, and the result runs as a user without privileges."""
 
 import json
 import os
@@ -19,7 +19,7 @@ USER = 10001
 
 
 def steps(word):
-    """Return what stands behind an instruction, each time."""
+    """Return the arguments of each occurrence of an instruction."""
     return re.findall(rf"^{word} +(.*)$", STEPS, flags=re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""What README and the site show works: programs run, pipeline files are valid, commands exist."""
+"""Examples in the README and the documentation work: programs, pipeline files, commands."""
 
 import io
 import json
@@ -78,7 +78,7 @@ def test_pipeline_files_and_their_parts_are_valid(file, tmp_path):
         "pipeline": {"name": "segments"},
         "source": {"connector": "files", "path": "records.jsonl"},
     }
-    if "kafka" in tables or tables.get("pipeline", {}).get("scoring") == "apart":
+    if "kafka" in tables or tables.get("pipeline", {}).get("scoring") == "distributed":
         whole["source"] = {"connector": "kafka"}
         whole["kafka"] = {"bootstrap_servers": "localhost:9092"}
     for section, keys in tables.items():
@@ -133,7 +133,7 @@ def test_the_first_service_is_up_in_the_steps_its_page_shows(tmp_path):
 
 
 def test_several_machines_take_other_topics_and_another_state_than_one_process_before():
-    page = ROOT / "docs" / "pages" / "how-to" / "several-machines.md"
+    page = ROOT / "docs" / "pages" / "how-to" / "distributed-scoring.md"
     apart = tomllib.loads(blocks("toml", [page])[0].values[0])["pipeline"]
     here = tomllib.loads(brief.render(kafka=True))["pipeline"]
     assert apart["name"] != here["name"]
@@ -208,7 +208,7 @@ def test_the_pages_made_from_the_code_name_every_section_and_command():
     headings = re.findall(r"^#+ \[([\w.]+)\]", made["reference/file.md"], flags=re.MULTILINE)
     sections = {field.alias or name for name, field in Sections.model_fields.items()}
     assert {heading.split(".")[0] for heading in headings} == sections
-    assert "rivals.NAME" in headings
+    assert "shadow_models.NAME" in headings
     for name in COMMANDS:
         assert f"`streamboost {name}`" in made["reference/commands.md"], name
 
@@ -229,7 +229,7 @@ def test_relative_links_of_pages_lead_to_files_of_a_clone():
 SHARED = {
     "index.md": (r"^ImageSegments, every record.*?^```", r"margin queries reach .*? labels"),
     "figures/benchmarks.md": (r"^\| stream, records \| 1 %.*?\n\n", r"[\d.]+ to [\d.]+ times"),
-    "figures/beside-others.md": (r"[\d.]+ to [\d.]+ times",),
+    "figures/comparison.md": (r"[\d.]+ to [\d.]+ times",),
 }
 """Figures that the README shows, and what page shows the same."""
 

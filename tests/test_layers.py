@@ -1,4 +1,4 @@
-"""Imports point down, room by room, and the cheap commands stay cheap."""
+"""Import layers: each package imports lower layers only, and light commands import little."""
 
 import ast
 import os
@@ -17,25 +17,38 @@ BELOW = {
     "kernels": set(),
     "trees": {"kernels"},
     "boosting": {"trees", "kernels"},
-    "active": {"kernels"},
+    "query": {"kernels"},
     "features": set(),
-    "stream": {"boosting", "kernels", "active", "features"},
+    "evaluation": {"query", "boosting", "kernels", "features"},
+    "stacking": {"boosting", "kernels", "features"},
+    "learner": {"stacking", "query", "evaluation", "boosting", "kernels", "features"},
     "dask": {"boosting", "trees"},
-    "adapters": {"stream", "boosting", "active", "features"},
+    "adapters": {"learner", "stacking", "evaluation", "boosting", "query", "features"},
     "connectors": {"features"},
-    "pipelines": {"connectors", "features", "stream", "active", "boosting"},
+    "pipelines": {
+        "connectors",
+        "features",
+        "learner",
+        "stacking",
+        "evaluation",
+        "query",
+        "boosting",
+    },
 }
 ROOMS = (
     {"cli"},
     {"demo"},
-    {"job"},
+    {"app"},
+    {"dashboard"},
     {"service", "label_studio"},
     {"status"},
-    {"monitoring", "config"},
-    {"apart"},
-    {"endpoints", "engine"},
+    {"monitoring"},
+    {"distributed"},
+    {"runner"},
+    {"models"},
+    {"config"},
     {"state"},
-    {"span", "stop"},
+    {"shutdown"},
 )
 """The rooms of pipelines: each imports itself and those further down."""
 
@@ -43,12 +56,13 @@ CONCRETE = {path.stem for path in (ROOT / "connectors").iterdir()} - {
     *("__init__", "__pycache__", "base", "messages"),
 }
 NEVER = {
-    **{f"connectors.{name}": ["features"] for name in sorted(CONCRETE - {"answers"})},
-    "pipelines.engine": [f"connectors.{name}" for name in CONCRETE],
-    "pipelines.service": ["pipelines.engine", "connectors.kafka"],
-    "pipelines.label_studio": ["pipelines.engine", "connectors.kafka"],
-    "pipelines.status.file": ["pipelines.engine"],
-    "pipelines.status.reader": ["pipelines.engine"],
+    **{f"connectors.{name}": ["features"] for name in sorted(CONCRETE - {"oracle"})},
+    "pipelines.runner": [f"connectors.{name}" for name in CONCRETE],
+    "pipelines.service": ["pipelines.runner", "connectors.kafka"],
+    "pipelines.dashboard": ["pipelines.runner", "connectors.kafka"],
+    "pipelines.label_studio": ["pipelines.runner", "connectors.kafka"],
+    "pipelines.status.file": ["pipelines.runner"],
+    "pipelines.status.reader": ["pipelines.runner"],
     "boosting.costs": ["boosting.log_loss", "boosting.reweighting"],
     "boosting.log_loss": ["boosting.costs", "boosting.reweighting"],
     "boosting.reweighting": ["boosting.costs", "boosting.log_loss"],
@@ -68,9 +82,12 @@ FOREIGN = {
     "narwhals": {"streamboost/adapters", "streamboost/boosting"},
     "numba": {"streamboost/kernels"},
     "pyarrow": {"connectors/files"},
-    "river": {"connectors/river.py", "streamboost/adapters", "streamboost/stream"},
+    "river": {"connectors/river.py", "streamboost/adapters", "streamboost/learner"},
     "typer": {"pipelines/cli"},
-} | {web: {"pipelines/service"} for web in ("fastapi", "nicegui", "starlette", "uvicorn")}
+} | {
+    web: {"pipelines/service", "pipelines/dashboard", "pipelines/app"}
+    for web in ("fastapi", "nicegui", "starlette", "uvicorn")
+}
 
 
 @cache
@@ -196,7 +213,7 @@ def test_scikit_learns_own_learners_are_loaded_for_those_alone_who_give_one():
 
 def test_importing_the_stream_learner_compiles_and_loads_nothing_heavy():
     heavy = {"numba", "river", "scipy", "sklearn", "kafka", "pydantic"}
-    assert not heavy & loaded_by("import streamboost.stream")
+    assert not heavy & loaded_by("import streamboost.learner")
 
 
 @pytest.mark.parametrize("command", ["init p.toml", "check none.toml", "tell none.toml pause"])
@@ -213,7 +230,7 @@ def test_what_needs_no_learner_loads_none(command, tmp_path):
 
 
 def test_what_tells_and_inspects_loads_no_learner():
-    modules = ("cli.tell", "cli.inspect", "config.file", "job.inspect", "state.commands")
+    modules = ("cli.control", "cli.inspect", "config.file", "app.inspect", "state.commands")
     imports = [f"import streamboost.pipelines.{name}" for name in modules]
     assert not {"numba", "sklearn", "scipy"} & loaded_by(*imports)
 

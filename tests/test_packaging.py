@@ -1,4 +1,4 @@
-"""One name in site-packages, and everything in it."""
+"""Content of the wheel and the sdist: one top-level package with all modules."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""The public surface is this list; changing it is a decision."""
+"""The public API as an explicit list, so that each change is a decision."""
 
 import ast
 import importlib
@@ -26,7 +26,7 @@ PUBLIC = [
     "KLogitBoostClassifier",
     "LogitBoostClassifier",
     "OneVsAllAdaBoostClassifier",
-    "QueryStrategy",
+    "QueryConfig",
     "RebelClassifier",
     "SammeClassifier",
     "Schedule",

@@ -1,4 +1,4 @@
-"""Waiting for what another process or thread does, with a deadline."""
+"""Helpers that wait for another process or thread, with a deadline."""
 
 import time
 

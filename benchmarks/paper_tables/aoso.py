@@ -71,7 +71,7 @@ def models(K):
 
 
 def errors(model, per_round, X, y):
-    """Return numbers of trees, about `STEP` apart, and the wrong rows after each."""
+    """Return numbers of trees, at intervals of about `STEP`, and the wrong rows after each."""
     committee = model.committee_
     n_rounds = committee.n_rounds
     at = np.unique(np.append(np.arange(0, n_rounds, max(STEP // per_round, 1)), n_rounds))

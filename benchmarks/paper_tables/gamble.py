@@ -2,9 +2,9 @@
 
 Figures 5.2 and 5.8 follow the thesis: regression trees of 15 leaves, the printed step (but, against
 the text, no record under 3e-5 of the heaviest's weight; see `weight_floor`), SAMME on the same
-trees, official halves (all of segmentation's 2,100 test rows, though some stand in its training
+trees, official halves (all of segmentation's 2,100 test rows, though some are in its training
 half too), glass cut 113 / 101 and splice 2,860 / the rest at random, means over five cuts. The
-values of Figure 5.2 stand only in the picture; the text gives the sign test, and Table 5.2 the
+values of Figure 5.2 are only in the picture; the text gives the sign test, and Table 5.2 the
 least error of GAMBLE within 1,000 rounds, its "target". Pendigits, Soybean and Vehicle are not in
 the data folder.
 
@@ -13,7 +13,7 @@ does not say how many rounds a committee has, how many labels the seed and each 
 14 rows of splice it left out. Ours: 200 rounds, a seed of 2 K labels drawn at random, steps of 5
 labels where the pool is under 1,000 rows and of 30 elsewhere, at most 1,500 labels, three draws of
 the seed (and of the random labels). The target is our own least error, as in the thesis a minimum
-over the test half; the count to the published target stands beside it.
+over the test half; the count to the published target is given as well.
 
 Figure 5.8 (concentric spheres, five classes) says of itself: 10 % less test error for GAMBLE, and
 less training error for SAMME after 120 rounds.
@@ -63,13 +63,13 @@ TABLE_NOTES = [
     "segment: near the published counts; vowel: fewer labels than published, and glass too, on "
     "test halves of 101 rows. A target is a mean over the cuts, and a cut harder than the mean "
     "may never meet it.",
-    "Where one tree of 15 leaves separates the labels at hand, every round grows it anew, all "
-    "margins tie and asking is drawing at random: the curves part only from some 130 labels on "
-    "satimage and segment, and 40 on glass.",
+    "If one tree of 15 leaves separates the labels bought so far, every round grows the same tree, "
+    "all margins tie and queries are random. The curves differ only from some 130 labels on "
+    "satimage and segment, and from 40 on glass.",
 ]
 SPHERES_NOTES = [
     "The lead in test error is the published one between 30 and 200 rounds; later it shrinks, as "
-    "SAMME goes on gaining where GAMBLE has arrived.",
+    "SAMME still improves after GAMBLE has converged.",
     "SAMME's training error never falls below GAMBLE's, as it does in the thesis from round 120: "
     "that hangs on how SAMME's trees are grown, which the thesis does not say; ours are the same "
     "weighted Gini trees of 15 leaves for both.",

@@ -90,9 +90,9 @@ NOTES_2 = [
     "trees of least error.",
     "AdaBoost.M1: a tree of four leaves is seldom right on more than half of the weight where "
     "classes are many, and the training ends at the first that is not: after 6 rounds on satimage "
-    "(after 3 it stood at 71.85 %), after 1 on letter, for which the paper gives no figure.",
+    "(after 3 it was 71.85 %), after 1 on letter, for which the paper gives no figure.",
 ]
-# Title: methods, their published accuracies by set, what is to be said of the differences.
+# Title: methods, their published accuracies by set, notes on the differences.
 TABLES = {
     TITLES[1]: (
         stumps,

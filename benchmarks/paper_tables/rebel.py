@@ -38,7 +38,7 @@ NOTES = [
     "Published, similarities: best on five of six sets, nearly half of the next best error on "
     "vowel, ahead of REBEL with trees everywhere. Here so on vowel (half of REBEL's with trees), "
     "satimage and, within the deviation, glass. Not on segment, whose classes are told by cuts "
-    "along single columns (dividing columns by their deviation, 5.7 %, does not mend it), nor on "
+    "along single columns (dividing columns by their deviation, 5.7 %, does not help), nor on "
     "letter, where 200 comparisons of records do not suffice for 26 classes.",
 ]
 

@@ -1,4 +1,4 @@
-"""What the papers' tables share: rows, splits, curves."""
+"""Functions shared by the papers' tables: rows, splits, curves."""
 
 import matplotlib as mpl
 import numpy as np
@@ -13,7 +13,7 @@ mpl.rcParams.update({"axes.grid": True, "grid.alpha": 0.3, "figure.constrained_l
 
 
 def show(title, columns, rows, notes=(), text=1):
-    """Print a table and what is to be said of it, and keep both in the file of results.
+    """Print a table and its notes, and write both to the file of results.
 
     The first `text` columns are words, the others numbers. A row of None draws a line, and a cell
     of None is empty.
@@ -36,7 +36,7 @@ def show(title, columns, rows, notes=(), text=1):
 
 
 def save(figure, out, name):
-    """Write a figure into the folder `out`, and say so."""
+    """Write a figure into the folder `out`, and print its path."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}.png"
     figure.savefig(path, dpi=120)

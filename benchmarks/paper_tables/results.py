@@ -1,8 +1,8 @@
-"""The file of results: each table as it was measured last, with the day and the commit.
+"""File of results: the newest measurement of each table, with the day and the commit.
 
-`RESULTS.md` beside this file is Markdown, to be read as it is: a heading, a line that says when and
-at which commit, the table, and what is to be said of it. Whoever measures a table replaces its
-section; those of other tables stay.
+`RESULTS.md` in the same folder is Markdown. A section has a heading, a line with the day and the
+commit, the table and notes. A new measurement of a table replaces its section and leaves the other
+sections unchanged.
 """
 
 import re
@@ -14,15 +14,15 @@ from pathlib import Path
 __all__ = ["RESULTS", "commit_of", "keep", "read", "section"]
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-HEAD = """# The papers' tables: published beside measured
+HEAD = """# The papers' tables: published and measured
 
-Written by `python -m benchmarks.paper_tables`, a table at a time; each module states its protocol.
-An empty cell is one of which the paper gives no number.
+`python -m benchmarks.paper_tables` writes this file, a table at a time. Each module states its
+protocol. An empty cell means that the paper gives no number.
 """
 
 
 def keep(title, columns, rows, notes, *, path=RESULTS, commit=None):
-    """Put a table into the file, in the place of the one of that title."""
+    """Write a table to the file, and replace the section of the same title."""
     told = read(path)
     told[title] = section(columns, rows, notes, commit or commit_of(path.parent))
     text = "\n".join([HEAD, *(f"## {name}\n\n{body}\n" for name, body in sorted(told.items()))])
@@ -30,7 +30,7 @@ def keep(title, columns, rows, notes, *, path=RESULTS, commit=None):
 
 
 def read(path=RESULTS):
-    """Return what the file says under each title; nothing where there is no file."""
+    """Return the body of each section by title, or an empty dict without the file."""
     if not path.exists():
         return {}
     _, *parts = re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""From the cells of a table to a record in JSON."""
+"""Conversion of table cells to records in JSON."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,9 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 def from_text(cells: Iterable[tuple[str, str]]) -> dict[str, str | None]:
-    """Return the record that named cells of text hold: text, and null where they are empty.
+    """Return a record of named text cells, with null for empty cells.
 
-    Only a schema knows which of them are numbers (`messages.decoding`).
+    The schema decides which cells are numbers (`messages.decoding`).
 
     >>> from_text([("id", "07"), ("a", "1.5"), ("b", ""), ("c", "1e0")])
     {'id': '07', 'a': '1.5', 'b': None, 'c': '1e0'}
@@ -26,9 +26,10 @@ def from_text(cells: Iterable[tuple[str, str]]) -> dict[str, str | None]:
 
 
 def as_message(record: Mapping[str, Any], partition: str, offset: int, max_bytes: int) -> Message:
-    """Return a record as the message at `offset`, of which at most `max_bytes` + 1 are kept.
+    """Return a record as the message at `offset`, truncated to `max_bytes` + 1 bytes.
 
-    JSON has no infinity, so that it is text: a column that nobody uses spoils no record.
+    Infinity is written as text, because JSON does not support it: an unused column must not make a
+    record invalid.
 
     >>> as_message({"id": "7", "a": float("nan"), "b": float("inf")}, "0", 3, 1_000).payload
     b'{"id":"7","a":null,"b":"inf"}'
@@ -39,5 +40,6 @@ def as_message(record: Mapping[str, Any], partition: str, offset: int, max_bytes
 
 def _in_json(value: Any) -> Any:
     if isinstance(value, Decimal):
-        value = float(value)
+        exponent = value.as_tuple().exponent
+        value = int(value) if exponent == 0 else float(value)
     return str(value) if isinstance(value, float) and math.isinf(value) else value

@@ -1,10 +1,11 @@
-"""CSV files: a header row, then one record a line."""
+"""CSV source: a header row, then one record per line."""
 
 import csv
 import io
 import logging
 import os
 import sys
+import threading
 from collections import Counter
 from typing import BinaryIO
 
@@ -19,34 +20,41 @@ __all__ = ["CsvSource"]
 
 _log = logging.getLogger(__name__)
 
+_USUAL_LIMIT = 131_072
+"""Characters of a cell that Python's reader accepts by default."""
+
+_LIMIT = threading.Lock()
+"""Held while the limit is another: the limit is that of all readers of the process."""
+
 _MANY_LINES = 10
-"""Lines of an open cell after which a missing quote is likely."""
+"""Number of lines of an open cell after which a missing quote is likely."""
 
 
 class CsvSource(LineSource):
     r"""Reads a CSV file with a header, giving each row as a JSON object.
 
-    Cells are text, and null where they are empty: what they hold depends on the field
-    (`messages.decoding`). They stand between commas, and may be quoted. A quoted cell may hold line
-    breaks, given as `\n`. A row beyond `max_bytes` is too large as a whole. If a quote is not
-    closed, its line alone is damaged; with `follow`, the source waits for the closing quote first,
-    up to `max_bytes`, and warns of it.
-    A row that has more or fewer cells than the header, or is the header again, is given as it
-    stands with what is wrong as its `damage`. A row that is damaged otherwise is given as it
-    stands, and the decoder refuses it. Columns without a name are left out.
+    Cells are text, or null if empty: their interpretation depends on the field
+    (`messages.decoding`). Cells are separated by commas, and may be quoted. A quoted cell may hold
+    line breaks, given as `\n`. A row beyond `max_bytes` is too large as a whole.
+
+    If a quote is not closed, only its line is damaged. While the row may still be written, it is
+    not read, up to `max_bytes`: with `follow`, and at the end of a file whose last line has no line
+    break. If a row has more or fewer cells than the header, or repeats the header, its line is
+    returned with the reason as its `damage`. Other damaged rows are returned as plain lines, which
+    the decoder rejects. Columns without a name are ignored.
 
     A message's offset is the byte at which its row starts, so that positions can be sought.
 
     Parameters
     ----------
     path : path to a file
-    max_bytes, follow, on_gap
-        As `JsonLinesSource` has them. After a rotation, each file is read by its own header.
+    max_bytes, follow, on_data_loss
+        As in `JsonLinesSource`. After a rotation, each file is read by its own header.
 
     Raises
     ------
     ConnectorError
-        While polling, as of `JsonLinesSource`, or when the header cannot be used.
+        While polling, as by `JsonLinesSource`, or when the header is invalid.
 
     Examples
     --------
@@ -68,11 +76,11 @@ class CsvSource(LineSource):
         max_bytes: int = 1_000_000,
         follow: bool = False,
         *,
-        on_gap: str = "stop",
+        on_data_loss: str = "fail",
     ) -> None:
-        super().__init__(path, max_bytes, follow, on_gap=on_gap)
+        super().__init__(path, max_bytes, follow, on_data_loss=on_data_loss)
         self._names: list[str] = []
-        self._open_at = -1  # offset of the row whose open cell was warned of
+        self._open_at = -1  # offset of the row with an open cell that a warning was logged for
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` rows, all of one file."""
@@ -105,27 +113,34 @@ class CsvSource(LineSource):
             if end - place <= most:
                 lines.append(more)
         read = end - place
-        if not is_closed and waits and read < min(room, self._max_bytes):
-            self._warn(place, len(lines))
-            return None, 0
+        if not is_closed and read < min(room, self._max_bytes):
+            if waits:
+                if len(lines) > _MANY_LINES:
+                    self._warn(place, len(lines), "once a quote closes the cell")
+                return None, 0
+            if place and self._is_newest and not self._compressed and not _is_ended(file, end):
+                how = "once a quote closes the cell, or a line break ends the file"
+                self._warn(place, len(lines), how)
+                return None, 0
         payload = b"\n".join(one.payload for one in lines)
-        if not is_closed or (read <= csv.field_size_limit() and _cells_of(payload) is None):
+        if not is_closed or (read <= most and _cells_of(payload) is None):
             file.seek(place + length)
             return line, length
         size = len(payload) if read <= most else read
         payload = payload[: self._max_bytes]
         return msgspec.structs.replace(line, payload=payload, size=size), read
 
-    def _warn(self, place: int, n_lines: int) -> None:
-        """Warn once of a row whose quoted cell stays open over many lines."""
-        if n_lines > _MANY_LINES and place != self._open_at:
+    def _warn(self, place: int, n_lines: int, when: str) -> None:
+        """Log one warning for a row whose quoted cell stays open."""
+        if place != self._open_at:
             self._open_at = place
             _log.warning(
-                "%s: the row at byte %d has a quoted cell that is open for %d lines. The rows "
-                "after it are read once a quote closes the cell: check for a missing quote",
+                "%s: the row at byte %d has a quoted cell that is open for %d lines. The row and "
+                "those after it are read %s: check for a missing quote",
                 self._path,
                 place,
                 n_lines,
+                when,
             )
 
     def _checked(self, line: Message) -> list[str]:
@@ -152,7 +167,7 @@ class CsvSource(LineSource):
         return as_message(from_text(named), PARTITION, line.offset, self._max_bytes)
 
     def _fault_of(self, cells: list[str]) -> str | None:
-        """Return why `cells` are no row under the header; None where they are one."""
+        """Return why `cells` do not fit the header; None if they do."""
         has, named = len(cells), len(self._names)
         if {*filter(None, self._names)} <= {cell.removeprefix("\ufeff") for cell in cells}:
             if has == named:
@@ -169,13 +184,30 @@ class CsvSource(LineSource):
         )
 
 
+def _is_ended(file: BinaryIO, end: int) -> bool:
+    """Return whether the byte before `end` is a line break."""
+    file.seek(end - 1)
+    return file.read(1) == b"\n"
+
+
 def _is_open(payload: bytes) -> bool:
     """Return whether the last cell of a line has an opening quote and no closing one."""
     return payload.count(b'"') % 2 == 1 and _cells_of(payload) is None
 
 
 def _cells_of(payload: bytes) -> list[str] | None:
-    """Return the cells of a row, None where it cannot be read."""
+    """Return the cells of a row, or None if it is not valid CSV."""
+    if len(payload) <= _USUAL_LIMIT:
+        return _parsed(payload)
+    with _LIMIT:
+        limit = csv.field_size_limit(len(payload))
+        try:
+            return _parsed(payload)
+        finally:
+            csv.field_size_limit(limit)
+
+
+def _parsed(payload: bytes) -> list[str] | None:
     try:
         rows = list(csv.reader(io.StringIO(payload.decode(), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error):

@@ -1,4 +1,4 @@
-"""JSON Lines files, read: one message a line."""
+"""JSON Lines source: one message per line."""
 
 from streamboost.connectors.files.lines import LineSource
 from streamboost.connectors.files.rotation import is_compressed
@@ -9,29 +9,29 @@ __all__ = ["JsonLinesSource", "is_compressed"]
 class JsonLinesSource(LineSource):
     r"""Reads a file line by line; the offset of a message is the byte at which its line starts.
 
-    Lines end in `\n` or `\r\n`. A last line without an end is a message, unless `follow` is set. If
-    this line is continued later, the whole line is a message then. An empty line is an empty
-    message. A byte order mark at the start is passed over.
+    Lines end in `\n` or `\r\n`. A last line without a line break is a message, unless `follow` is
+    set. If this line is continued later, the whole line is returned again. An empty line is an
+    empty message. A byte order mark at the start is skipped.
 
-    A file that ends in `.gz` is read through gzip. Offsets are those of the text in it, so going on
-    from one reads the file up to there.
+    A file that ends in `.gz` is read through gzip. Offsets count bytes of the uncompressed text, so
+    that seeking an offset reads the file up to this offset.
 
-    A file is known by its device, its inode and its content. If the file at the path is rotated,
-    the old file is read to its end: through the open handle, or where the file or a copy is found
-    in the same folder. Then the file that is at the path now is read. Offsets count on from file to
-    file.
+    A file is identified by its device, its inode and its content. If the file at the path is
+    rotated, the old file is read to its end: through the open handle, or where the file or a copy
+    is found in the same folder. Then the file that is at the path now is read. Offsets continue
+    from file to file.
 
     Parameters
     ----------
     path : path to a file
     max_bytes : int
-        What of a line is held in memory: of a longer one, the first `max_bytes` + 1 bytes are
-        given, with its true size.
+        Limit per line in memory: of a longer line, the first `max_bytes` + 1 bytes are returned,
+        with its true size.
     follow : bool
-        Whether lines are still being added: then a last line waits for its end, and so does a
-        file that is missing, or not there again after it was renamed.
-    on_gap : {"stop", "continue"}
-        What to do if the old file is not found after a rotation, or other files came between the
+        Whether lines are still being appended. Then the source waits for the end of the last line,
+        and for a file that is missing, or was renamed and is not replaced yet.
+    on_data_loss : {"fail", "continue"}
+        Reaction if the old file is not found after a rotation, or other files were between the
         old file and the new one. "continue" reads the file that is at the path now from its
         beginning, and reports a gap.
 
@@ -39,7 +39,7 @@ class JsonLinesSource(LineSource):
     ------
     ConnectorError
         While polling, when the file is missing, is no regular file, cannot be read, or is not the
-        one that was read before (DeletedError).
+        file that was read before (DeletedError).
 
     Examples
     --------

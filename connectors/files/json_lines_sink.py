@@ -1,4 +1,4 @@
-"""JSON Lines files, written: one message a line, on the disk when it is said to be."""
+"""JSON Lines sink: one message per line, synced to disk by `flush`."""
 
 import os
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ __all__ = ["JsonLinesSink"]
 
 
 class JsonLinesSink(Sink):
-    """Appends one line a message, and has them on the disk when `flush` returns.
+    """Appends one line per message, and syncs the file to disk in `flush`.
 
-    The file and its folder are created. Where an existing file does not end its last line, as
-    after a crash in the middle of a write, writing starts on a new line: the broken one stays.
-    After the file was renamed or removed, as by logrotate, messages go to a new file at the path.
+    The file and its folder are created. If the last line of an existing file is incomplete, as
+    after a crash, writing starts on a new line, and the incomplete line stays. If the file was
+    renamed or removed, as by logrotate, messages are written to a new file at the path.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "out" / "predictions.jsonl"
@@ -32,7 +32,7 @@ class JsonLinesSink(Sink):
         self._written: list[bytes] = []
 
     def write(self, payloads: Sequence[bytes]) -> None:
-        """Keep `payloads` until `flush`; DataError when one holds a line break."""
+        """Store `payloads` until `flush`; DataError if a payload has a line break."""
         for payload in payloads:
             if b"\n" in payload:
                 raise DataError(
@@ -42,9 +42,9 @@ class JsonLinesSink(Sink):
         self._written.extend(payloads)
 
     def flush(self) -> None:
-        """Append what was written, and wait until the disk has it.
+        """Append the stored payloads, and sync the file to disk.
 
-        After an error it can be called again: some messages may then stand there twice.
+        After an error, call it again; some messages may be written twice then.
         """
         if not self._written:
             return
@@ -61,7 +61,7 @@ class JsonLinesSink(Sink):
         self._written.clear()
 
     def close(self) -> None:
-        """Close the file; flushing opens it again. What was not flushed is not written."""
+        """Close the file and drop unflushed payloads; the next flush opens it again."""
         self._written.clear()
         self._release()
 
@@ -85,7 +85,7 @@ class JsonLinesSink(Sink):
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not self._path.exists()
-            # Unbuffered: a buffer would try to write again what failed, when it is closed.
+            # Unbuffered: a buffer would repeat a failed write when it is closed.
             self._file = FileIO(self._path, "a+b")
             if is_new:
                 _sync_folder(self._path.parent)

@@ -1,4 +1,4 @@
-"""Text files, read line by line."""
+"""Base of text file sources: reads lines, follows rotations, detects replaced files."""
 
 import gzip
 import logging
@@ -6,6 +6,7 @@ import os
 import sys
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -30,16 +31,16 @@ _log = logging.getLogger(__name__)
 _CHUNK = 64 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SLACK = 1 + len(_BYTE_ORDER_MARK) + len(b"\r\n")
-"""Read beyond `max_bytes`, so that a line that fits is read whole whatever stands around it."""
+"""Bytes read beyond `max_bytes`, for line breaks and a byte order mark around a line that fits."""
 
 _MOST_SEGMENTS = 8
-"""Files that a bookmark names: labels that are held back may lie some rotations back."""
+"""Number of files in a bookmark: buffered labels may be some rotations behind."""
 
 
 class LineSource(SinglePartitionSource):
     """Base of the sources that read a file line by line; see `JsonLinesSource`.
 
-    Each file at the path is a segment of one text. The segments, as JSON, are the bookmark.
+    Each file at the path is a segment of one text. The list of segments as JSON is the bookmark.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class LineSource(SinglePartitionSource):
         max_bytes: int = 1_000_000,
         follow: bool = False,
         *,
-        on_gap: str = "stop",
+        on_data_loss: str = "fail",
     ) -> None:
         if max_bytes < 1:
             raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
@@ -62,15 +63,16 @@ class LineSource(SinglePartitionSource):
         super().__init__(str(path))
         self._max_bytes = max_bytes
         self._follow = follow
-        self._on_gap = on_gap
+        self._on_data_loss = on_data_loss
         self._segments: list[Segment] = []
         self._gaps: dict[str, tuple[int, int]] = {}
         self._file: BinaryIO | None = None
         self._base = 0  # of the segment whose file is open
-        self._first: int | None = None  # where its lines begin; None: not known yet
-        self._line = -1  # where one of its lines is known to start
-        self._end = sys.maxsize  # the offset at which reading again ends
+        self._first: int | None = None  # place of its first line; None: not known yet
+        self._line = -1  # a place where one of its lines starts
+        self._end = sys.maxsize  # end offset of a replay
         self._is_waiting = False
+        self._is_newest = True  # no other file follows the open one
 
     @property
     def bookmark(self) -> str | None:
@@ -78,14 +80,14 @@ class LineSource(SinglePartitionSource):
         return msgspec.json.encode(self._segments).decode() if self._segments else None
 
     def expect(self, bookmark: str) -> None:
-        """Read on only in the files that `bookmark` names, or in those that came after them."""
+        """Continue only in the files that `bookmark` names, or in later files."""
         self._segments = decode_segments(bookmark)
 
     @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
-        """The offsets [start, end) of unread content that was lost before the newest poll.
+        """Offsets [start, end) by partition of lost content that the newest poll skipped.
 
-        The length of the lost content is not known, so that a gap is one byte long.
+        The length of the lost content is unknown: each gap counts as one byte.
         """
         return dict(self._gaps)
 
@@ -97,27 +99,27 @@ class LineSource(SinglePartitionSource):
         try:
             return self._poll(limit)
         except BaseException as error:
-            # What was read of this poll is not given, so it is read again.
+            # The lines of a failed poll are not returned, so they are read again.
             self._next, self._gaps = start, {}
             if isinstance(error, (OSError, EOFError, zlib.error)):  # the last two: damaged gzip
                 self.close()
                 raise self._unreadable(error) from error
             raise
 
-    def reread(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
-        """Read the `n` messages of `ranges` once more, and no line further than it was read."""
+    def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
+        """Read the `n` messages of `ranges` again, and nothing beyond the ranges."""
         if n and not self._segments and not self._path.exists():
             raise self._missing()
         self._end = max((end for _, end in ranges.values()), default=sys.maxsize)
         try:
-            return super().reread(ranges, n)
+            return super().read_range(ranges, n)
         finally:
             self._end = sys.maxsize
 
     def lag(self) -> int | None:
-        """Return how many bytes are left, up to the last line's end where one waits for it.
+        """Return the lag in bytes, with `follow` only up to the end of the last complete line.
 
-        None where the file is compressed. ConnectorError when it is missing or cannot be read.
+        None for a compressed file. Raises ConnectorError if the file is missing or unreadable.
         """
         if self._compressed:
             return None
@@ -149,24 +151,48 @@ class LineSource(SinglePartitionSource):
             self._file = None
 
     def _read_header(self, file: BinaryIO) -> int | None:
-        """Read what precedes the messages of a file; return its length, None if it has no end."""
+        """Read the header of a file; return its length, or None if it is incomplete."""
         return 0
 
     def _poll(self, limit: int) -> list[Message]:
         while (file := self._opened()) is not None:
             start, following = self._next, self._following(file)
+            self._is_newest, modified = following is None, os.fstat(file.fileno()).st_mtime_ns
             found = self._read_lines(file, limit, waits=self._follow and following is None)
             if not self._is_same(file):  # truncated and written again, before or meanwhile
                 self.close()
                 self._next = start
+            elif copy := self._unread_copy(file, modified):
+                self._next = start
+                if is_compressed(copy) == self._compressed:
+                    self._open(copy, msgspec.structs.replace(self._current(), known=0, digest=""))
+                else:
+                    self._pass_gap(f"{copy.name} in its folder was copied of it and is compressed")
             elif found or following is None or self._next >= self._end:
                 return found
             else:
                 self._turn(file, following)
         return []
 
+    def _unread_copy(self, file: BinaryIO, modified: int) -> Path | None:
+        """Return the copy of a file that was truncated after copying, before a line was read.
+
+        Such a file has no content to identify it, so its modification time is stored.
+        """
+        segment = self._current()
+        if self._next == self._base:
+            self._keep(msgspec.structs.replace(segment, seen=modified))
+        elif segment.seen:
+            self._keep(msgspec.structs.replace(segment, seen=0))
+            others = [one for one in self._segments if one.base != segment.base]
+            with suppress(FileNotFoundError):  # the file was renamed, and so not truncated
+                if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
+                    copies = map(self._path.with_name, files_between(self._path, segment.seen))
+                    return next((one for one in copies if not _is_any(one, others)), None)
+        return None
+
     def _opened(self) -> BinaryIO | None:
-        """Return the file that the next line is in; None: there is none yet."""
+        """Return the file with the next line, or None if it does not exist yet."""
         segment = self._segment()
         if self._file is not None and self._base != segment.base:
             self.close()
@@ -186,7 +212,7 @@ class LineSource(SinglePartitionSource):
             raise self._missing() from error
 
     def _open(self, place: Path, segment: Segment) -> BinaryIO:
-        """Open the file at `place` as that of a segment."""
+        """Open the file at `place` as the file of a segment."""
         self.close()
         file = open_regular(place)
         if self._compressed:
@@ -201,7 +227,7 @@ class LineSource(SinglePartitionSource):
         return file
 
     def _following(self, file: BinaryIO) -> Path | None:
-        """Return the path, if another file is there and has something; None otherwise."""
+        """Return the path if a newer file with content is there, else None."""
         if self._current().end is not None:
             return self._path
         try:
@@ -218,7 +244,7 @@ class LineSource(SinglePartitionSource):
         return self._path if is_other and there.st_size else None
 
     def _turn(self, file: BinaryIO, following: Path) -> None:
-        """Go on after the end of a file: in the next one, or in a copy that has more."""
+        """Switch files at the end of a file: to the next one, or to a copy with more content."""
         segment = self._current()
         after = [one.base for one in self._segments if one.base > segment.base]
         if after:
@@ -229,7 +255,7 @@ class LineSource(SinglePartitionSource):
             self._open(following, segment)
         elif self._end < sys.maxsize:
             raise self._changed("the file ends there")
-        elif lost := files_between(self._path, os.fstat(file.fileno())):
+        elif lost := files_between(self._path, os.fstat(file.fileno()).st_mtime_ns):
             self._pass_gap(
                 f"{', '.join(lost)} in its folder came between the file that was read and the one "
                 "that is there now"
@@ -238,7 +264,7 @@ class LineSource(SinglePartitionSource):
             self._begin(self._next)
 
     def _is_same(self, file: BinaryIO) -> bool:
-        """Return whether the file has the content that was read, and note what was read now."""
+        """Return whether the file still has the content read before; update the digest."""
         segment = self._current()
         size = os.fstat(file.fileno()).st_size
         known = segment.extended(file, size if self._compressed else self._next - self._base)
@@ -247,12 +273,12 @@ class LineSource(SinglePartitionSource):
         return known is not None
 
     def _segment(self) -> Segment:
-        """Return the segment that the next offset is in."""
+        """Return the segment of the next offset."""
         begun = [one for one in self._segments if one.base <= self._next]
         if not begun and self._segments:
             raise DeletedError(
-                f"{self._path}: reading should go on at byte {self._next}, which lies before the "
-                f"{_MOST_SEGMENTS} newest files that are known; start with an empty state"
+                f"{self._path}: reading should continue at byte {self._next}, which lies before "
+                f"the {_MOST_SEGMENTS} newest files that are known; start with an empty state"
             )
         return begun[-1] if begun else Segment(0)
 
@@ -261,12 +287,12 @@ class LineSource(SinglePartitionSource):
         return next(one for one in self._segments if one.base == self._base)
 
     def _keep(self, segment: Segment) -> None:
-        """Put a segment in the place of the one with its base."""
+        """Replace the segment with the same base."""
         others = [one for one in self._segments if one.base != segment.base]
         self._segments = sorted([*others, segment], key=lambda one: one.base)
 
     def _begin(self, base: int) -> None:
-        """End the segment that is read, and begin the next one at offset `base`."""
+        """End the current segment, and begin the next one at offset `base`."""
         self.close()
         before = [one for one in self._segments if one.base < base]
         if before:
@@ -275,29 +301,29 @@ class LineSource(SinglePartitionSource):
         self._next = base
 
     def _pass_gap(self, how: str) -> None:
-        """Begin with the file that is at the path now; DeletedError if on_gap is "stop"."""
+        """Continue with the file now at the path; DeletedError if on_data_loss is "fail"."""
         error = self._changed(how)
-        if self._on_gap != "continue" or self._end < sys.maxsize:
+        if self._on_data_loss != "continue" or self._end < sys.maxsize:
             raise error
         start = self._next
         self._begin(start + 1)
         self._gaps = {PARTITION: (start, self._next)}
         _log.error(
-            "%s. What was not read of it is lost; reading goes on at the beginning of the file "
+            "%s. What was not read of it is lost; reading continues at the beginning of the file "
             "that is there now, as byte %d",
             str(error).split("; ")[0],
             self._next,
         )
 
     def _difference(self, segment: Segment) -> str:
-        """Return what is at the path in the place of a segment's file."""
+        """Return how the file at the path differs from the segment's file."""
         size = self._path.stat().st_size
         if size < segment.known:
             return f"it has only {size} bytes now"
         return "another file has taken its place, or other content"
 
     def _missing(self) -> ConnectorError:
-        return ConnectorError(f"there is no file {self._path}: create it, or mend the path")
+        return ConnectorError(f"there is no file {self._path}: create it, or correct the path")
 
     def _unreadable(self, error: Exception) -> ConnectorError:
         what = getattr(error, "strerror", None) or error
@@ -305,15 +331,15 @@ class LineSource(SinglePartitionSource):
 
     def _changed(self, how: str) -> DeletedError:
         return DeletedError(
-            f"{self._path} was truncated, rotated or replaced: reading should go on at byte "
+            f"{self._path} was truncated, rotated or replaced: reading should continue at byte "
             f"{self._next}, but {how}; put the old file back, at the path or in its folder, with "
-            "what was rotated since appended to it; or set [pipeline] on_gap = "
-            '"continue" to go on at the beginning of the file that is there now'
+            "what was rotated since appended to it; or set [pipeline] on_data_loss = "
+            '"continue" to read the file that is there now from its beginning'
         )
 
     def _read_lines(self, file: BinaryIO, limit: int, *, waits: bool) -> list[Message]:
-        """Read lines of the open file, up to where reading of it ended if it did."""
-        if self._first is None or self._next == self._base:  # the digest speaks for no header yet
+        """Read lines of the open file, at most to the end of its segment or of the replay."""
+        if self._first is None or self._next == self._base:  # the digest covers no header yet
             self._first = self._read_header(file)
         end = min(self._end, self._current().end or sys.maxsize) - self._base
         if self._first is None or self._next - self._base >= end:
@@ -331,10 +357,10 @@ class LineSource(SinglePartitionSource):
         return found
 
     def _line_start(self, file: BinaryIO) -> int:
-        """Return where in the file to read on.
+        """Return the place in the file of the next line.
 
-        That is after the end of a line that had none, or at the start of a line that was continued
-        after it was given: the whole line is given then.
+        This is after the end of a line that had no line break, or at the start of a line that was
+        continued after it was returned: then the whole line is returned.
         """
         place, first = self._next - self._base, self._first or 0
         if place <= first:
@@ -344,8 +370,8 @@ class LineSource(SinglePartitionSource):
         file.seek(place - 1)
         before, ahead = file.read(1), file.read(2)
         if not before and self._current().known:
-            return place  # it was truncated, which the digest will tell
-        if not before:  # of what is compressed, no size told
+            return place  # the file was truncated, which the digest detects
+        if not before:  # a compressed file, whose size is not known
             raise self._changed(f"its text has only {file.tell()} bytes now")
         if before == b"\n" or not ahead:
             return place
@@ -359,7 +385,7 @@ class LineSource(SinglePartitionSource):
     def _read(
         self, file: BinaryIO, place: int, room: int, *, waits: bool
     ) -> tuple[Message | None, int]:
-        """Read the next line: its message, or None where there is none, and its whole length."""
+        """Read the next line; return its message, or None, and its length with line break."""
         line = file.readline(min(self._max_bytes + _SLACK, room))
         consumed, ending = len(line), line[-2:]
         while ending and not ending.endswith(b"\n"):
@@ -367,7 +393,7 @@ class LineSource(SinglePartitionSource):
             if not more:
                 if waits and consumed < room:
                     return None, 0
-                break  # its end may still come, and is not a line of its own
+                break  # the rest of the line may follow later, and is not a line of its own
             consumed, ending = consumed + len(more), (ending + more)[-2:]
         if not line:
             return None, 0
@@ -381,8 +407,14 @@ class LineSource(SinglePartitionSource):
         return Message(payload[: self._max_bytes + 1], PARTITION, offset, size), consumed
 
 
+def _is_any(path: Path, segments: list[Segment]) -> bool:
+    """Return whether the file at `path` belongs to one of the segments."""
+    there = path.stat()
+    return any(one.is_at(there) or holds(path, one) for one in segments)
+
+
 def _end_of_lines(file: BinaryIO, start: int, end: int) -> int:
-    """Return where the last line ends that has an end, of those between the bytes given."""
+    """Return the end of the last complete line between the bytes `start` and `end`."""
     while end > start:
         begin = max(end - _CHUNK, start)
         file.seek(begin)

@@ -1,4 +1,4 @@
-"""Which source reads a file: its name tells."""
+"""File connectors by file name: selects the source for a path."""
 
 import os
 from collections.abc import Collection
@@ -14,7 +14,7 @@ from streamboost.errors import ConfigurationError
 __all__ = ["STDIN", "file_source", "is_compressed", "is_json_lines", "is_parquet", "unit_of"]
 
 STDIN = "-"
-"""The path that stands for standard input."""
+"""Path for standard input."""
 
 _CSV = {".csv"}
 _PARQUET = {".parquet", ".pq"}
@@ -26,13 +26,13 @@ def file_source(
     max_bytes: int = 1_000_000,
     follow: bool = False,
     *,
-    on_gap: str = "stop",
+    on_data_loss: str = "fail",
 ) -> Source:
     """Return the source for `path`: standard input for "-", CSV, Parquet, or else JSON Lines.
 
     CSV and JSON Lines may be compressed: `.csv.gz`, `.jsonl.gz`. `text` names the columns of a
-    Parquet file whose values are given as text, as all cells of CSV are; `follow` says that lines
-    are still being added to a file; `on_gap` is what to do after a rotation that lost lines
+    Parquet file whose values are returned as text, as all cells of CSV are. `follow` means that
+    lines are still being appended. `on_data_loss` is the reaction to lost lines after a rotation
     (`JsonLinesSource`).
 
     >>> type(file_source("records.csv.gz")).__name__, type(file_source("labels.jsonl")).__name__
@@ -49,17 +49,17 @@ def file_source(
             )
         return ParquetSource(path, text, max_bytes)
     if ending in _CSV:
-        return CsvSource(path, max_bytes, follow, on_gap=on_gap)
-    return JsonLinesSource(path, max_bytes, follow, on_gap=on_gap)
+        return CsvSource(path, max_bytes, follow, on_data_loss=on_data_loss)
+    return JsonLinesSource(path, max_bytes, follow, on_data_loss=on_data_loss)
 
 
 def is_parquet(path: str) -> bool:
-    """Tell whether `path` names a Parquet file."""
+    """Return whether `path` names a Parquet file."""
     return _ending(path) in _PARQUET
 
 
 def is_json_lines(path: str) -> bool:
-    """Tell whether `path` names a file of JSON Lines, as any does that is no table.
+    """Return whether `path` names a JSON Lines file, the default for unknown extensions.
 
     >>> is_json_lines("labels.jsonl"), is_json_lines("labels.csv"), is_json_lines("-")
     (True, False, False)
@@ -68,13 +68,13 @@ def is_json_lines(path: str) -> bool:
 
 
 def unit_of(path: str) -> str:
-    """Return what the positions in `path` count."""
+    """Return the unit of positions in `path`."""
     if path == STDIN:
         return "lines"
     return "rows" if is_parquet(path) else "bytes"
 
 
 def _ending(path: str | os.PathLike[str]) -> str:
-    """Return what a file's name ends in, but for the `.gz` of one that is compressed."""
+    """Return the extension of a file name, without the `.gz` of a compressed file."""
     name = Path(path)
     return Path(name.stem if is_compressed(name) else name).suffix.lower()

@@ -1,11 +1,14 @@
-"""Parquet files, read through pyarrow."""
+"""Parquet source, which reads through pyarrow."""
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from streamboost.connectors.base import PARTITION, Message
 from streamboost.connectors.files.cells import as_message
@@ -16,30 +19,38 @@ from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 __all__ = ["ParquetSource"]
 
 _ROWS = 1_000
-"""Held in memory at once."""
+"""Number of rows in memory at once."""
+
+
+class _NotUtf8(NamedTuple):
+    """Text of a cell that is not UTF-8."""
+
+    content: bytes
 
 
 class ParquetSource(NumberedSource):
     """Reads a Parquet file, giving each row as a JSON object; a message's offset is its row.
 
-    A file is complete when it is written: nothing is ever added to it. It is known by its content:
-    the bookmark has a digest of the row that was read last.
+    A date beyond the calendar becomes text. A row with text that is not UTF-8 is a damaged message.
+
+    A file is complete when it is written: nothing is ever appended. It is identified by its
+    content: the bookmark has a digest of the last row that was read.
 
     Parameters
     ----------
     path : path to a file
     text : collection of str
-        The columns whose values are given as text, such as ids.
+        The columns whose values are returned as text, such as ids.
     max_bytes : int
-        Of a row that is longer as JSON, the first `max_bytes` + 1 bytes are given.
+        Of a row that is longer as JSON, the first `max_bytes` + 1 bytes are returned.
 
     Raises
     ------
     ConfigurationError
         When pyarrow is not installed.
     ConnectorError
-        While polling, when the file is missing, is no Parquet file, or is not the one that was read
-        before (DeletedError).
+        While polling, when the file is missing, is no Parquet file, or is not the file that was
+        read before (DeletedError).
 
     Examples
     --------
@@ -74,7 +85,7 @@ class ParquetSource(NumberedSource):
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` rows."""
-        with self._told():
+        with self._translate_errors():
             if self._rows is None:
                 self._rows = self._from(self._next)
             rows = list(islice(self._rows, max(0, limit)))
@@ -85,8 +96,8 @@ class ParquetSource(NumberedSource):
         return messages
 
     def lag(self) -> int:
-        """Return how many rows are left."""
-        with self._told():
+        """Return the lag in rows."""
+        with self._translate_errors():
             return int(self._opened().metadata.num_rows) - self._next
 
     def _move(self, offset: int) -> None:
@@ -101,15 +112,15 @@ class ParquetSource(NumberedSource):
         self._file = self._rows = None
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Raise what goes wrong as our own errors."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Raise errors of pyarrow as ConnectorError."""
         import pyarrow
 
         try:
             yield
         except FileNotFoundError as error:
             raise ConnectorError(
-                f"there is no file {self._path}: create it, or mend the path"
+                f"there is no file {self._path}: create it, or correct the path"
             ) from error
         except (OSError, pyarrow.ArrowException) as error:
             self.close()
@@ -121,33 +132,68 @@ class ParquetSource(NumberedSource):
         import pyarrow.parquet
 
         if self._file is None:
-            open_regular(self._path).close()  # pyarrow would wait for what writes into a pipe
-            self._file = pyarrow.parquet.ParquetFile(self._path)
+            open_regular(self._path).close()  # pyarrow would wait for a writer of a pipe
+            file = pyarrow.parquet.ParquetFile(self._path)
+            twice = [name for name, n in Counter(file.schema_arrow.names).items() if n > 1]
+            if twice:
+                file.close()
+                raise ConnectorError(
+                    f"{self._path} names the column {twice[0]!r} twice: rename one of them"
+                )
+            self._file = file
         return self._file
 
     def _from(self, row: int) -> Iterator[dict[str, Any]]:
-        """Give the rows from `row` on, once the file is found to be the one that was read."""
+        """Yield the rows from `row` on, after a check that the file was not replaced."""
         n, last = self._opened().metadata.num_rows, self._last
         is_other = n < max(row, last.offset + 1)
         if not is_other and last.digest:
             is_other = last.differs(repr(next(self._iterate(last.offset))).encode())
         if is_other:
             raise DeletedError(
-                f"{self._path} has {n} rows, and reading should go on at row {row}: this is not "
-                "the file that was read before; put that one back, or begin anew with an empty "
+                f"{self._path} has {n} rows, and reading should continue at row {row}: this is not "
+                "the file that was read before; put that one back, or start again with an empty "
                 "state"
             )
         return self._iterate(row)
 
     def _iterate(self, row: int) -> Iterator[dict[str, Any]]:
-        """Give the rows from `row` on, skipping whole groups of rows unread."""
+        """Yield the rows from `row` on, without reading row groups before."""
         metadata = self._opened().metadata
         start, groups = 0, list(range(metadata.num_row_groups))
         while groups and start + metadata.row_group(groups[0]).num_rows <= row:
             start += metadata.row_group(groups.pop(0)).num_rows
         batches = self._file.iter_batches(batch_size=_ROWS, row_groups=groups)
-        return islice((r for batch in batches for r in batch.to_pylist()), row - start, None)
+        return islice((r for batch in batches for r in _rows_of(batch)), row - start, None)
 
     def _message(self, row: dict[str, Any], offset: int) -> Message:
+        if unreadable := {k: v for k, v in row.items() if isinstance(v, _NotUtf8)}:
+            name, value = next(iter(unreadable.items()))
+            row = row | {k: v.content.decode(errors="replace") for k, v in unreadable.items()}
+            found = as_message(row, PARTITION, offset, self._max_bytes)
+            damage = f"column {name!r}: {value.content[:20]!r} is not UTF-8"
+            return msgspec.structs.replace(found, damage=damage)
         texts = {k: None if row[k] is None else str(row[k]) for k in self._text & row.keys()}
         return as_message(row | texts, PARTITION, offset, self._max_bytes)
+
+
+def _rows_of(batch: Any) -> list[dict[str, Any]]:
+    """Return the rows of a batch, also those with a cell that has no value in Python."""
+    try:
+        rows: list[dict[str, Any]] = batch.to_pylist()
+    except (OverflowError, ValueError):
+        columns = [[_value_of(cell) for cell in column] for column in batch.columns]
+        names = batch.schema.names
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return rows
+
+
+def _value_of(cell: Any) -> Any:
+    import pyarrow
+
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError as error:
+        return _NotUtf8(error.object)
+    except (OverflowError, ValueError):
+        return cell.cast(pyarrow.string()).as_py()

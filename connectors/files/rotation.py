@@ -1,8 +1,8 @@
-"""Knows a file by its content, and finds the file again after a rotation.
+"""File rotation: identifies a file by its content, and finds the file after a rotation.
 
-Files that follow one another at a path are read as one text, whose offsets count on from file to
-file. A `Segment` is one of these files. An inode alone does not identify a file: an inode is reused
-after a removal, and stays the same when a file is truncated and written again.
+Consecutive files at a path are read as one text, whose offsets continue from file to file. A
+`Segment` is one of these files. An inode alone does not identify a file: an inode is reused after a
+removal, and stays the same when a file is truncated and written again.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK:
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
-    """One of the files that are read one after the other.
+    """One of the consecutive files of a text.
 
     Attributes
     ----------
@@ -46,6 +46,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
     device, inode : of the file when it was opened; 0 before
     known : bytes that `digest` covers, as stored on the disk; 0 before anything was read
     digest : digest of the first and the last 16 KiB of these bytes
+    seen : while no message was read of the file, its time of modification in ns; 0 before
     """
 
     base: int
@@ -54,9 +55,10 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
     inode: int = 0
     known: int = 0
     digest: str = ""
+    seen: int = 0
 
     def is_at(self, there: os.stat_result) -> bool:
-        """Return whether device and inode are those of the file."""
+        """Return whether device and inode match the file."""
         return (there.st_dev, there.st_ino) == (self.device, self.inode)
 
     def is_in(self, file: BinaryIO) -> bool:
@@ -102,7 +104,7 @@ def find(path: Path, segment: Segment) -> Path | None:
     """Return where the file of a segment is now: at `path` or in its folder; None: not found.
 
     The file itself is preferred to a copy, and the longest copy to others. A file of which nothing
-    was read is at `path`, unless a file of its inode is found.
+    was read is at `path`, unless a file with its inode is found.
     """
     beside, stem = _beside(path), path.name.split(".")[0]
     own = [one for one, there in beside if segment.is_at(there)]
@@ -122,10 +124,11 @@ def holds(path: Path, segment: Segment) -> bool:
         return False
 
 
-def files_between(path: Path, old: os.stat_result) -> list[str]:
-    """Return the names of files rotated away from `path` that were written after the `old` one.
+def files_between(path: Path, since: int) -> list[str]:
+    """Return the names of files rotated away from `path` and written after `since`, oldest first.
 
-    Their names have a number or a date in addition to that of `path`.
+    `since` is in nanoseconds since the epoch. The names have a number or a date in addition to
+    that of `path`.
     """
     stem, *endings = path.name.split(".")
     ending = "".join(rf"\.{re.escape(one)}" for one in endings)
@@ -133,13 +136,13 @@ def files_between(path: Path, old: os.stat_result) -> list[str]:
     newer = [
         (there.st_mtime_ns, one.name)
         for one, there in _beside(path)
-        if rotated.fullmatch(one.name) and there.st_size and there.st_mtime_ns > old.st_mtime_ns
+        if rotated.fullmatch(one.name) and there.st_size and there.st_mtime_ns > since
     ]
     return [name for _, name in sorted(newer)]
 
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
-    """Tell whether `path` names a file that is read through gzip.
+    """Return whether `path` names a file that is read through gzip.
 
     >>> is_compressed("records.csv.gz"), is_compressed("records.csv")
     (True, False)

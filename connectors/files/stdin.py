@@ -1,4 +1,4 @@
-"""Standard input: one JSON object a line, read once."""
+"""Standard input source: one JSON object per line, read once."""
 
 import os
 import select
@@ -16,22 +16,21 @@ _CHUNK = 64 * 1024
 class StdinSource(SinglePartitionSource):
     """Reads lines from a pipe or terminal; the offset of a message is the number of its line.
 
-    What was read cannot be read again. It can be sent back by what the last poll gave, and, before
-    it has read anything, to any offset, from which it then counts on: a second process takes what
-    it is given for what comes next. Nothing is read ahead but what a pipe gives at once (64 KiB),
-    so whoever writes to it waits while nobody polls.
+    Lines cannot be read again. A seek can go back only to messages of the last poll. Before the
+    first read, a seek sets the number of the first line: a new process continues the numbers of the
+    last one. At most one pipe buffer (64 KiB) is read ahead, so that a writer blocks between polls.
 
     Parameters
     ----------
     max_bytes : int
-        Of a longer line, the first `max_bytes` + 1 bytes are given, with its true size.
+        Of a longer line, the first `max_bytes` + 1 bytes are returned, with its true size.
     descriptor : int
-        The open file it reads.
+        The open file descriptor.
 
     Raises
     ------
     ConnectorError
-        When it is sent to a place that is gone.
+        When a seek goes to lines that are no longer available.
 
     Examples
     --------
@@ -49,19 +48,19 @@ class StdinSource(SinglePartitionSource):
         self._max_bytes = max_bytes
         self._given: list[Message] = []
         self._ahead: deque[Message] = deque()
-        self._line = bytearray()  # the line that has not ended, as far as it is kept
+        self._line = bytearray()  # the incomplete line, truncated
         self._size = 0
-        self._read_lines: int | None = None  # the number of the next line; None: nothing was read
+        self._read_lines: int | None = None  # number of the next line; None before the first read
         self._is_open = True
 
     @property
     def replays(self) -> bool:
-        """False: what was read is gone."""
+        """False: lines cannot be read again."""
         return False
 
     @property
     def is_open(self) -> bool:
-        """Whether more may come."""
+        """Whether more lines may follow."""
         return self._is_open
 
     def poll(self, limit: int) -> list[Message]:
@@ -74,7 +73,7 @@ class StdinSource(SinglePartitionSource):
         return taken
 
     def _move(self, offset: int) -> None:
-        """Go back by what the last poll gave, or begin to count."""
+        """Go back to messages of the last poll, or set the number of the first line."""
         if self._read_lines is None:
             super()._move(offset)
             return
@@ -89,7 +88,7 @@ class StdinSource(SinglePartitionSource):
         self._ahead = deque(m for m in held if m.offset >= offset)
 
     def _read(self) -> bool:
-        """Take in what is there at once; tell whether there was anything."""
+        """Read available bytes without waiting; return whether there were any."""
         if not self._is_open or not select.select([self._descriptor], [], [], 0)[0]:
             return False
         if self._read_lines is None:

@@ -1,1 +1,1 @@
-"""Apache Kafka: topics as sources and sinks, and commits to a cluster as one transaction."""
+"""Apache Kafka: topic sources and sinks, and transactions that commit a batch to a cluster."""

@@ -1,10 +1,10 @@
-"""Apache Kafka: which topics there are, and making those that are missing."""
+"""Apache Kafka: lists, creates and configures topics."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from streamboost.connectors.kafka.cluster import KafkaCluster, told
+from streamboost.connectors.kafka.cluster import KafkaCluster, translate_errors
 from streamboost.errors import ConnectorError
 
 __all__ = [
@@ -26,24 +26,24 @@ _THERE_ALREADY = 36
 _MONTH_MS = 30 * 24 * 3600 * 1000
 
 REPLAYED: Mapping[str, Any] = {"configs": {"retention.ms": str(_MONTH_MS)}}
-"""A topic that a restart reads again from where its checkpoint is; so long may one take."""
+"""Settings of a topic that a restart replays from its checkpoint, at most a month ago."""
 
 MESSAGES: Mapping[str, Any] = {}
-"""A topic that nobody reads again: the cluster's own defaults suit it."""
+"""Settings of a topic that is not replayed: the cluster's defaults."""
 
 PROGRESS: Mapping[str, Any] = {
-    # Entries are read again by a replay of what was learned of them.
+    # Entries are read again by a replay of the learner.
     "configs": {
         "cleanup.policy": "compact",
         "min.compaction.lag.ms": str(_MONTH_MS),
         "max.message.bytes": str(16 * 2**20),
     },
 }
-"""The topic of what scorers have done: the newest entry of a partition holds for ever."""
+"""Settings of the scoring log: the newest entry of a partition is retained without limit."""
 
 TABLE: Mapping[str, Any] = {
     "num_partitions": 1,
-    # Whoever starts reads all of it: what is outdated is to go soon.
+    # Each start reads the whole topic, so outdated messages are removed soon.
     "configs": {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.1",
@@ -51,31 +51,31 @@ TABLE: Mapping[str, Any] = {
         "segment.bytes": str(64 * 2**20),
     },
 }
-"""A topic of which the newest message under each key holds."""
+"""Settings of a compacted topic, of which the newest message of each key counts."""
 
 JOURNAL: Mapping[str, Any] = {
     "num_partitions": 1,
-    # Its end says how far the pipeline has come, and must outlast any pause.
+    # Its end is the committed progress of the pipeline, and must outlast any pause.
     "configs": {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"},
 }
-"""The topic of a journal."""
+"""Settings of a journal topic."""
 
 
 def missing_topics(cluster: KafkaCluster, topics: Sequence[str]) -> list[str]:
-    """Return those of `topics` that the cluster does not have."""
-    with closing(cluster.admin()) as admin, told(cluster.servers):
+    """Return the topics of `topics` that the cluster does not have."""
+    with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
         there = set(admin.list_topics())
     return [topic for topic in topics if topic not in there]
 
 
 def create_topics(cluster: KafkaCluster, topics: Mapping[str, Mapping[str, Any]]) -> None:
-    """Create topics, given for each what is not to be as the cluster's defaults are.
+    """Create topics, each with its settings that differ from the cluster's defaults.
 
-    One that is there already is left as it is. Raises ConnectorError where the cluster refuses.
+    Existing topics are not changed. Raises ConnectorError if the cluster refuses.
     """
     if not topics:
         return
-    with closing(cluster.admin()) as admin, told(cluster.servers):
+    with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
         answer = admin.create_topics(
             {name: dict(settings) for name, settings in topics.items()},
             raise_errors=False,
@@ -90,21 +90,21 @@ def create_topics(cluster: KafkaCluster, topics: Mapping[str, Mapping[str, Any]]
 
 
 def partitions_of(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, int]:
-    """Return how many partitions each of `topics` has; those that are not there are left out."""
-    with closing(cluster.admin()) as admin, told(cluster.servers):
+    """Return the number of partitions of each of `topics` that exists."""
+    with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
         found = admin.describe_topics(list(topics))
     return {one["name"]: len(one["partitions"]) for one in found if one["error_code"] == 0}
 
 
 def add_partitions(cluster: KafkaCluster, topics: Mapping[str, int]) -> None:
-    """Let topics have so many partitions each; ConnectorError where the cluster refuses."""
-    with closing(cluster.admin()) as admin, told(cluster.servers):
+    """Increase the partitions to these numbers; ConnectorError if the cluster refuses."""
+    with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
         admin.create_partitions(dict(topics))
 
 
 def refuse_members(cluster: KafkaCluster, group: str) -> None:
-    """Raise ConnectorError where somebody reads as a member of consumer group `group`."""
-    with closing(cluster.admin()) as admin, told(cluster.servers):
+    """Raise ConnectorError if the consumer group `group` has members."""
+    with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
         found = admin.describe_groups([group])
     members = found[group]["members"]
     if members:

@@ -1,6 +1,6 @@
-"""Apache Kafka: a cluster, its clients, and what goes wrong there in our words.
+"""Apache Kafka: a cluster, its clients, and the translation of client errors.
 
-The client library's objects are used by one thread, the one that made them, unless told otherwise.
+The client library's objects are used only by the thread that made them, unless stated otherwise.
 """
 
 import logging
@@ -24,31 +24,31 @@ from streamboost.connectors.kafka.internals import (
 from streamboost.connectors.kafka.options import ADMIN, CONSUMER, PRODUCER, check_options, complete
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 
-__all__ = ["MOMENT_MS", "KafkaCluster", "discard", "told"]
+__all__ = ["MOMENT_MS", "KafkaCluster", "discard", "translate_errors"]
 
 _log = logging.getLogger(__name__)
 
 _SETTINGS = (
-    ssl.SSLError,  # above all a certificate that does not verify
+    ssl.SSLError,  # mostly a certificate that does not verify
     kafka_errors.InvalidReceiveError,  # another protocol, such as TLS
 )
 _HANGING_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
-"""How a connection ends in the middle, as it does also where a broker starts or stops."""
+"""Errors of a connection that ends early, also when a broker starts or stops."""
 
 _OF_TYPES = (TypeError, ValueError)
 _REASONS = (kafka_errors.KafkaError, OSError, *_OF_TYPES)
-"""What a connection fails of; the library logs other errors where a client is thrown away."""
+"""Errors of a connection; the library logs other errors when a client is discarded."""
 
 _silent: set[str] = set()
-"""Servers that were said to be away, until they are there: each try to reach them is a client."""
+"""Servers logged as unreachable, until they are reachable: each retry makes a new client."""
 
 MOMENT_MS = 10_000
-"""What one question to the broker may take."""
+"""Timeout of a request to the broker."""
 
 
 @dataclass(frozen=True)
 class KafkaCluster:
-    """A cluster and how to reach it.
+    """A cluster and its connection options.
 
     Parameters
     ----------
@@ -56,13 +56,14 @@ class KafkaCluster:
         One or several `host:port`, separated by commas.
     options : mapping
         Any other option of kafka-python's clients, such as `security_protocol`,
-        `sasl_mechanism`, `ssl_cafile` or `compression_type`; each client takes those it knows.
-        `sasl_oauth_token_provider` is `package.module:name`, what is called for the provider.
+        `sasl_mechanism`, `ssl_cafile` or `compression_type`; each client uses options that it
+        supports. `sasl_oauth_token_provider` is `package.module:name` of a callable that returns
+        the provider.
 
     Raises
     ------
     ConfigurationError
-        When no client knows an option, or it is not to be set.
+        When no client has an option, or the option must not be set.
 
     Examples
     --------
@@ -78,20 +79,20 @@ class KafkaCluster:
         check_options(self.options)
 
     def consumer(self, **settings: Any) -> KafkaConsumer:
-        """Return a consumer that reads what was committed, and only where it is sent to."""
+        """Return a consumer of committed messages, without automatic offsets."""
         settings = {
             "enable_auto_commit": False,
             "isolation_level": "read_committed",
-            # Reading starts where `seek` says. "earliest" would pass over a gap in silence.
+            # Reading starts at the offset of `seek`. "earliest" would skip a gap silently.
             "auto_offset_reset": "none",
             "allow_auto_create_topics": False,
-            "metadata_max_age_ms": 30_000,  # how soon new partitions are seen
-            "metrics_enabled": False,  # nobody reads them
+            "metadata_max_age_ms": 30_000,  # interval in which new partitions are detected
+            "metrics_enabled": False,  # not used
         } | settings
         return self._client(KafkaConsumer, CONSUMER, settings)
 
     def producer(self, **settings: Any) -> KafkaProducer:
-        """Return a producer that writes nothing twice, in batches that suit whole commits."""
+        """Return an idempotent producer, with batch settings for whole commits."""
         settings = {
             "enable_idempotence": True,
             "allow_auto_create_topics": False,
@@ -100,14 +101,14 @@ class KafkaCluster:
             "max_request_size": 32 * 1024 * 1024,  # the broker's own limit decides
             "max_block_ms": MOMENT_MS,
             "delivery_timeout_ms": 40_000,
-            # The broker turns a transaction away while it still writes the end of the one before.
+            # The broker refuses a transaction until the end of the one before is written.
             "retry_backoff_ms": 5,
             "metrics_enabled": False,
         } | settings
         return self._client(KafkaProducer, PRODUCER, settings)
 
     def admin(self) -> KafkaAdminClient:
-        """Return a client that asks for and creates topics."""
+        """Return a client that describes and creates topics."""
         return self._client(KafkaAdminClient, ADMIN, {})
 
     def _client(self, make: Any, known: set[str], settings: dict[str, Any]) -> Any:
@@ -115,12 +116,12 @@ class KafkaCluster:
         ours = {
             "bootstrap_servers": servers,
             "bootstrap_timeout_ms": MOMENT_MS,
-            "reconnect_backoff_max_ms": 1_000,  # a broker that comes back is seen soon
+            "reconnect_backoff_max_ms": 1_000,  # reconnects soon to a restarted broker
         }
         given = complete(self.options)
         settings = ours | settings | {name: value for name, value in given.items() if name in known}
         guarded = "SASL" in str(given.get("security_protocol"))
-        with told(self.servers), _refusals_raised(self.servers, guarded=guarded):
+        with translate_errors(self.servers), _refusals_raised(self.servers, guarded=guarded):
             try:
                 return started(make, settings)
             except (kafka_errors.KafkaConfigurationError, ValueError, TypeError) as error:
@@ -131,15 +132,15 @@ class KafkaCluster:
 
 @contextmanager
 def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
-    """Raise why a client does not start, as an error that stays where waiting cannot mend it.
+    """Raise the reason why a client does not start; a ConnectorError if a retry cannot help.
 
-    The client only logs it: what it raises is that time has run out. `guarded` says that the
-    servers ask for credentials.
+    The client only logs the reason: it raises a timeout. `guarded` means that the servers require
+    credentials.
     """
     found: list[Exception] = []
 
     def note(reason: Exception) -> None:
-        """Keep a reason; log the first one for these servers."""
+        """Store a reason; log the first one for these servers."""
         found.append(reason)
         if servers not in _silent:
             _silent.add(servers)
@@ -154,25 +155,25 @@ def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
         for reason in reasons:
             if isinstance(reason, CREDENTIALS):
                 raise reason from None
-        # One of types alone, now and then, is the library's own, where a broker goes away.
+        # Single type errors are the library's own, when a broker stops.
         lasting = [one for one in reasons if _is_of_settings(one)]
         if reasons and all(isinstance(one, _OF_TYPES) for one in reasons):
             lasting = reasons
         if lasting:
             raise ConnectorError(
                 f"{servers} cannot be used with the settings of [kafka]: {_said(lasting[-1])}; "
-                "mend them, or the brokers"
+                "correct them, or the brokers"
             ) from error
-        # What a broker says right before it hangs up, the client does not always read.
+        # The client does not always read a broker's last answer before it disconnects.
         hint = ", or hangs up on these credentials" if guarded else ""
-        # The last try may only have had no time left: that says less than what those before met.
+        # The last attempt may only have timed out: earlier errors are more specific.
         met = [one for one in reasons if not ran_out_of_time(one)] or reasons or [error]
         last = _said(met[-1])
         raise UnavailableError(f"{servers} cannot be reached{hint}: {last}") from error
 
 
 def _is_of_settings(reason: Exception) -> bool:
-    """Tell whether a connection fails of its settings, and not of where the cluster is just now."""
+    """Return whether a connection failed because of its settings, not of the cluster's state."""
     within = (reason, reason.__context__, *reason.args)
     if any(isinstance(one, _HANGING_UP) for one in within):
         return False
@@ -186,25 +187,25 @@ def _said(reason: Exception) -> str:
 
 
 @contextmanager
-def told(where: str) -> Iterator[None]:
-    """Raise what the client library refuses as an error of ours that names `where`.
+def translate_errors(where: str) -> Iterator[None]:
+    """Raise errors of the client library as errors of streamboost that name `where`.
 
-    What may pass by itself is an UnavailableError.
+    Temporary errors are an UnavailableError.
     """
     try:
         yield
     except (kafka_errors.KafkaError, OSError) as error:
-        raise _in_our_words(where, error) from error
+        raise _translated(where, error) from error
 
 
-def _in_our_words(where: str, error: Exception) -> ConnectorError | StateError:
-    # Later calls of a producer that has failed give what it failed of as an argument of theirs, or
-    # in words alone.
+def _translated(where: str, error: Exception) -> ConnectorError | StateError:
+    # Later calls of a failed producer raise an error that has the first one as an argument, or only
+    # in its text.
     causes = [one for one in (error, *error.args) if isinstance(one, Exception)]
     is_fenced = any(names_error(error, kind) for kind in FENCED)
     if is_fenced or any(isinstance(one, FENCED) for one in causes):
         return StateError(
-            f"{where}: another process has taken this pipeline over, or this one stood still in "
+            f"{where}: another process has taken this pipeline over, or this one paused in "
             "the middle of a commit, so it may not write any more; where no other one runs, start "
             "it again"
         )
@@ -215,7 +216,7 @@ def _in_our_words(where: str, error: Exception) -> ConnectorError | StateError:
 
 
 def discard(producer: KafkaProducer) -> None:
-    """Close a producer at once, whatever it was doing."""
+    """Close a producer at once, regardless of its state."""
     try:
         producer.close(timeout=0)
     except kafka_errors.KafkaError:

@@ -1,8 +1,8 @@
-"""Apache Kafka: which errors of the client library end a run, and which are retried.
+"""Apache Kafka: classification of client errors into fatal and retried ones, with remedies.
 
-The library's own `retriable` answers another question: whether the same request may be sent again.
-A producer or consumer that has failed is closed and made again, which mends more; and some errors
-stay whatever is sent. `END` and `RETRIED` name every class of the pinned releases.
+The library's own `retriable` has another meaning: whether the same request may be sent again.
+streamboost closes a failed producer or consumer and makes a new one, which fixes more errors; and
+some errors persist whatever is sent. `END` and `RETRIED` name every class of the pinned releases.
 """
 
 from typing import Final
@@ -52,8 +52,8 @@ END: Final[dict[type[Exception], str]] = {
     "'kafka-python[lz4,snappy,zstd]'`",
     kafka_errors.UnsupportedCompressionTypeError: "set another `compression_type` in [kafka]",
     kafka_errors.LogTruncationError: "messages that were read are gone from the topic, as after an "
-    "unclean leader election: bring the topic back from a copy, or start again to go on with "
-    "what there is",
+    "unclean leader election: bring the topic back from a copy, or start again to continue "
+    "with the remaining messages",
     kafka_errors.AuthorizationError: _LOGIN,
     kafka_errors.TopicAuthorizationFailedError: _LOGIN,
     kafka_errors.GroupAuthorizationFailedError: _LOGIN,
@@ -119,11 +119,11 @@ END: Final[dict[type[Exception], str]] = {
     kafka_errors.ProducerFencedError: "start again where no other process runs this pipeline",
     kafka_errors.InvalidProducerEpochError: "start again where no other process runs this pipeline",
 }
-"""The errors that waiting cannot mend, and how to mend each."""
+"""Fatal errors, which a retry cannot fix, with the remedy for each."""
 
 RETRIED: Final = frozenset(
     {
-        # Of no certain cause: what is retried meets the cause, where it has a class of its own.
+        # General classes: a retry raises the specific error, if that has a class of its own.
         kafka_errors.KafkaError,
         kafka_errors.RetriableError,
         kafka_errors.InvalidMetadataError,
@@ -132,11 +132,11 @@ RETRIED: Final = frozenset(
         kafka_errors.NoError,
         kafka_errors.UnknownError,
         kafka_errors.OperationNotAttemptedError,
-        # A client that is closed and made again is in order.
+        # Fixed by a new client.
         kafka_errors.Cancelled,
         kafka_errors.IllegalStateError,
         kafka_errors.CorrelationIdError,
-        kafka_errors.InvalidReceiveError,  # connecting anew says whether it lasts
+        kafka_errors.InvalidReceiveError,  # a new connection shows if the error persists
         kafka_errors.TooManyInFlightRequests,
         kafka_errors.TransactionAbortedError,
         kafka_errors.TransactionAbortableError,
@@ -155,7 +155,7 @@ RETRIED: Final = frozenset(
         kafka_errors.InvalidShareSessionEpochError,
         kafka_errors.InvalidRecordStateError,
         kafka_errors.UnknownSubscriptionIdError,
-        # Looking again finds what is there: the topic, its offsets, or the damage.
+        # A new look finds the current state: the topic, its offsets, or the damage.
         kafka_errors.NoOffsetForPartitionError,
         kafka_errors.OffsetOutOfRangeError,
         kafka_errors.CorruptRecordError,
@@ -186,7 +186,7 @@ RETRIED: Final = frozenset(
         kafka_errors.OffsetNotAvailableError,
         kafka_errors.NotEnoughReplicasError,
         kafka_errors.NotEnoughReplicasAfterAppendError,
-        kafka_errors.InvalidReplicationFactorError,  # fewer brokers are there just now
+        kafka_errors.InvalidReplicationFactorError,  # fewer brokers are running just now
         kafka_errors.KafkaStorageError,
         kafka_errors.LogDirNotFoundError,
         kafka_errors.ReassignmentInProgressError,
@@ -194,7 +194,7 @@ RETRIED: Final = frozenset(
         kafka_errors.PreferredLeaderNotAvailableError,
         kafka_errors.EligibleLeadersNotAvailableError,
         kafka_errors.ElectionNotNeededError,
-        # The group shares its partitions out anew, or its coordinator moves.
+        # The group rebalances, or its coordinator moves.
         UnjoinedGroupException,
         kafka_errors.CommitFailedError,
         kafka_errors.CoordinatorLoadInProgressError,
@@ -208,7 +208,7 @@ RETRIED: Final = frozenset(
         kafka_errors.StaleMemberEpochError,
         kafka_errors.UnreleasedInstanceIdError,
         kafka_errors.GroupMaxSizeReachedError,  # until another member leaves
-        # Among the brokers themselves.
+        # Between brokers.
         kafka_errors.StaleControllerEpochError,
         kafka_errors.StaleBrokerEpochError,
         kafka_errors.NotControllerError,
@@ -226,13 +226,13 @@ RETRIED: Final = frozenset(
         kafka_errors.PrincipalDeserializationFailureError,
     }
 )
-"""The errors that may pass without anybody changing anything."""
+"""Errors that a retry may fix without any other change."""
 
 
 def remedy_for(kind: type[BaseException]) -> str | None:
-    """Return how to mend what ends a run; None for an error that is retried.
+    """Return the remedy for a fatal error, or None for an error that is retried.
 
-    A class that only another release of the library has goes by its nearest base that is named.
+    Classes that only other releases of the library have are handled as their nearest known base.
 
     >>> remedy_for(kafka_errors.UnsupportedCompressionTypeError)
     'set another `compression_type` in [kafka]'

@@ -90,7 +90,7 @@ def watched_connections(kinds: tuple[type[Exception], ...], note: Failures) -> I
 
 
 def ran_out_of_time(reason: Exception) -> bool:
-    """Tell whether a connection failed only because time ran out.
+    """Return whether a connection failed only because time ran out.
 
     The library raises another error while it handles the timeout, whose context this reads.
     """
@@ -98,7 +98,7 @@ def ran_out_of_time(reason: Exception) -> bool:
 
 
 def names_error(error: Exception, kind: type[Exception]) -> bool:
-    """Tell whether the text of `error` names the class `kind`.
+    """Return whether the text of `error` names the class `kind`.
 
     Later calls of a producer that has failed raise an error that repeats the first in words alone.
     """
@@ -108,7 +108,7 @@ def names_error(error: Exception, kind: type[Exception]) -> bool:
 def force_close(producer: KafkaProducer) -> None:
     """Close a producer whose `close` has raised.
 
-    Where `close` cannot flush, its thread goes on sending, and the finalizer flushes once more. The
+    If `close` cannot flush, its thread continues to send, and the finalizer flushes once more. The
     documented methods end neither.
     """
     producer._sender.force_close()
@@ -116,7 +116,7 @@ def force_close(producer: KafkaProducer) -> None:
 
 
 def rejoin(consumer: KafkaConsumer) -> None:
-    """Have a consumer join its group again.
+    """Let a consumer join its group again.
 
     The library stops joining when a leader's metadata changed and a poll ended before the join did.
     It would keep the old assignment. No documented method starts the join.

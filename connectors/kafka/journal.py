@@ -1,6 +1,6 @@
-"""The journal of a pipeline as a topic of Apache Kafka: one partition, one entry a batch.
+"""The journal of a pipeline as a topic of Apache Kafka: one partition, one entry per batch.
 
-What the entry's headers say is the one truth about how far the pipeline has come.
+The headers of the newest entry are the authoritative progress of the pipeline.
 """
 
 import time
@@ -12,15 +12,15 @@ import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.base import Committed, Position
-from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
-from streamboost.connectors.kafka.reading import fetched, is_damaged
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
+from streamboost.connectors.kafka.consumer import fetched, is_damaged
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaJournal", "StoredEntry", "journal_topic"]
 
 
 class StoredEntry(NamedTuple):
-    """An entry of the journal, with what its headers say; `writer` is who committed it."""
+    """Entry of the journal, with its headers decoded; `writer` identifies the process."""
 
     committed: Committed
     payload: bytes
@@ -36,7 +36,7 @@ class StoredEntry(NamedTuple):
 
 
 def journal_topic(pipeline: str) -> str:
-    """Return the topic that holds the journal of `pipeline`.
+    """Return the name of the journal topic of `pipeline`.
 
     >>> journal_topic("demo")
     'demo.journal'
@@ -45,7 +45,7 @@ def journal_topic(pipeline: str) -> str:
 
 
 class KafkaJournal:
-    """Reads what is committed of the journal of `pipeline`."""
+    """Reads the committed entries of the journal of `pipeline`."""
 
     def __init__(self, cluster: KafkaCluster, pipeline: str) -> None:
         self.partition = TopicPartition(journal_topic(pipeline), 0)
@@ -53,7 +53,7 @@ class KafkaJournal:
         self._where = f"topic {self.partition.topic!r}, the journal, at {cluster.servers}"
 
     def after(self, sequence: int) -> Iterator[StoredEntry]:
-        """Give every entry there still is after that of batch `sequence`."""
+        """Yield every retained entry after batch `sequence`."""
         with self._reading() as consumer:
             start, end = self._span(consumer)
             start = self._place_of(consumer, sequence, start, end)
@@ -66,7 +66,7 @@ class KafkaJournal:
         with self._reading() as consumer:
             start, end = self._span(consumer)
             found, reach = None, 4
-            # The mark that ends a transaction takes an offset too, and an undone one takes two.
+            # A transaction's end marker has an offset, too, and an aborted transaction has two.
             while found is None and end > start:
                 for entry in self._read(consumer, max(start, end - reach), end):
                     found = entry
@@ -77,10 +77,10 @@ class KafkaJournal:
 
     @contextmanager
     def _reading(self) -> Iterator[KafkaConsumer]:
-        """Give a consumer of the journal."""
+        """Yield a consumer of the journal."""
         consumer = self._cluster.consumer()
         try:
-            with told(self._where):
+            with translate_errors(self._where):
                 partitions = consumer.partitions_for_topic(self.partition.topic)
             if not partitions:
                 raise ConnectorError(
@@ -90,7 +90,7 @@ class KafkaJournal:
             if len(partitions) > 1:
                 raise ConnectorError(
                     f"{self._where} has {len(partitions)} partitions and must have one, which "
-                    "keeps its order: create it anew with `streamboost check --create-topics`"
+                    "keeps its order: recreate it with `streamboost check --create-topics`"
                 )
             consumer.assign([self.partition])
             yield consumer
@@ -104,13 +104,13 @@ class KafkaJournal:
             consumer.close(autocommit=False, timeout_ms=1_000)
 
     def _span(self, consumer: KafkaConsumer) -> tuple[int, int]:
-        with told(self._where):
+        with translate_errors(self._where):
             start = consumer.beginning_offsets([self.partition], timeout_ms=MOMENT_MS)
             end = consumer.end_offsets([self.partition], timeout_ms=MOMENT_MS)
         return start[self.partition], end[self.partition]
 
     def _place_of(self, consumer: KafkaConsumer, sequence: int, start: int, end: int) -> int:
-        """Return an offset at or before the first entry after `sequence`, by halving."""
+        """Return an offset at or before the first entry after `sequence`, by bisection."""
         while end - start > 64:
             middle = (start + end) // 2
             entry = next(self._read(consumer, middle, end), None)
@@ -122,11 +122,11 @@ class KafkaJournal:
 
     def _read(self, consumer: KafkaConsumer, start: int, end: int) -> Iterator[StoredEntry]:
         """Read the journal's entries with offsets [start, end)."""
-        with told(self._where):
+        with translate_errors(self._where):
             consumer.seek(self.partition, start)
         patience = time.monotonic() + MOMENT_MS / 1000
         while True:
-            with told(self._where):
+            with translate_errors(self._where):
                 found = fetched(consumer, 200).get(self.partition, [])
                 place = consumer.position(self.partition, timeout_ms=MOMENT_MS)
             for record in found:
@@ -142,7 +142,7 @@ class KafkaJournal:
 
 
 def _entry(record: Any) -> StoredEntry:
-    """Read a message of the journal; StateError where no pipeline wrote it."""
+    """Convert a message to a journal entry; StateError if no pipeline wrote it."""
     try:
         headers = dict(record.headers)
         positions = msgspec.json.decode(headers["positions"], type=dict[str, Position])

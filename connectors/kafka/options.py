@@ -1,4 +1,4 @@
-"""Apache Kafka: what the options of its clients may be, as far as it shows before connecting."""
+"""Apache Kafka: validation of client options before a connection."""
 
 import difflib
 import importlib
@@ -17,7 +17,7 @@ __all__ = ["ADMIN", "CONSUMER", "FILES", "PRODUCER", "check_options", "complete"
 CONSUMER = set(KafkaConsumer.DEFAULT_CONFIG)
 PRODUCER = set(KafkaProducer.DEFAULT_CONFIG)
 ADMIN = set(KafkaAdminClient.DEFAULT_CONFIG)
-"""The options that each client knows."""
+"""Options of each client."""
 
 _DEFAULTS = (
     KafkaAdminClient.DEFAULT_CONFIG | KafkaProducer.DEFAULT_CONFIG | KafkaConsumer.DEFAULT_CONFIG
@@ -46,7 +46,7 @@ _OURS = {
     "consumer_timeout_ms": "polling never waits for longer than a moment",
     "allow_auto_create_topics": "a misspelt topic is an error; `streamboost check` creates topics",
 }
-"""Options that cannot be set, and why."""
+"""Options that cannot be set, with the reason."""
 
 _CODECS: dict[str, Callable[[], bool]] = {
     "gzip": codec.has_gzip,
@@ -55,7 +55,7 @@ _CODECS: dict[str, Callable[[], bool]] = {
     "zstd": codec.has_zstd,
 }
 _CHOICES = {
-    # Of a word that it does not know, the client makes a connection without TLS.
+    # With an unknown word, the client would connect without TLS.
     "security_protocol": ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"],
     "sasl_mechanism": list(SASL_MECHANISMS),
     "compression_type": list(_CODECS),
@@ -67,11 +67,11 @@ _LOGINS = {
     "SCRAM-SHA-256": _PASSWORD,
     "SCRAM-SHA-512": _PASSWORD,
 }
-"""What a mechanism asks for."""
+"""Options that each mechanism requires."""
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError where no client knows an option, or it cannot be what it is."""
+    """Raise ConfigurationError if no client has an option, or its value is invalid."""
     known = CONSUMER | PRODUCER | ADMIN
     for name, value in options.items():
         if name in _OURS:
@@ -96,7 +96,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def _kind_of(name: str, value: Any) -> str | None:
-    """Return what an option has to be, where it is something else: the client would not say."""
+    """Return the required type of an option with another type, which the client accepts."""
     default = _DEFAULTS[name]
     if isinstance(default, bool):
         return None if isinstance(value, bool) else "true or false"
@@ -107,7 +107,7 @@ def _kind_of(name: str, value: Any) -> str | None:
 
 
 def complete(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options that a client can be made with; ConfigurationError says what is missing."""
+    """Return options to make a client with; ConfigurationError if an option is missing."""
     made, protocol = dict(options), str(options.get("security_protocol"))
     if "SASL" in protocol:
         for name in ("sasl_mechanism", *_LOGINS.get(str(made.get("sasl_mechanism")), [])):
@@ -124,15 +124,15 @@ def complete(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_files(options: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError where a file is of no use: the client would not say which."""
+    """Raise ConfigurationError for an unusable file, which the client's error would not name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     def load(name: str, path: str) -> None:
-        """Read a file as a connection would; whatever is raised says that it is of no use."""
+        """Load a file as a connection would; raise an error if it is unusable."""
         if name == "ssl_cafile":
             context.load_verify_locations(path)
         elif name == "ssl_certfile":
-            # Without a password it would be asked for at the terminal.
+            # Without a password argument, OpenSSL would ask at the terminal.
             password = options.get("ssl_password") or ""
             context.load_cert_chain(path, options.get("ssl_keyfile"), password)
 
@@ -154,7 +154,7 @@ def _read(name: str, path: str) -> None:
 
 
 def _provider(name: str) -> Any:
-    """Return what the callable `package.module:name` gives."""
+    """Return the result of the callable `package.module:name`."""
     module, _, attribute = name.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)()

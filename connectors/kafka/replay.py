@@ -1,7 +1,7 @@
-"""Reading ranges of a topic once more, as a replay does, beside whoever reads it on.
+"""Apache Kafka: reads ranges of a topic again for a replay, with a separate consumer.
 
-A consumer of its own reads one partition at a time, so that none has to be paused, and keeps for
-later ranges what a fetch brought beyond the one that was asked for.
+The consumer reads one partition at a time, so that none has to be paused. It prefetches: messages
+of a fetch beyond the requested range are kept for later ranges.
 """
 
 import time
@@ -10,8 +10,8 @@ from collections import deque
 from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
-from streamboost.connectors.kafka.reading import (
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
+from streamboost.connectors.kafka.consumer import (
     as_message,
     check_place,
     fetched,
@@ -29,13 +29,13 @@ _POLL_MS = 20
 
 
 class KafkaReplay:
-    """Gives the messages of ranges that go on from each other, partition by partition.
+    """Returns the messages of consecutive ranges, partition by partition.
 
     Parameters
     ----------
-    cluster, topic : what is read
-    max_bytes : what of a payload is held, as `KafkaSource` has it
-    fetch_bytes : what is read of a partition at once; twice that is held of each, at most
+    cluster, topic : the topic to read
+    max_bytes : limit per payload in memory, as in `KafkaSource`
+    fetch_bytes : size of a fetch per partition; at most twice that is in memory for each
     """
 
     def __init__(self, cluster: KafkaCluster, topic: str, max_bytes: int, fetch_bytes: int) -> None:
@@ -43,7 +43,7 @@ class KafkaReplay:
         self._topic = topic
         self._where = f"topic {topic!r} at {cluster.servers}"
         self._max_bytes = max_bytes
-        # A fetch that waits at a partition's end would hold up that of the next partition.
+        # A fetch that waits at a partition's end would delay the fetch of the next partition.
         self._settings = {
             "max_partition_fetch_bytes": fetch_bytes,
             "fetch_max_wait_ms": _POLL_MS,
@@ -56,14 +56,14 @@ class KafkaReplay:
     def read(self, name: str, start: int, end: int) -> list[Message]:
         """Return the messages of partition `name` with offsets [start, end).
 
-        Those that are damaged are one message, which says so.
+        Damaged messages are replaced by one message with the reason.
 
         Raises
         ------
         ConnectorError
-            When some are no longer there.
+            When messages are no longer retained.
         UnavailableError
-            When they do not come.
+            When the broker returns nothing in time.
         """
         if self._taken.get(name) != start:
             self._ahead[name], self._reached[name] = deque(), start
@@ -82,17 +82,17 @@ class KafkaReplay:
         return found
 
     def close(self) -> None:
-        """Let go of the cluster; reading connects again."""
+        """Release the connection; the next read connects again."""
         if self._consumer is not None:
             self._consumer.close(autocommit=False, timeout_ms=1_000)
             self._consumer = None
 
     def _fetch(self, name: str) -> None:
-        """Read on in partition `name`, as far as one answer of the broker goes."""
+        """Continue in partition `name` with one fetch."""
         partition, place = TopicPartition(self._topic, int(name)), self._reached[name]
         consumer = self._at(partition, place)
         try:
-            with told(self._where):
+            with translate_errors(self._where):
                 found = fetched(consumer, _POLL_MS).get(partition, [])
                 self._reached[name] = consumer.position(partition, timeout_ms=MOMENT_MS)
         except UnavailableError as error:
@@ -110,7 +110,7 @@ class KafkaReplay:
         self._ahead[name].extend(as_message(record, self._max_bytes) for record in found)
 
     def _at(self, partition: TopicPartition, place: int) -> KafkaConsumer:
-        """Return the consumer, reading this partition alone, at `place`."""
+        """Return the consumer, assigned to this partition alone, at `place`."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(**self._settings)
         consumer = self._consumer
@@ -118,11 +118,12 @@ class KafkaReplay:
             if partition.partition not in numbers_of(consumer, self._topic, self._where):
                 raise ConnectorError(
                     f"{self._where} has no partition {partition.partition}, which was read before: "
-                    "it is not the same topic; put that one back, or begin anew with an empty state"
+                    "it is not the same topic; put that one back, or start again with an empty "
+                    "state"
                 )
             consumer.assign([partition])
             consumer.seek(partition, place)
-        with told(self._where):
+        with translate_errors(self._where):
             if consumer.position(partition, timeout_ms=MOMENT_MS) != place:
                 consumer.seek(partition, place)
         return consumer

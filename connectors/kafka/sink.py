@@ -1,4 +1,4 @@
-"""Apache Kafka: topics as sinks."""
+"""Apache Kafka: topic sink."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,16 +6,16 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from streamboost.connectors.base import Carried, Following, Sink
-from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
-from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
+from streamboost.connectors.base import ForwardedPayloads, MessageMetadata, Sink
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, translate_errors
+from streamboost.connectors.kafka.producer import RECREATE_REMEDY, Dispatch
 from streamboost.errors import ConnectorError
 
 __all__ = ["KafkaSink"]
 
 
 class KafkaSink(Sink):
-    """Appends to a topic; within a transaction of the same cluster, that one writes for it.
+    """Appends to a topic; a transaction of the same cluster writes in its place.
 
     Parameters
     ----------
@@ -26,22 +26,24 @@ class KafkaSink(Sink):
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self.cluster = cluster
         self.topic = topic
-        self._written = Following([], [])
+        self._written = ForwardedPayloads([], [])
         self._producer: KafkaProducer | None = None
 
     def write(self, payloads: Sequence[bytes]) -> None:
-        """Keep `payloads` until `flush`."""
-        about: Sequence[Any] = [Carried()] * len(payloads)
-        if isinstance(payloads, Following):
+        """Store `payloads` until `flush`."""
+        about: Sequence[Any] = [MessageMetadata()] * len(payloads)
+        if isinstance(payloads, ForwardedPayloads):
             about = payloads.about
-        self._written = Following([*self._written, *payloads], [*self._written.about, *about])
+        self._written = ForwardedPayloads(
+            [*self._written, *payloads], [*self._written.about, *about]
+        )
 
     def send_all(self, dispatch: Dispatch, payloads: Sequence[bytes]) -> None:
-        """Give messages to a producer."""
+        """Send messages by a producer."""
         dispatch.send_all(self.topic, payloads)
 
     def flush(self) -> None:
-        """Return once every replica has what was written; after an error, call it again."""
+        """Return when every replica has all written payloads; after an error, call it again."""
         if not self._written:
             return
         if self._producer is None:
@@ -49,23 +51,23 @@ class KafkaSink(Sink):
         where = f"topic {self.topic!r} at {self.cluster.servers}"
         dispatch = Dispatch(self.cluster, self._producer)
         try:
-            with told(where):
-                mends = {self.topic: CREATE_AGAIN}
-                dispatch.in_time(where, mends, partial(self._write, dispatch))
+            with translate_errors(where):
+                remedies = {self.topic: RECREATE_REMEDY}
+                dispatch.run_with_timeout(where, remedies, partial(self._write, dispatch))
         except ConnectorError:
-            # What a producer failed to bring it may still bring: that one is not used again.
+            # A failed producer may still deliver messages, so it is not used again.
             discard(self._producer)
             self._producer = None
             raise
-        self._written = Following([], [])
+        self._written = ForwardedPayloads([], [])
 
     def close(self) -> None:
-        """Let go of the cluster; flushing connects again. What was not flushed is dropped."""
-        self._written = Following([], [])
+        """Release the connection and drop unflushed payloads; the next flush connects again."""
+        self._written = ForwardedPayloads([], [])
         if self._producer is not None:
             discard(self._producer)
             self._producer = None
 
     def _write(self, dispatch: Dispatch) -> None:
         self.send_all(dispatch, self._written)
-        dispatch.arrive(MOMENT_MS / 1000)
+        dispatch.await_acks(MOMENT_MS / 1000)

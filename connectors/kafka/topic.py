@@ -1,7 +1,7 @@
-"""Apache Kafka: topics as sources.
+"""Apache Kafka: topic source.
 
-A topic's partitions are assigned, not shared out by a group: one process reads them all, and
-where it reads on is kept with the pipeline's journal. Only what was committed is read.
+All partitions of a topic are assigned to one process, without a consumer group. The next offsets
+are stored with the pipeline's journal. Only committed messages are read.
 """
 
 import logging
@@ -13,10 +13,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import OffsetSpec
 
 from streamboost.connectors.base import Message, Position, Source
-from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, told
-from streamboost.connectors.kafka.internals import topic_id
-from streamboost.connectors.kafka.reading import (
-    another,
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
+from streamboost.connectors.kafka.consumer import (
     as_message,
     check_place,
     fetched,
@@ -25,8 +23,10 @@ from streamboost.connectors.kafka.reading import (
     is_out_of_range,
     numbers_of,
     span_of,
-    without,
+    topic_recreated_error,
+    unknown_partition_error,
 )
+from streamboost.connectors.kafka.internals import topic_id
 from streamboost.connectors.kafka.replay import KafkaReplay
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
@@ -37,29 +37,29 @@ _log = logging.getLogger(__name__)
 _POLL_MS = 20
 
 _FETCH_BYTES = 256 * 1024
-"""Read of one partition before the next has its turn: labels wait for records only so long."""
+"""Fetch size per partition before the next one is read, which bounds the delay of labels."""
 
 
 class KafkaSource(Source):
-    """Reads all partitions of a topic, those that join later from their beginning.
+    """Reads all partitions of a topic; new partitions are read from their beginning.
 
     Parameters
     ----------
     cluster : KafkaCluster
     topic : str
     max_bytes : int
-        What of a payload is held: of a longer one, the first `max_bytes` + 1 bytes, with its true
-        size. A message without a value is an empty payload.
-    on_gap : {"stop", "continue"}
-        Where retention has deleted messages unread: "continue" passes over them, as `gaps` says.
+        Limit per payload in memory: of a longer one, the first `max_bytes` + 1 bytes are returned,
+        with its true size. A message without a value has an empty payload.
+    on_data_loss : {"fail", "continue"}
+        Reaction if retention deleted unread messages: "continue" skips them and reports `gaps`.
     on_corrupt : {"stop", "skip"}
-        Where messages do not match their checksum: "skip" gives one in their place that says so.
+        Reaction to messages with a wrong checksum: "skip" replaces them by one that reports them.
 
     Raises
     ------
     ConnectorError
-        While polling, when there is no such topic, or it is another than before, or what comes
-        next is damaged or gone.
+        While polling, when the topic does not exist or was recreated, or the next messages are
+        damaged or deleted.
     UnavailableError
         When the cluster cannot be reached.
     """
@@ -70,7 +70,7 @@ class KafkaSource(Source):
         topic: str,
         max_bytes: int = 1_000_000,
         *,
-        on_gap: str = "stop",
+        on_data_loss: str = "fail",
         on_corrupt: str = "stop",
     ) -> None:
         if max_bytes < 1:
@@ -78,14 +78,14 @@ class KafkaSource(Source):
         self.topic = topic
         self._cluster = cluster
         self._max_bytes = max_bytes
-        self._on_gap = on_gap
+        self._on_data_loss = on_data_loss
         self._on_corrupt = on_corrupt
         self._consumer: KafkaConsumer | None = None
         self._replay: KafkaReplay | None = None
         self._admin: KafkaAdminClient | None = None
         self._id: str | None = None
         self._next: Position = {}
-        # Where the consumer stands, and where the partitions ended when it was sent there.
+        # Positions of the consumer, and end offsets of the partitions at the last seek.
         self._at: Position = {}
         self._ends: Position = {}
         self._noted: Position = {}
@@ -94,8 +94,8 @@ class KafkaSource(Source):
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages.
 
-        What was there before it was last sent somewhere is waited for, and so is, for a moment, the
-        rest of a poll that the broker's answers so far did not fill: they end where they like.
+        Waits for messages that were available at the last seek. Also waits a moment for more if the
+        broker's answers so far have fewer than `limit` messages: their size is arbitrary.
         """
         self._gaps = {}
         if limit < 1:
@@ -111,7 +111,7 @@ class KafkaSource(Source):
             messages = self._fetch(limit, _POLL_MS)
         while 0 < len(messages) < limit and self.is_behind:
             more: list[Message] = []
-            with suppress(ConnectorError):  # the next poll meets it again
+            with suppress(ConnectorError):  # the next poll raises it again
                 more = self._fetch(limit - len(messages), _POLL_MS)
             if not more:
                 break
@@ -119,13 +119,13 @@ class KafkaSource(Source):
         return messages
 
     def position(self) -> Position:
-        """Return the offset of the next message of each partition, asking where it begins."""
+        """Return the offset of the next message of each partition; asks for unknown ones."""
         if not self._next:
             self._assigned()
         return dict(self._next)
 
     def seek(self, position: Position) -> None:
-        """Go on from `position`; partitions it does not name start at their beginning."""
+        """Continue at `position`; partitions that it does not name start at their beginning."""
         if unknown := sorted(name for name in position if not name.isdecimal()):
             raise ConnectorError(
                 f"the partitions of topic {self.topic!r} are numbers; the position names "
@@ -133,8 +133,8 @@ class KafkaSource(Source):
             )
         self._next = dict(position)
 
-    def reread(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
-        """Read the messages of `ranges` once more, and go on after them."""
+    def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
+        """Read the messages of `ranges` again, for a replay, and continue after them."""
         if self._replay is None:
             self._replay = KafkaReplay(self._cluster, self.topic, self._max_bytes, _FETCH_BYTES)
         found = []
@@ -146,46 +146,46 @@ class KafkaSource(Source):
 
     @property
     def is_behind(self) -> bool:
-        """Whether a partition has more than was read, by what is known of its end.
+        """Whether a partition has unread messages, by its known end offset.
 
-        That is where it ended when reading began there, or since; an open transaction lies beyond.
+        The end offset is from the start of reading, or newer; open transactions are excluded.
         """
         return bool(self._behind(self._ends) or self._behind(self._noted))
 
     @property
     def identity(self) -> str | None:
-        """The topic's id; None where the broker gives none."""
+        """The topic's id, or None if the broker does not report it."""
         self._known()
         return self._id
 
     @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
-        """The offsets [start, end) that retention deleted and the newest poll passed over."""
+        """Offsets [start, end) that retention deleted before the newest poll read them."""
         return dict(self._gaps)
 
     def lag(self) -> int:
-        """Return how many offsets lie between what was read and the ends, committed or not."""
+        """Return the lag in offsets, including uncommitted messages."""
         place = self.position()
         ends = self._offsets(place, OffsetSpec.LATEST)
         return sum(end - place[name] for name, end in ends.items())
 
-    def beginning(self) -> Position:
-        """Return the offset of the oldest message of each partition that is still there."""
+    def beginning_offsets(self) -> Position:
+        """Return the first retained offset of each partition."""
         return self._offsets(self.position(), OffsetSpec.EARLIEST)
 
-    def ends(self) -> Position:
-        """Return the offset at which what is committed of each partition ends."""
+    def end_offsets(self) -> Position:
+        """Return the end offset of committed messages of each partition."""
         consumer, numbers = self._known()
         partitions = [TopicPartition(self.topic, number) for number in numbers]
         _, ends = span_of(consumer, partitions, self._where)
         return {str(partition.partition): end for partition, end in ends.items()}
 
-    def note_ends(self, ends: Position) -> None:
-        """Take note of where what is committed of each partition ends."""
+    def update_end_offsets(self, ends: Position) -> None:
+        """Update the end offsets of committed messages."""
         self._noted = dict(ends)
 
     def close(self) -> None:
-        """Let go of the cluster; polling connects again."""
+        """Release the connections; the next poll connects again."""
         self._leave()
         self._end_replay()
         if self._admin is not None:
@@ -197,11 +197,11 @@ class KafkaSource(Source):
         return f"topic {self.topic!r} at {self._cluster.servers}"
 
     def _behind(self, ends: Position) -> list[str]:
-        """Return the partitions of which reading stands before their `ends`."""
+        """Return the partitions whose position is before their offset in `end_offsets`."""
         return [name for name, end in ends.items() if self._at.get(name, 0) < end]
 
     def _leave(self) -> None:
-        """Let go of the consumer; the next one goes on where this one stood."""
+        """Close the consumer; the next one continues at the same position."""
         if self._consumer is not None:
             self._consumer.close(autocommit=False, timeout_ms=1_000)
             self._consumer, self._at, self._ends = None, {}, {}
@@ -212,25 +212,25 @@ class KafkaSource(Source):
             self._replay = None
 
     def _offsets(self, partitions: Iterable[str], which: OffsetSpec) -> Position:
-        """Ask for offsets, not by the consumer, whose fetch would have to be answered first."""
+        """Return offsets by the admin client, as the consumer would first finish its fetch."""
         if self._admin is None:
             self._admin = self._cluster.admin()
         asked = {TopicPartition(self.topic, int(name)): which for name in partitions}
-        with told(self._where):
+        with translate_errors(self._where):
             found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
         return {str(partition.partition): place.offset for partition, place in found.items()}
 
     def _fetch(self, limit: int, wait_ms: int) -> list[Message]:
         consumer = self._assigned()
         try:
-            with told(self._where):
+            with translate_errors(self._where):
                 found = fetched(consumer, wait_ms, limit)
-                # Also past what is never given, such as the marks that end transactions.
+                # Also after offsets without messages, such as transaction markers.
                 for partition in consumer.assignment():
                     place = consumer.position(partition, timeout_ms=MOMENT_MS)
                     self._at[str(partition.partition)] = place
         except UnavailableError as error:
-            self._at = {}  # what it may have given meanwhile is read again
+            self._at = {}  # messages of the failed poll are read again
             if is_out_of_range(error):
                 return []
             if not is_damaged(error):
@@ -245,7 +245,7 @@ class KafkaSource(Source):
         ]
 
     def _past_damage(self, error: UnavailableError) -> list[Message]:
-        """Return what stands for the damaged messages that come next, and go on after them."""
+        """Skip the next damaged messages; return the message that replaces them."""
         damage = find_damage(self._cluster, self.topic, self._next)
         if damage is None:
             raise error
@@ -255,33 +255,33 @@ class KafkaSource(Source):
         return [damage.message()]
 
     def _assigned(self) -> KafkaConsumer:
-        """Return the consumer, reading all partitions there are now from where they stand."""
+        """Return the consumer, assigned to all current partitions at their positions."""
         consumer, numbers = self._known()
         if len(self._at) != len(numbers) or self._at != self._next:
             self._place(consumer, [TopicPartition(self.topic, n) for n in numbers])
         return consumer
 
     def _known(self) -> tuple[KafkaConsumer, list[int]]:
-        """Return the consumer and the partitions' numbers, the topic being the one it was."""
+        """Return the consumer and the partitions' numbers, after a check of the topic's id."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(max_partition_fetch_bytes=_FETCH_BYTES)
         numbers = numbers_of(self._consumer, self.topic, self._where)
         found = topic_id(self._consumer, self.topic)
         if None not in (found, self._id) and found != self._id:
-            raise another(self._where)
+            raise topic_recreated_error(self._where)
         self._id = found or self._id
         return self._consumer, numbers
 
     def _place(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
-        """Send the consumer to where reading goes on, as far as it does not stand there."""
+        """Seek the consumer to the next offsets, where its positions differ."""
         names = [str(partition.partition) for partition in partitions]
         if unknown := sorted(set(self._next) - set(names)):
-            raise without(self.topic, unknown[0])
+            raise unknown_partition_error(self.topic, unknown[0])
         starts, ends = span_of(consumer, partitions, self._where)
         places = {}
         for name, partition in zip(names, partitions, strict=True):
             places[name] = self._next.get(name, starts[partition])
-            if places[name] < starts[partition] and self._on_gap == "continue":
+            if places[name] < starts[partition] and self._on_data_loss == "continue":
                 self._gaps[name] = gap = (places[name], starts[partition])
                 _log.error(
                     "%s: offsets %d to %d of partition %s were deleted before they were read, and "

@@ -1,8 +1,8 @@
-"""Commits to Apache Kafka: what a batch writes and where its sources stand, as one transaction.
+"""Apache Kafka: commits a batch's writes and its sources' positions as one transaction.
 
-The journal is a topic of one partition, `<pipeline>.journal`. Its entries are the one truth about
-how far a pipeline has come: each carries the sources' positions. They are also given to the
-consumer group `streamboost.<pipeline>`, for the tools that show lag.
+The journal is a topic of one partition, `<pipeline>.journal`. Its entries are the authoritative
+progress of a pipeline: each has the sources' positions. These are also committed to the consumer
+group `streamboost.<pipeline>`, for tools that show lag.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,33 +14,33 @@ from kafka.structs import OffsetAndMetadata
 
 from streamboost.connectors.base import Committed, Position, Sink, Transaction
 from streamboost.connectors.kafka.admin import refuse_members
-from streamboost.connectors.kafka.cluster import KafkaCluster, discard, told
+from streamboost.connectors.kafka.cluster import KafkaCluster, discard, translate_errors
 from streamboost.connectors.kafka.internals import topic_id
 from streamboost.connectors.kafka.journal import KafkaJournal, StoredEntry
-from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch
+from streamboost.connectors.kafka.producer import RECREATE_REMEDY, Dispatch
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, StateError
 
 __all__ = ["KafkaTransaction"]
 
-_BEGIN_ANEW = (
-    "it was the journal, which a restart goes by, so begin anew: create it with `streamboost check "
+_RESTART_REMEDY = (
+    "it was the journal, which a restart needs: create it with `streamboost check "
     "--create-topics`, and start with an empty state folder"
 )
 
 
 class KafkaTransaction(Transaction):
-    """Commits topics, positions and journal of one pipeline as one; it binds its cluster's sinks.
+    """Commits topics, positions and journal of a pipeline atomically; binds its cluster's sinks.
 
-    A crash at any moment leaves the batch whole or not there, for readers of what is committed.
-    Of two processes that run the same pipeline, the one that began later goes on, and the other
-    is refused at its next commit.
+    After a crash, readers of committed messages see the whole batch or nothing of it. If two
+    processes run the same pipeline, the later one continues, and the other one is fenced off at its
+    next commit.
 
     Parameters
     ----------
     cluster : KafkaCluster
     pipeline : str
-        The name that journal, transactions and consumer group go by.
+        The name of journal, transactions and consumer group.
     topics : mapping of str to str
         The topics of the sources whose positions are committed, by the sources' names.
     """
@@ -60,14 +60,14 @@ class KafkaTransaction(Transaction):
         self._id: str | None = None
 
     def fence(self) -> None:
-        """Become the one who commits; what a process that began before has begun is undone.
+        """Fence off earlier processes; their open transactions are aborted.
 
         Raises
         ------
         ConnectorError
             When the journal's topic is missing, or the pipeline's consumer group has members.
         StateError
-            When this object has committed, and another process has meanwhile.
+            When this object has committed before, and another process has since.
         UnavailableError
             When the cluster cannot be reached.
         """
@@ -75,11 +75,11 @@ class KafkaTransaction(Transaction):
         refuse_members(self._cluster, self._name)
         producer = self._cluster.producer(transactional_id=self._name)
         try:
-            with told(self._where):
+            with translate_errors(self._where):
                 producer.init_transactions()
             newest = self._journal.newest()
             self._refuse_another(newest)
-            with told(self._where):
+            with translate_errors(self._where):
                 producer.partitions_for(self._journal.partition.topic)
             self._refuse_made_again(producer)
         except BaseException:
@@ -89,7 +89,7 @@ class KafkaTransaction(Transaction):
         self._last = newest.committed if newest else None
 
     def committed(self) -> Committed | None:
-        """Return the newest batch that was committed, or None before the first."""
+        """Return the newest committed batch, or None before the first."""
         if self._producer is not None:
             return self._last
         newest = self._journal.newest()
@@ -107,16 +107,16 @@ class KafkaTransaction(Transaction):
         Raises
         ------
         StateError
-            When it is not, or another process has taken the pipeline over.
+            When `sequence` is another, or another process has taken over the pipeline.
         UnavailableError
-            When nobody can tell yet whether it was committed. The next call with the same batch
-            finds out first, and commits it only if it was not.
+            When the outcome is not known yet. The next call with the same batch determines the
+            outcome first, and commits the batch only if needed.
         """
         if self._producer is None:
             has_begun, known = self._has_begun, self._last
             self.fence()
             if has_begun and self._last != known and self._sequence == sequence:
-                return  # the answer was lost, the commit was not
+                return  # the batch was committed, and only the answer was lost
         if sequence != self._sequence + 1:
             raise StateError(
                 f"{self._where} cannot commit batch {sequence} after batch {self._sequence}: "
@@ -125,47 +125,48 @@ class KafkaTransaction(Transaction):
             )
         before = self._last.positions if self._last else {}
         committed = Committed(sequence, before | {name: dict(p) for name, p in positions.items()})
-        self.write_unbound(sequence, writes)
+        self.write_non_transactional(sequence, writes)
         entry = StoredEntry(committed, journal, self._writer)
         try:
-            with told(self._where):
+            with translate_errors(self._where):
                 dispatch = Dispatch(self._cluster, self._producer)
                 write = partial(self._write, self._producer, dispatch, writes, entry)
-                dispatch.in_time(self._where, self._mends(writes), write)
+                dispatch.run_with_timeout(self._where, self._remedies(writes), write)
             self._refuse_made_again(self._producer)
         except BaseException:
-            self.close()  # the next transaction begins by undoing this one
+            self.close()  # the next producer aborts this transaction first
             raise
         self._last = committed
 
-    def binds(self, sink: Sink) -> bool:
-        """Tell whether `sink` writes to the transaction's cluster."""
+    def enlists(self, sink: Sink) -> bool:
+        """Return whether `sink` writes to the transaction's cluster."""
         return isinstance(sink, KafkaSink) and sink.cluster == self._cluster
 
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Give sequence and entry of every batch after batch `after` that the topic still holds."""
+        """Yield sequence and entry of every retained batch after batch `after`."""
         for entry in self._journal.after(after):
             yield entry.committed.sequence, entry.payload
 
     def close(self) -> None:
-        """Let go of the cluster; the next call connects again."""
+        """Release the connection; the next call connects again."""
         if self._producer is not None:
             discard(self._producer)
             self._producer = None
 
     @property
     def identity(self) -> str | None:
-        """The id of the journal's topic; None before `fence`, or where the broker gives none."""
+        """The id of the journal's topic; None before `fence`, or without ids of the broker."""
         return self._id
 
     def _refuse_made_again(self, producer: KafkaProducer | None) -> None:
-        """Raise ConnectorError where the journal's topic is another than it was."""
+        """Raise ConnectorError if the journal's topic was recreated."""
         topic = self._journal.partition.topic
         found = topic_id(producer, topic)
         if None not in (found, self._id) and found != self._id:
             raise ConnectorError(
                 f"topic {topic!r} at {self._cluster.servers}, the journal, was deleted and made "
-                f"again while the pipeline ran, and what had been committed is gone: {_BEGIN_ANEW}"
+                "again while the pipeline ran, and what had been committed is gone: "
+                f"{_RESTART_REMEDY}"
             )
         self._id = found or self._id
 
@@ -174,7 +175,7 @@ class KafkaTransaction(Transaction):
         return self._last.sequence if self._last else 0
 
     def _refuse_another(self, newest: StoredEntry | None) -> None:
-        """Raise StateError where another process has committed since this one began."""
+        """Raise StateError if another process has committed since this one began."""
         if not self._has_begun or newest is None or newest.committed == self._last:
             return
         if newest.writer != self._writer:
@@ -194,20 +195,20 @@ class KafkaTransaction(Transaction):
         topic, partition = self._journal.partition
         called = f"the journal's entry of batch {entry.committed.sequence}"
         dispatch.send(topic, entry.payload, called, partition=partition, headers=entry.headers())
-        # The few first: a request makes all partitions known by then part of the transaction.
+        # Small writes first: a request adds all partitions known by then to the transaction.
         for sink, payloads in sorted(writes, key=lambda write: len(write[1])):
-            if isinstance(sink, KafkaSink) and self.binds(sink):
+            if isinstance(sink, KafkaSink) and self.enlists(sink):
                 sink.send_all(dispatch, payloads)
         if offsets := self._offsets(entry.committed.positions):
             producer.send_offsets_to_transaction(offsets, self._name)
         producer.commit_transaction()
-        dispatch.arrive()
+        dispatch.await_acks()
 
-    def _mends(self, writes: Sequence[tuple[Sink, Sequence[bytes]]]) -> dict[str, str]:
-        """Return the topics of a commit, each with what to do where it was deleted."""
+    def _remedies(self, writes: Sequence[tuple[Sink, Sequence[bytes]]]) -> dict[str, str]:
+        """Return the topics of a commit, each with the remedy if it was deleted."""
         topics = [sink.topic for sink, _ in writes if isinstance(sink, KafkaSink)]
-        mends = dict.fromkeys([*topics, *self._topics.values()], CREATE_AGAIN)
-        return mends | {self._journal.partition.topic: _BEGIN_ANEW}
+        remedies = dict.fromkeys([*topics, *self._topics.values()], RECREATE_REMEDY)
+        return remedies | {self._journal.partition.topic: _RESTART_REMEDY}
 
     def _offsets(self, positions: Mapping[str, Position]) -> dict[TopicPartition, object]:
         return {

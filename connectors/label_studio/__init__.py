@@ -1,1 +1,1 @@
-"""Label Studio: its interface for programs, and a project in which people answer."""
+"""Label Studio: client of its HTTP API, and projects for labelling by annotators."""

@@ -1,4 +1,4 @@
-"""Asking Label Studio's API: tokens, and what its refusals mean."""
+"""Label Studio's HTTP API: tokens, requests and the translation of errors."""
 
 import http.client
 import urllib.error
@@ -12,25 +12,25 @@ from streamboost.errors import ConnectorError, UnavailableError
 __all__ = ["Api", "RefusedError"]
 
 _LONGEST = 100_000
-"""Bytes of a refusal that are read: it repeats the tasks that it refuses."""
+"""Limit of bytes read from an error response, which repeats the refused tasks."""
 
 _PASSING = {408, 425, 429}
-"""Refusals of the moment, like all from 500 on."""
+"""HTTP status codes of temporary errors, in addition to 500 and above."""
 
 Kind = TypeVar("Kind")
 
 
 class Api:
-    """A server, asked with somebody's token.
+    """Client of a Label Studio server, authenticated by a user's token.
 
     Parameters
     ----------
     url
-        Where it is.
+        Address of the server.
     token
         A personal access token or a legacy one.
     where
-        What errors call the place.
+        Name of the server in errors.
     timeout
         Seconds to wait for an answer.
     """
@@ -46,26 +46,26 @@ class Api:
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def get(self, path: str, kind: type[Kind]) -> Kind:
-        """Return what stands at `path`."""
+        """Return the resource at `path`."""
         return self._decoded(self._ask("GET", path), kind)
 
     def find(self, path: str, kind: type[Kind]) -> Kind | None:
-        """Return what stands at `path`, None where nothing does."""
+        """Return the resource at `path`, or None if there is none."""
         content = self._ask("GET", path, gone_is_well=True)
         return None if content is None else self._decoded(content, kind)
 
     def post(self, path: str, body: Any, kind: type[Kind]) -> Kind:
-        """Send `body` as JSON, and return the answer."""
+        """Send `body` as JSON, and return the response."""
         return self._decoded(self._ask("POST", path, msgspec.json.encode(body)), kind)
 
     def delete(self, path: str) -> None:
-        """Remove what stands at `path`, if it does."""
+        """Delete the resource at `path`, if there is one."""
         self._ask("DELETE", path, gone_is_well=True)
 
     def _ask(
         self, method: str, path: str, body: bytes | None = None, *, gone_is_well: bool = False
     ) -> bytes | None:
-        """Return the answer; short-lived access that has run out is renewed once."""
+        """Return the response; an expired access token is renewed once."""
         was_given = self._access is not None
         try:
             return self._answer(method, path, body, self._credentials())
@@ -75,7 +75,7 @@ class Api:
                 return self._ask(method, path, body, gone_is_well=gone_is_well)
             if refused.status == 404 and gone_is_well:
                 return None
-            raise RefusedError(f"{self._where}: {_told(refused)}", refused.status) from None
+            raise RefusedError(f"{self._where}: {_reason_of(refused)}", refused.status) from None
 
     def _credentials(self) -> str:
         if not self._is_personal:
@@ -134,19 +134,19 @@ class _Access(msgspec.Struct):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows none: the token is for the address it was given for."""
+    """Follows no redirect: the token is for the configured address."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Return no request, so that the answer is the redirect itself."""
+        """Return no request, so that the redirect itself is the response."""
 
 
 class RefusedError(ConnectorError):
-    """Nothing was done, and the same will be refused again.
+    """The request was refused without any effect, and a retry would be refused, too.
 
     Attributes
     ----------
     of_tasks
-        Whether it is for what was sent, not for who sent it or where to.
+        Whether the content was refused, not the user or the address.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -161,25 +161,25 @@ class _RefusalError(Exception):
         self.text = text
 
 
-class _Told(msgspec.Struct):
-    """A refusal as Label Studio words it."""
+class _ErrorAnswer(msgspec.Struct):
+    """Error response of Label Studio."""
 
     detail: str = ""
     validation_errors: dict[str, list[Any]] = {}
 
 
 def _reason(text: str) -> str:
-    """Return what a refusal says is wrong, without the tasks that it repeats."""
+    """Return the reason in an error response, without the tasks that it repeats."""
     try:
-        told = msgspec.json.decode(text, type=_Told)
+        told = msgspec.json.decode(text, type=_ErrorAnswer)
     except msgspec.MsgspecError:
         return text[:200]
     found = [str(one) for errors in told.validation_errors.values() for one in errors if one]
     return (found[0].partition(" :: ")[0] if found else told.detail)[:500]
 
 
-def _told(refused: _RefusalError) -> str:
-    """Say what a refusal means, and what to do."""
+def _reason_of(refused: _RefusalError) -> str:
+    """Return the meaning of a refusal, and the remedy."""
     status = refused.status
     if status == 401:
         return (
@@ -189,7 +189,7 @@ def _told(refused: _RefusalError) -> str:
     if status == 403:
         return "the token's user may not do this (403): give the token of one who may"
     if status == 404:
-        return "it is not there, or the token's user cannot see it (404): mend project or url"
+        return "it is not there, or the token's user cannot see it (404): correct project or url"
     if 300 <= status < 400:
         return f"it leads elsewhere ({status}), to {refused.text!r}: write that address into url"
     return (

@@ -1,16 +1,16 @@
-"""What a labelling interface shows of a task's data, and so what an import demands of it.
+"""Variables of a labelling interface: the fields that an import requires of a task's data.
 
-Label Studio checks the tasks it is given against every tag that has a name and a value, also one
-that nobody answers, and refuses them all for one that lacks something or has null. What it demands
-follows from the value (``extract_data_types`` and ``TaskValidator`` of Label Studio 1.23):
+Label Studio validates imported tasks against every tag that has a name and a value, also tags
+without an answer. It refuses all tasks if one lacks a field or has null. The requirement follows
+from the value (``extract_data_types`` and ``TaskValidator`` of Label Studio 1.23):
 
 =======================  =========================================================
-value                    demanded of the data
+value                    required of the data
 =======================  =========================================================
 ``$text``                ``text``
 ``$features.a``          ``a`` in the object ``features``
-``Ticket $id: $text``    ``id``, the first; what it shows of the others may be gone
-``$id: $text``           ``id: $text``, as what begins with a dollar is one name
+``Ticket $id: $text``    ``id``, the first; other fields may be missing
+``$id: $text``           ``id: $text``, as a value that begins with a dollar is one name
 ``$images[{{idx}}].url`` ``images``, a list
 =======================  =========================================================
 """
@@ -32,12 +32,12 @@ Kind = TypeVar("Kind", dict[str, Any], list[Any])
 
 @dataclass(frozen=True, slots=True, order=True)
 class Variable:
-    """What is demanded.
+    """Required field of a task's data.
 
     Attributes
     ----------
     path
-        Its name, or the names that lead to it, with dots between.
+        Its name, or nested names separated by dots.
     is_list
         Whether it must be a list.
     """
@@ -47,14 +47,14 @@ class Variable:
 
     @property
     def field(self) -> str:
-        """The field of the data that it is, or lies in."""
+        """The top-level field of the path."""
         return self.path.partition(".")[0]
 
 
 def variables_of(interface: str) -> tuple[Variable, ...]:
-    """Return what `interface`, a labelling interface as XML, demands of tasks, in order.
+    """Return the variables that `interface`, a labelling interface as XML, requires, in order.
 
-    Raises ValueError where it is no XML.
+    Raises ValueError for invalid XML.
 
     >>> variables_of('<View><Text name="shown" value="Ticket $id: $text"/></View>')
     (Variable(path='id', is_list=False),)
@@ -79,9 +79,9 @@ def variables_of(interface: str) -> tuple[Variable, ...]:
 
 
 def complete(data: dict[str, Any], variables: Iterable[Variable]) -> None:
-    """Let each of `variables` lead to something in `data`: what it lacks, or has as null, is empty.
+    """Add each of `variables` that is missing or null in `data` as an empty value.
 
-    Objects and lists may stand there as JSON, and what lies in an object under its dotted path.
+    Objects and lists may be given as JSON text, and fields of an object under their dotted path.
 
     >>> data = {"id": None, "of": '{"a": 1}', "of.b": 2}
     >>> complete(data, [Variable("id"), Variable("of.a"), Variable("of.b"), Variable("of.c")])
@@ -93,7 +93,7 @@ def complete(data: dict[str, Any], variables: Iterable[Variable]) -> None:
 
 
 def _lead(data: dict[str, Any], path: str, otherwise: Any, *, is_list: bool) -> None:
-    """Let `path` lead to a value in `data`: to `otherwise` where it leads to none."""
+    """Set `path` in `data` to `otherwise`, unless it has a value."""
     head, dot, rest = path.partition(".")
     if dot:
         flat = data.get(path)
@@ -106,7 +106,7 @@ def _lead(data: dict[str, Any], path: str, otherwise: Any, *, is_list: bool) -> 
 
 
 def _as(kind: type[Kind], value: Any) -> Kind:
-    """Return `value`, or what it says as JSON, where that is of `kind`; an empty one otherwise."""
+    """Return `value`, or its JSON content, if it is of `kind`; else an empty one."""
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value)

@@ -1,8 +1,8 @@
-"""Label Studio's API: tasks with a suggested answer go in, finished annotations come out.
+"""Label Studio projects: imports tasks with predictions, and reads finished annotations.
 
-The community edition's REST API as documented at api.labelstud.io: a project's labelling interface
-must have a `Choices` tag, whose choices are the labels. Tasks are told apart by the text that their
-data holds under `KEY`.
+Uses the community edition's REST API as documented at api.labelstud.io. A project's labelling
+interface must have a `Choices` tag, whose choices are the labels. Tasks are identified by the text
+in the field `KEY` of their data.
 """
 
 import json
@@ -18,10 +18,10 @@ from streamboost.connectors.label_studio.api import Api
 from streamboost.connectors.label_studio.interface import Variable, variables_of
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = ["KEY", "Choices", "LabelStudio", "Task"]
+__all__ = ["KEY", "Choices", "LabelStudio", "LabelStudioTask"]
 
 KEY = "streamboost"
-"""The field of a task's data that says whose task it is."""
+"""Field of a task's data that identifies the task."""
 
 _PAGE = 100
 _TIMEOUT = 30.0
@@ -29,16 +29,16 @@ _TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The tag of a labelling interface that an answer is given in.
+    """`Choices` tag of a labelling interface, with which annotators answer.
 
     Attributes
     ----------
     name, to_name
-        The tag's, and that of what it is about.
+        Names of the tag, and of the tag that it annotates.
     labels
         Its choices.
     variables
-        What the interface shows, so that the data of each task must have it.
+        Fields that the interface shows, required in the data of each task.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Choices:
     variables: tuple[Variable, ...]
 
     def result(self, label: str) -> list[dict[str, Any]]:
-        """Return what an annotation of `label` holds."""
+        """Return the result of an annotation with `label`."""
         value = {"choices": [label]}
         return [
             {
@@ -61,22 +61,22 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """A task as it stands.
+class LabelStudioTask:
+    """Current state of a task.
 
     Attributes
     ----------
     id
-        Label Studio's number for it.
+        Number of the task in Label Studio.
     key
-        What its data holds under `KEY`; None where it is not one of ours.
+        Value of its data under `KEY`; None for other tasks.
     is_touched
-        Whether somebody has annotated or skipped it, or has a draft.
+        Whether an annotator has annotated or skipped it, or has a draft.
     label
-        What its annotations say, once there are as many as the project wants: the choice that most
-        of them made, of equals the first. None before, or where none made one.
+        Majority choice of its annotations, once there are as many as the project requires; the
+        first in a tie. None before, or without a choice.
     time
-        When the newest of them was made, as Label Studio writes it.
+        Creation time of the newest annotation, in Label Studio's format.
     """
 
     id: int
@@ -92,26 +92,26 @@ class LabelStudio:
     Parameters
     ----------
     url : str
-        Where the server is, such as "http://localhost:8080".
+        Address of the server, such as "http://localhost:8080".
     project : int
-        The project's number, which its address ends in.
+        Number of the project, the last part of its address.
     token : str
-        Of a user who may change the project: a personal access token or a legacy one.
+        Token of a user who may change the project: a personal access token or a legacy one.
     timeout : float
-        Seconds to wait for an answer.
+        Timeout of a request in seconds.
 
     Attributes
     ----------
     where
-        The project, for a person to read.
+        Description of the project for messages.
 
     Raises
     ------
     UnavailableError
-        From every method, when the server cannot be reached, fails or is too busy. What was asked
-        may have been done nevertheless.
+        By every method, when the server cannot be reached, fails or is too busy. The request may
+        have had its effect nevertheless.
     ConnectorError
-        When it refuses: nothing was done.
+        When the server refuses: the request had no effect.
 
     Examples
     --------
@@ -126,9 +126,9 @@ class LabelStudio:
         self._api = Api(url.rstrip("/"), token, self.where, timeout)
 
     def choices(self, name: str | None = None) -> Choices:
-        """Return the project's `Choices` tag of that name, or the only one it has.
+        """Return the project's `Choices` tag of that name, or its only one.
 
-        Raises ConfigurationError where there is none, or several and no name.
+        Raises ConfigurationError if there is none, or several and no name.
         """
         project = self._api.get(f"/api/projects/{self._project}/", _Project)
         tags = project.parsed_label_config or {}
@@ -151,28 +151,30 @@ class LabelStudio:
     def create(self, tasks: Sequence[Mapping[str, Any]]) -> list[int]:
         """Import `tasks`, at least one, each with its data and predictions; return their numbers.
 
-        An edition that imports in its own time returns none. Raises RefusedError where one of them
-        cannot be shown, and imports none.
+        An edition with asynchronous imports returns none. Raises RefusedError if a task cannot be
+        shown; then none is imported.
         """
         path = f"/api/projects/{self._project}/import?return_task_ids=true"
         return self._api.post(path, tasks, _Import).task_ids
 
-    def tasks(self, choices: Choices, ids: Iterable[int] | None = None) -> dict[int, Task]:
-        """Return the tasks numbered `ids`, as far as they are there, or all of the project."""
+    def tasks(
+        self, choices: Choices, ids: Iterable[int] | None = None
+    ) -> dict[int, LabelStudioTask]:
+        """Return the existing tasks with numbers `ids`, or all of the project."""
         if ids is None:
             return self._tasks(choices, None)
-        found: dict[int, Task] = {}
+        found: dict[int, LabelStudioTask] = {}
         wanted = list(ids)
         for start in range(0, len(wanted), _PAGE):
             found |= self._tasks(choices, wanted[start : start + _PAGE])
         return found
 
     def delete(self, id: int) -> None:
-        """Remove the task; it may be gone already."""
+        """Delete the task, if it exists."""
         self._api.delete(f"/api/tasks/{id}/")
 
-    def _tasks(self, choices: Choices, ids: Sequence[int] | None) -> dict[int, Task]:
-        found: dict[int, Task] = {}
+    def _tasks(self, choices: Choices, ids: Sequence[int] | None) -> dict[int, LabelStudioTask]:
+        found: dict[int, LabelStudioTask] = {}
         for page in self._pages(ids):
             known = len(found)
             found |= {row.id: row.read(choices) for row in page.tasks}
@@ -194,7 +196,7 @@ class LabelStudio:
         while True:
             query |= {"page": number, "page_size": _PAGE}
             path = f"/api/tasks/?{urllib.parse.urlencode(query)}"
-            # Beyond the last page there is none.
+            # The request for a page after the last one fails with 404.
             page = self._api.get(path, _Page) if number == 1 else self._api.find(path, _Page)
             if page is None or not page.tasks:
                 return
@@ -230,7 +232,7 @@ class _Annotation(msgspec.Struct):
     created_at: str | None = None
 
     def choice(self, name: str) -> str | None:
-        """Return what was chosen in the tag `name`, None unless it is one thing."""
+        """Return the choice in the tag `name`, or None unless there is exactly one."""
         chosen = [
             label
             for one in self.result or ()
@@ -245,9 +247,9 @@ class _Row(msgspec.Struct):
     data: dict[str, Any] = {}
     annotations: list[_Annotation] = []
     is_labeled: bool = False
-    draft_exists: bool = False  # `drafts` are those of the token's user alone
+    draft_exists: bool = False  # `drafts` lists only drafts of the token's user
 
-    def read(self, choices: Choices) -> Task:
+    def read(self, choices: Choices) -> LabelStudioTask:
         done = [one for one in self.annotations if not one.was_cancelled]
         votes = Counter(one.choice(choices.name) for one in done)
         del votes[None]
@@ -255,7 +257,7 @@ class _Row(msgspec.Struct):
         label = best[0][0] if best and self.is_labeled else None
         times = [one.created_at for one in done if one.created_at]
         key = self.data.get(KEY)
-        return Task(
+        return LabelStudioTask(
             id=self.id,
             key=key if isinstance(key, str) else None,
             is_touched=bool(self.annotations) or self.draft_exists,

@@ -1,1 +1,1 @@
-"""What stands in messages: bytes become records, labels and dead letters, and back."""
+"""Message formats: decodes bytes to records, labels and dead letters, and encodes them."""

@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.written import DeadLetter, Reason, Time, milliseconds
+from streamboost.connectors.messages.outgoing import DeadLetter, Reason, Time, milliseconds
 from streamboost.features.number import as_number
 from streamboost.features.paths import flat, getter, lies_in
 from streamboost.features.values import is_plain
@@ -28,10 +29,11 @@ from streamboost.features.values import is_plain
 __all__ = [
     "LONGEST_ID",
     "Decoded",
-    "Known",
-    "Mixed",
-    "Numbers",
+    "KnownFields",
+    "NumberDecoder",
+    "RecordDecoder",
     "Records",
+    "decode_object",
     "id_reader",
     "is_nameable",
     "number_of",
@@ -43,28 +45,28 @@ __all__ = [
 ]
 
 LONGEST_ID = 1_000
-"""Characters of what names a record, wherever it is named."""
+"""Limit of characters of a record's id."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """The records of some messages, in their order."""
+    """Decoded records, in the order of their messages."""
 
     ids: list[str]
     times: list[Time]
     X: npt.NDArray[np.float32]
-    """float32 (n, D), C order, columns as `Schema.numeric`; NaN where a value is missing. (n, 0)
-    where `values` has them."""
+    """float32 (n, D), C order, columns as `Schema.numeric`; NaN for missing values. (n, 0) if
+    the record has `values`."""
     messages: list[Message]
-    """The message each record came in."""
+    """The message of each record."""
     values: list[tuple[Any, ...]] | None = None
-    """The values as they came, in the order of `Schema.fields`; None with a list of numbers."""
+    """Original values in the order of `Schema.fields`; None with a list of numbers."""
     unknown: Counter[str] = field(default_factory=Counter)
-    """Records that have a value in a field the schema does not know, by its path; also those that
-    `take` leaves out."""
+    """Number of records with a value in each field that is not in the schema, by path; includes
+    records that `take` removed."""
     wholes: list[bytes] | None = None
-    """The records before something made `values` of them (`join.values.whole_of`); None: they came
-    as they are."""
+    """Records before a transformer made `values` of them (`join.values.whole_of`); None: without a
+    transformer."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -83,19 +85,19 @@ class Records:
 
 
 class Decoded(NamedTuple):
-    """The records in some messages, and the dead letters of those that could not be used."""
+    """Decoded records, and dead letters of unusable messages."""
 
     records: Records
     dead: list[DeadLetter]
 
     @property
     def unknown(self) -> Counter[str]:
-        """How many records have a value in each field that the schema does not know."""
+        """Number of records with a value in each field that is not in the schema."""
         return self.records.unknown
 
 
-class Desk:
-    """Sorts the messages of one poll into parsed ones and dead letters."""
+class DecodeContext:
+    """Parses the messages of one poll, and collects dead letters."""
 
     def __init__(
         self,
@@ -115,11 +117,11 @@ class Desk:
 
     @property
     def dead(self) -> list[DeadLetter]:
-        """The dead letters, in the order of their messages."""
+        """The dead letters in the order of their messages."""
         return [self._dead[index] for index in sorted(self._dead)]
 
     def reject(self, index: int, reason: Reason, detail: str) -> None:
-        """Make message `index` a dead letter."""
+        """Add a dead letter for message `index`."""
         self._dead[index] = DeadLetter.of(
             self._messages[index], reason, detail, source=self._source, time=self._time
         )
@@ -130,12 +132,12 @@ class Desk:
         astuple: Callable[[Any], tuple[Any, ...]],
         required: dict[str, Reason],
     ) -> tuple[list[int], list[tuple[Any, ...]]]:
-        """Decode every message: the indices of the usable ones, and their values as tuples.
+        """Decode every message; return the indices of usable messages, and their values.
 
-        `astuple` makes those of what `decode` gives, and may raise msgspec's ValidationError. The
-        first of them must be there and not be empty text: `required` gives, in their order, what
-        each is called and the reason when it is not. The very first is the id, in whose place the
-        message's key stands where records are named by it.
+        `astuple` converts the result of `decode` to a tuple, and may raise msgspec's
+        ValidationError. The first values are required and must not be empty text: `required` maps
+        their names, in order, to the reason of a dead letter. The very first value is the id. If
+        keys name the records, the message's key replaces it.
         """
         kept: list[int] = []
         parsed: list[tuple[Any, ...]] = []
@@ -150,7 +152,7 @@ class Desk:
                 continue
             try:
                 if not payload.isascii():
-                    codecs.utf_8_decode(payload, "strict", True)  # msgspec skips unread text unseen
+                    codecs.utf_8_decode(payload, "strict", True)  # msgspec skips unread text
                 values = astuple(decode(payload))
                 if self.by_key:
                     values = (message.name or _text_of(message.key), *values[1:])
@@ -177,7 +179,7 @@ class Desk:
     def _reject_missing(
         self, index: int, needed: Sequence[Any], required: dict[str, Reason]
     ) -> None:
-        """Make message `index`, in which something `needed` is missing, a dead letter."""
+        """Add a dead letter for message `index`, which lacks a required value."""
         for place, (value, name) in enumerate(zip(needed, required, strict=True)):
             if value is None or value == "":
                 missing = "absent or null" if value is None else "empty"
@@ -191,7 +193,7 @@ class Desk:
 
 
 def _text_of(key: bytes | None) -> str | None:
-    """Return a message's key as text; msgspec's ValidationError where it is none."""
+    """Return a message's key as text; raise msgspec's ValidationError for invalid UTF-8."""
     try:
         return None if key is None else key.decode()
     except UnicodeDecodeError:
@@ -204,14 +206,14 @@ _NAMEABLE = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]+')
 
 
 def is_nameable(name: str) -> bool:
-    """Tell whether a decoder's struct can have a field of that name."""
+    """Return whether a decoder's struct supports a field of that name."""
     return _NAMEABLE.fullmatch(name) is not None
 
 
 def time_reader(field: str | None) -> Callable[[Message], float | None]:
-    """Return what gives a message's time in milliseconds since the epoch, None where it has none.
+    """Return a function that reads a message's time in milliseconds since the epoch, or None.
 
-    That is when it was written, where its source knows, and otherwise what its `field` says.
+    This is the time of writing, if the source has it, else the value of `field`.
     """
     if field is None:
         return attrgetter("time")
@@ -228,7 +230,7 @@ def time_reader(field: str | None) -> Callable[[Message], float | None]:
             time = time_of(get(decode(message.payload)))
             return milliseconds(as_time(time) if message.is_row else time)
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            return None  # decoding it in its batch says what is wrong
+            return None  # the decoder reports the reason with the batch
 
     return read
 
@@ -248,7 +250,7 @@ _WORDS = {
 
 
 def explain(payload: bytes, error: Exception) -> tuple[Reason, str]:
-    """Turn what decoding `payload` raised into a reason and a detail that a person reads."""
+    """Return a reason and a readable detail for the error of decoding `payload`."""
     if not payload.strip():
         return "empty", "there is nothing in it"
     if isinstance(error, RecursionError):
@@ -285,7 +287,7 @@ _KINDS = {bool: "bool", float: "float", list: "array", dict: "object"}
 
 
 def id_reader(path: str) -> Callable[[Mapping[str, Any]], str | int | None]:
-    """Return what gives a record's id; it raises msgspec's ValidationError where that is none."""
+    """Return a function that reads a record's id; it raises msgspec's ValidationError."""
     get = getter(path) if "." in path else None
 
     def read(record: Mapping[str, Any]) -> str | int | None:
@@ -299,12 +301,12 @@ def id_reader(path: str) -> Callable[[Mapping[str, Any]], str | int | None]:
 
 
 def time_of(value: Any) -> Time:
-    """Return `value` where it can be a time, and None where not."""
+    """Return `value` if its type is possible for a time, else None."""
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
 def values_reader(paths: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Return what gives a record's values at `paths`, None for those that are absent."""
+    """Return a function that reads a record's values at `paths`, None for missing ones."""
     if not any("." in path for path in paths):
         return lambda record: tuple(map(record.get, paths))
     getters = [getter(path) for path in paths]
@@ -313,25 +315,25 @@ def values_reader(paths: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[A
 
 @dataclass(slots=True)
 class _Branch:
-    """The names known at one level of a record."""
+    """Known names at one level of nested records."""
 
     leaves: set[str] = field(default_factory=set)
     inner: "dict[str, _Branch]" = field(default_factory=dict)
 
     def add(self, path: str) -> None:
-        self.leaves.add(path)  # a key may be called so as a whole
+        self.leaves.add(path)  # a key may contain dots
         head, dot, rest = path.partition(".")
         if dot:
             self.inner.setdefault(head, _Branch()).add(rest)
 
 
-class Known:
-    """Tells which fields of records nobody knows.
+class KnownFields:
+    """Counts fields of records that are not in the schema.
 
     Parameters
     ----------
-    paths : those that are known
-    whole : those that are known with all that lies within them
+    paths : known fields
+    whole : known fields, including all nested fields
     """
 
     def __init__(self, paths: Iterable[str], whole: Iterable[str]) -> None:
@@ -341,7 +343,7 @@ class Known:
             self._branch.add(path)
 
     def unknown(self, records: Iterable[Mapping[str, Any]]) -> Counter[str]:
-        """Return how many of `records` have a value in each field that is not known."""
+        """Return the number of `records` with a value in each unknown field."""
         found: Counter[str] = Counter()
         leaves = self._branch.leaves
         for record in records:
@@ -369,9 +371,34 @@ class Known:
 
 _JSON = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 _BEYOND = msgspec.Raw(b"1e999")
-"""JSON has no infinity: a number beyond all floats, which a decoder refuses as one."""
+"""Number beyond all floats, which the decoder rejects as infinite: JSON has no infinity."""
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def decode_object(payload: bytes) -> dict[str, Any]:
+    """Decode a JSON object, without the values that hold a number out of range.
+
+    A decoder of some fields passes over such a number in the others.
+
+    Raises
+    ------
+    msgspec.MsgspecError, ValueError, RecursionError
+        When the payload is no JSON object.
+
+    >>> decode_object(b'{"a": 1, "b": {"c": 2, "d": 1e999}, "e": [1e999]}')
+    {'a': 1, 'b': {'c': 2}}
+    """
+    try:
+        return _decode(payload)
+    except msgspec.ValidationError:
+        found: dict[str, Any] = {}
+        for name, value in _decode_raw(payload).items():
+            with suppress(msgspec.ValidationError):
+                is_object = bytes(value).startswith(b"{")
+                found[name] = decode_object(value) if is_object else msgspec.json.decode(value)
+        return found
 
 
 def typed(
@@ -381,14 +408,14 @@ def typed(
     *,
     is_strict: bool = False,
 ) -> Sequence[Message]:
-    """Return messages in which the rows of tables have numbers where their fields do.
+    """Return messages with numbers in the numeric fields of table rows.
 
     Parameters
     ----------
-    messages : also such as are no rows, which stay as they are
-    numbers : names of the columns of numbers
-    time : name of the column with the records' time, which may be a number or not
-    is_strict : whether infinity is to be refused, not missing
+    messages : messages; only table rows are changed
+    numbers : names of the numeric columns
+    time : name of the column of the records' time, which may be a number
+    is_strict : whether infinity is rejected, instead of a missing value
 
     >>> row = Message(b'{"id":"07","a":"1.50","b":"1e0"}', "0", 0, 32, is_row=True)
     >>> typed([row], ["a"])[0].payload
@@ -405,7 +432,7 @@ def _typed(message: Message, numbers: Collection[str], time: str | None, strict:
     try:
         row = _decode(message.payload)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return message  # decoding it says what is wrong
+        return message  # the decoder reports the reason
     changed = {name: number_of(row[name], is_strict=strict) for name in numbers if name in row}
     if time is not None and time in row:
         changed[time] = as_time(row[time])
@@ -416,11 +443,11 @@ def _typed(message: Message, numbers: Collection[str], time: str | None, strict:
 
 
 def number_of(cell: Any, *, is_strict: bool = False) -> Any:
-    """Return the number that a cell of text holds, as JSON has it.
+    """Return the number in a text cell, as JSON has it.
 
-    Text that holds none stays as it is, for the decoder of its field to report, and what is no
-    text; empty text and `nan` are null. Infinity stays text, and is a number too large for any
-    float with `is_strict`.
+    Other text, and values that are no text, are returned unchanged, so that the decoder of the
+    field reports them. Empty text and `nan` are null. Infinity is returned as text; with
+    `is_strict`, as a number too large for any float.
 
     >>> number_of("007"), number_of(" .5 "), number_of("nan"), number_of("inf"), number_of(None)
     (7, 0.5, None, 'inf', None)
@@ -439,7 +466,7 @@ def number_of(cell: Any, *, is_strict: bool = False) -> Any:
 
 
 def _is_infinite(text: str) -> bool:
-    """Tell whether text is infinity, or a number that float32 has no room for."""
+    """Return whether text is infinity, or a number out of the range of float32."""
     try:
         return text.isascii() and "_" not in text and abs(float(text)) > 0
     except ValueError:
@@ -447,7 +474,7 @@ def _is_infinite(text: str) -> bool:
 
 
 def as_time(cell: Any) -> Any:
-    """Return a time that stands in a cell: a number where it is plainly one, and else as it is.
+    """Return the time in a cell: a number if the text is plainly a number, else unchanged.
 
     Eight digits are a date (ISO 8601).
 
@@ -459,10 +486,10 @@ def as_time(cell: Any) -> Any:
 
 
 def plain_numbers(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with numbers in place of the cells that are plainly such, one by one.
+    """Return a row with cells that are plainly numbers converted, each by itself.
 
-    That is for a transformer, which is given fields whose kind is known to nobody else. Two cells
-    of different text stay different, but for zeros at the end of a fraction.
+    This is for a transformer, whose fields have no declared kind. Cells of different text stay
+    different, except for trailing zeros of a fraction.
 
     >>> plain_numbers({"a": "1.5", "b": "01", "c": "1e0", "d": "red", "e": "3"})
     {'a': 1.5, 'b': '01', 'c': '1e0', 'd': 'red', 'e': 3}
@@ -478,19 +505,19 @@ def _plain(cell: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """Reads id, time and numbers of records; each is called so at the top of a JSON object.
+class NumberDecoder:
+    """Decodes id, time and numbers of records, all top-level fields of a JSON object.
 
-    Without an `id`, whoever reads has that from elsewhere.
+    Without an `id`, the caller gets the id from the message's key.
     """
 
     id: str | None
     time: str | None
     names: Sequence[str]
 
-    def decode(self, desk: Desk, messages: Sequence[Message]) -> Records:
-        """Decode records; one in which something else stands becomes a dead letter."""
-        kept, rows = desk.parse(
+    def decode(self, context: DecodeContext, messages: Sequence[Message]) -> Records:
+        """Decode records; records with values of other types become dead letters."""
+        kept, rows = context.parse(
             self._decoder.decode, msgspec.structs.astuple, {self.id or "id": "missing_id"}
         )
         records = Records(
@@ -506,7 +533,7 @@ class Numbers:
             if columns.any():
                 name = self.names[int(columns.argmax())]
                 detail = f"field {name!r}: the number is too large for a float32"
-                desk.reject(kept[row], "infinite", detail)
+                context.reject(kept[row], "infinite", detail)
         return records.take(np.flatnonzero(~infinite.any(axis=1)).tolist())
 
     def _array(self, rows: Sequence[tuple[Any, ...]]) -> npt.NDArray[np.float32]:
@@ -516,7 +543,7 @@ class Numbers:
             dtype=np.float64,
             count=len(rows) * width,
         )
-        with np.errstate(over="ignore"):  # the caller sorts out what becomes infinite
+        with np.errstate(over="ignore"):  # the caller rejects infinite values
             return values.astype(np.float32).reshape(len(rows), width)
 
     @cached_property
@@ -529,25 +556,27 @@ class Numbers:
         if self.time is not None:
             fields.append(("time", Time, None))
             names["time"] = self.time
-        # Nothing in a record can form a cycle: untracked, it costs the collector nothing.
+        # Records have no cycles: untracked objects cost the garbage collector nothing.
         return msgspec.json.Decoder(msgspec.defstruct("Record", fields, rename=names, gc=False))
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """Reads id, time and values of records as they came, along paths into what is nested.
+class RecordDecoder:
+    """Decodes id, time and original values of records, by paths into nested objects.
 
-    Without an `id`, whoever reads has that from elsewhere.
+    Without an `id`, the caller gets the id from the message's key.
     """
 
     id: str | None
     time: str | None
     names: Sequence[str]
 
-    def decode(self, desk: Desk, messages: Sequence[Message], known: Known) -> Records:
-        """Decode records, noting fields that are not `known`."""
+    def decode(
+        self, context: DecodeContext, messages: Sequence[Message], known: KnownFields
+    ) -> Records:
+        """Decode records, and count fields that are not `known`."""
         take, id_of = values_reader(self.names), _nothing if self.id is None else id_reader(self.id)
-        kept, rows = desk.parse(
+        kept, rows = context.parse(
             msgspec.json.Decoder(dict[str, Any]).decode,
             lambda record: (id_of(record), record),
             {self.id or "id": "missing_id"},
@@ -569,5 +598,5 @@ class Mixed:
 
 
 def _nothing(record: Mapping[str, Any]) -> Any:
-    """Return None: the records are not to say."""
+    """Return None, as the id of a record that is named by its key."""
     return None

@@ -1,6 +1,6 @@
-"""Infers fields from the first records, and describes the result."""
+"""Inference of fields from the first records, with a report of the result."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -8,7 +8,7 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoding import time_of
-from streamboost.connectors.messages.written import milliseconds
+from streamboost.connectors.messages.outgoing import milliseconds
 from streamboost.errors import DataError
 from streamboost.escaping import escaped
 from streamboost.features.inference import Inference
@@ -25,17 +25,17 @@ __all__ = [
 
 
 _SHOWN = 60
-"""Characters shown of a message that cannot be used."""
+"""Limit of characters shown of an unusable message."""
 
 _ALIKE = 12
-"""How many fields alike have a line each."""
+"""Number of similar fields up to which each has its own line."""
 
 _NAMED = 20
-"""How many fields a sentence names before it only counts them."""
+"""Number of fields listed by name."""
 
 
 def readable(messages: Sequence[Message]) -> list[bytes]:
-    """Return the payloads of messages that are not damaged; DataError where all are."""
+    """Return the payloads of undamaged messages; DataError if all are damaged."""
     found = [message.payload for message in messages if message.damage is None]
     if messages and not found:
         raise DataError(
@@ -46,9 +46,9 @@ def readable(messages: Sequence[Message]) -> list[bytes]:
 
 
 def objects(payloads: Sequence[bytes], id_field: str | None) -> list[dict[str, Any]]:
-    """Return the messages that are JSON objects, passing over the others.
+    """Return the messages that are JSON objects, and ignore others.
 
-    Raises DataError when none shows an id, where they are to have one.
+    Raises DataError if an id is required and no object has one.
     """
     records = list(_objects(payloads))
     if payloads and not records:
@@ -68,9 +68,9 @@ def objects(payloads: Sequence[bytes], id_field: str | None) -> list[dict[str, A
 def account(
     found: Inference, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
 ) -> str:
-    """Say what the fields of `records` were taken for, a line for each.
+    """Return a report of the inferred fields of `records`, with a line for each.
 
-    `roles` has the fields that mean something else, such as the id, and what that is.
+    `roles` are the fields with another meaning, such as the id.
     """
     n = len(records)
     kinds = [(name, found.fields[name].kind, found.reasons[name]) for name in found.fields]
@@ -94,7 +94,7 @@ def _there(
 
 
 def _gathered(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Give fields one line together where many are taken for the same and for the same reason."""
+    """Combine many fields of equal kind and reason in one line."""
     alike: dict[tuple[str, str], list[str]] = {}
     for name, kind, why in rows:
         alike.setdefault((kind, why), []).append(name)
@@ -113,18 +113,22 @@ def _fields(n: int) -> str:
 
 
 def absent(
-    payloads: Iterable[bytes], names: Iterable[str], *, near_only: bool = False
+    payloads: Iterable[bytes],
+    names: Iterable[str],
+    *,
+    near_only: bool = False,
+    used: Container[str] = (),
 ) -> str | None:
-    """Return a sentence on the first of `names` that no JSON object has, None if all are there.
+    """Return a sentence on the first of `names` that no JSON object has, or None.
 
-    With `near_only`, names that are not like any field are passed over.
+    With `near_only`, names are ignored unless they are similar to a field that is not in `used`.
     """
     records = list(_objects(payloads))
     there = _seen(records)
     for name in names if records else ():
         get = getter(name)
         if name not in there and all(get(record) is None for record in records):
-            near = get_close_matches(name, there, n=1)
+            near = get_close_matches(name, [one for one in there if one not in used], n=1)
             if near_only and not near:
                 continue
             hint = f"did you mean {near[0]}?" if near else f"fields seen: {_listed(there)}"
@@ -133,9 +137,9 @@ def absent(
 
 
 def no_times(payloads: Iterable[bytes], field: str) -> str | None:
-    """Return a sentence where most values of `field` in JSON objects are no times, None otherwise.
+    """Return a sentence if most values of `field` in JSON objects are no times, else None.
 
-    Times are what `milliseconds` reads.
+    Times are values that `milliseconds` parses.
     """
     values = [value for value in map(getter(field), _objects(payloads)) if value is not None]
     wrong = [value for value in values if milliseconds(time_of(value)) is None]
@@ -150,7 +154,7 @@ def no_times(payloads: Iterable[bytes], field: str) -> str | None:
 
 
 def beginning(payload: bytes | str) -> str:
-    """Return how a message begins, in quotes."""
+    """Return the beginning of a message in quotes."""
     text = payload.decode(errors="replace") if isinstance(payload, bytes) else payload
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 

@@ -11,8 +11,14 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoding import Desk, id_reader, time_of
-from streamboost.connectors.messages.written import DeadLetter, Label, Reason, Time, encode
+from streamboost.connectors.messages.decoding import (
+    LONGEST_ID,
+    DecodeContext,
+    decode_object,
+    id_reader,
+    time_of,
+)
+from streamboost.connectors.messages.outgoing import DeadLetter, Label, Reason, Time, encode
 from streamboost.errors import ConfigurationError
 from streamboost.features.paths import getter, is_null
 
@@ -25,29 +31,33 @@ __all__ = [
     "Labels",
     "as_json",
     "as_text",
+    "hidden_fault",
     "kind_of",
     "nearest",
+    "normalize_label",
     "read_label",
     "shown",
-    "tidied",
 ]
 
 LabelKind = Literal["string", "integer", "boolean"]
 
 LONGEST_LABEL = 1_000
-"""Characters of a label: classes stand in arrays as wide as the longest of them, in which a NUL
-at the end would be lost."""
+"""Limit of characters of a label: arrays of classes are as wide as the longest label, and strip a
+NUL at its end."""
 
 
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp"}
-"""Unicode's categories of control characters, of those without width or that turn the direction of
-what is written, and of line ends."""
+"""Unicode categories of control characters, of characters without width or that change the
+direction of text, and of line ends."""
 
 _BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
-"""Letters and marks that show nothing all the same."""
+"""Further letters and marks that are invisible."""
+
+_VARIANTS = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Unicode's variation selectors, which change at most the look of a letter."""
 
 _COMPARED = 60
-"""Characters by which a label is compared with others."""
+"""Number of characters by which labels are compared."""
 
 _WHOLE = re.compile(r"\s*-?\d{1,19}\s*", re.ASCII)
 _BOOLEANS: dict[Any, str] = {0: "false", 1: "true", "false": "false", "true": "true"}
@@ -56,9 +66,9 @@ _WORDS = {"string": "text", "integer": "whole numbers", "boolean": "true or fals
 
 @dataclass(frozen=True, slots=True)
 class LabelFields:
-    """What id and label are called in label messages, perhaps by dotted paths.
+    """Names of the id and label fields in label messages, possibly dotted paths.
 
-    Without an `id`, that is "id" or what the schema calls the records' own.
+    Without an `id`, the name is "id" or the name of the records' id.
     """
 
     id: str | None = None
@@ -77,7 +87,7 @@ class LabelFields:
 
 
 def kind_of(value: Any) -> LabelKind | None:
-    """Return what kind of label `value` is, None where it can be none.
+    """Return the kind of label that `value` is, or None if it cannot be a label.
 
     >>> kind_of("grass"), kind_of(3), kind_of(3.0), kind_of(True), kind_of(0.5)
     ('string', 'integer', 'integer', 'boolean', None)
@@ -91,7 +101,7 @@ def kind_of(value: Any) -> LabelKind | None:
 
 
 def read_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None, str]:
-    """Return `value` as a label of that kind; None, and what is wrong with it, where it is none.
+    """Return `value` as a label of that kind, and ""; or None, and the fault.
 
     Booleans are learned as the text "true" and "false".
 
@@ -103,7 +113,7 @@ def read_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None, st
         if kind is None or kind_of(value) is None:
             return None, "is neither text nor a whole number, nor true or false"
         return None, (
-            f"is {shown(value)}, and labels here are {_WORDS[kind]}: write it so, or begin anew "
+            f"is {shown(value)}, and labels here are {_WORDS[kind]}: write it so, or start again "
             f'with [schema] label = "{kind_of(value)}"'
         )
     if isinstance(label, int):
@@ -112,7 +122,7 @@ def read_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None, st
 
 
 def _fault_of(label: str | int) -> str | None:
-    """Return why a committee cannot keep `label`, or None when it can."""
+    """Return why a committee cannot store `label`, or None."""
     if isinstance(label, str) and len(label) > LONGEST_LABEL:
         return f"has {len(label)} characters: give at most {LONGEST_LABEL}"
     if isinstance(label, str) and "\0" in label:
@@ -120,13 +130,13 @@ def _fault_of(label: str | int) -> str | None:
     return None
 
 
-def tidied(label: str) -> tuple[str, str]:
-    """Return a text as a class is called, and what is wrong with it, empty where nothing is.
+def normalize_label(label: str) -> tuple[str, str]:
+    """Return the normalized text of a class, and a fault or "".
 
-    That is Unicode's composed form (NFC) without outer white space. What nobody sees would make
-    two classes of one: it is wrong.
+    The text is in Unicode's composed form (NFC) without outer white space. Invisible characters are
+    a fault, because they would split a class in two.
 
-    >>> tidied(" cafe\\u0301 "), tidied("cat\\u200b")[1]
+    >>> normalize_label(" cafe\\u0301 "), normalize_label("cat\\u200b")[1]
     (('café', ''), 'holds U+200B (ZERO WIDTH SPACE), which nobody sees: leave it out')
     """
     label = label.strip()
@@ -140,8 +150,24 @@ def tidied(label: str) -> tuple[str, str]:
     return label, ""
 
 
+def hidden_fault(name: str) -> str:
+    """Return the fault of a name with control, invisible or unassigned characters, or "".
+
+    The rule is stricter than `normalize_label`, which accepts whatever a stream of labels may hold.
+
+    >>> hidden_fault("cat\\ue000"), hidden_fault("Zoë M.")
+    ('holds U+E000, which is not printable: leave it out', '')
+    """
+    if fault := normalize_label(name)[1]:
+        return fault
+    for character in name:
+        if not character.isprintable() or _VARIANTS.match(character):
+            return f"holds U+{ord(character):04X}, which is not printable: leave it out"
+    return ""
+
+
 def nearest(label: str | int, classes: Iterable[str | int], cutoff: float = 0.0) -> Any:
-    """Return the one of `classes` that `label` is most like, None where none is that like it.
+    """Return the most similar of `classes`, or None if none is similar enough.
 
     >>> nearest("Gras", ["grass", "path"], 0.6), nearest("tree", ["grass", "path"], 0.6)
     ('grass', None)
@@ -152,15 +178,15 @@ def nearest(label: str | int, classes: Iterable[str | int], cutoff: float = 0.0)
 
 
 def _looks(label: str | int) -> str:
-    """Return a label without case, accents and further looks, as far as it is compared."""
+    """Return the first characters of a label without case, accents and variants, to compare."""
     parts = unicodedata.normalize("NFKD", str(label)[:_COMPARED]).casefold()
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
 def as_json(label: Any, kind: str | None) -> Any:
-    """Return a label as messages have it: true or false where it is one.
+    """Return a label as in messages: booleans as true or false.
 
-    What is neither stays as it is, so that whoever reads it can refuse it.
+    Other labels are returned unchanged, so that the reader can reject them.
 
     >>> as_json("true", "boolean"), as_json("true", "string"), as_json(None, "boolean")
     (True, 'true', None)
@@ -169,7 +195,7 @@ def as_json(label: Any, kind: str | None) -> Any:
 
 
 def as_text(label: Any) -> Any:
-    """Return a label of a message as it is learned: true and false as text, others as they are.
+    """Return a message's label as it is learned: booleans as text, others unchanged.
 
     >>> as_text(True), as_text(3), as_text(None)
     ('true', 3, None)
@@ -192,7 +218,7 @@ def _read(value: Any, kind: LabelKind) -> str | int | None:
 
 
 def shown(value: Any) -> str:
-    """Return a label as a sentence has it, the beginning of a long one."""
+    """Return a label for messages, abbreviated if it is long."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:60] + "..."
 
@@ -201,30 +227,30 @@ _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _TYPES: dict[str, Any] = {"string": str | None, "integer": _INT64 | None}
 
 _NULL: Any = object()
-"""What stands for a label that is null, and not absent."""
+"""Placeholder of a label that is null, in contrast to an absent one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The labels of some messages, in their order."""
+    """Decoded labels, in the order of their messages."""
 
     ids: list[str]
     labels: list[Any]
-    """Text or whole numbers, as `kind` says: never both. Booleans are "true" and "false"."""
+    """Text or whole numbers by `kind`, never both. Booleans are "true" and "false"."""
     times: list[Time]
     sources: list[str | None]
-    """Who gave each label, where the message says so."""
+    """The annotator of each label, if in the message."""
     messages: list[Message]
-    """The message each label came in."""
+    """The message of each label."""
     kind: LabelKind | None
-    """What they are; None where that is not settled, there being none."""
+    """The kind of the labels; None before the first label."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
 class DecodedLabels(NamedTuple):
-    """The labels in some messages, and the dead letters of those that could not be used."""
+    """Decoded labels, and dead letters of unusable messages."""
 
     labels: Labels
     dead: list[DeadLetter]
@@ -232,15 +258,17 @@ class DecodedLabels(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelMessages:
-    """Reads and writes label messages.
+    """Decodes and encodes label messages.
 
     Attributes
     ----------
-    names : what id and label are called
-    record_id : what records call their id
-    label : what `Schema.label` says that labels are
-    kind : what the first label was, where that is "auto"
-    classes : those there are; empty: any
+    names : names of the id and label fields
+    record_id : name of the records' id field
+    label : kind of labels by `Schema.label`
+    kind : kind of the first label, for "auto"
+    classes : allowed labels; empty: any
+    inline : whether labels are inline: the id of the record in the message precedes the id in
+        `names`
     """
 
     names: LabelFields
@@ -248,13 +276,16 @@ class LabelMessages:
     label: Literal["auto"] | LabelKind
     kind: LabelKind | None
     classes: Sequence[str | int] = ()
+    inline: bool = False
 
-    def decode(self, desk: Desk, messages: Sequence[Message], *, nulls: bool = False) -> Labels:
-        """Decode labels; what cannot be used becomes a dead letter.
+    def decode(
+        self, context: DecodeContext, messages: Sequence[Message], *, nulls: bool = False
+    ) -> Labels:
+        """Decode labels; unusable messages become dead letters.
 
-        With `nulls`, null is None, but for rows of tables, where it is an empty cell.
+        With `nulls`, null is None, except in rows of tables, where null is an empty cell.
         """
-        kept, rows = desk.parse(*self._reader, {self._id: "missing_id"})
+        kept, rows = context.parse(*self._reader, {self._id: "missing_id"})
         kind = self.labels_are
         usable: list[tuple[Message, str, Any, Time, str | None]] = []
         for index, (id, given, time, source) in zip(kept, rows, strict=True):
@@ -263,11 +294,11 @@ class LabelMessages:
                 continue
             if given is None or given is _NULL or given == "":
                 missing = "empty" if given == "" else "absent or null"
-                desk.reject(index, "missing_label", f"field {self.names.label!r} is {missing}")
+                context.reject(index, "missing_label", f"field {self.names.label!r} is {missing}")
                 continue
             label, reason, fault = self._read(given, kind or kind_of(given))
             if label is None:
-                desk.reject(index, reason, f"field {self.names.label!r} {fault}")
+                context.reject(index, reason, f"field {self.names.label!r} {fault}")
             else:
                 kind = kind or kind_of(given)
                 usable.append((messages[index], str(id), label, time, source))
@@ -275,16 +306,16 @@ class LabelMessages:
             ids=[id for _, id, *_ in usable],
             labels=[label for _, _, label, *_ in usable],
             times=[time for *_, time, _ in usable],
-            sources=[source for *_, source in usable],
+            sources=[source and source[:LONGEST_ID] for *_, source in usable],
             messages=[message for message, *_ in usable],
             kind=kind,
         )
 
     def _read(self, given: Any, kind: LabelKind | None) -> tuple[str | int | None, Reason, str]:
-        """Return a label, or None with the reason and what is wrong."""
+        """Return a label, or None with the reason and the fault."""
         label, fault = read_label(given, kind)
         if isinstance(label, str):
-            label, fault = tidied(label)
+            label, fault = normalize_label(label)
             if not label:
                 return None, "missing_label", "is white space alone"
         if label is None or fault:
@@ -307,18 +338,18 @@ class LabelMessages:
 
     @property
     def labels_are(self) -> LabelKind | None:
-        """What labels are; None where the first of them will tell."""
+        """Kind of the labels; None before the first label, with "auto"."""
         return self.kind if self.label == "auto" else self.label
 
     @property
     def _id(self) -> str:
-        return self.names.id or "id"
+        return self.record_id if self.inline else self.names.id or "id"
 
     @cached_property
     def _reader(self) -> tuple[Callable[[bytes], Any], Callable[[Any], tuple[Any, ...]]]:
-        """Return what decodes a message, and what makes id, label, time and source of that."""
+        """Return a decoder of messages, and a function to get id, label, time and source."""
         if (self.names, self.record_id) != (LabelFields(), "id") or self.label not in _TYPES:
-            return msgspec.json.Decoder(dict[str, Any]).decode, self._along_paths()
+            return decode_object, self._along_paths()
         fields = [
             ("id", str | int | None, None),
             ("label", _TYPES[self.label] | msgspec.UnsetType, msgspec.UNSET),
@@ -326,11 +357,11 @@ class LabelMessages:
             ("source", str | None, None),
         ]
         struct = msgspec.defstruct("Label", fields, gc=False)
-        return msgspec.json.Decoder(struct).decode, _told_apart
+        return msgspec.json.Decoder(struct).decode, _fields_of
 
     def _along_paths(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
         get_id, get_label = id_reader(self._id), getter(self.names.label)
-        get_other = id_reader(self.record_id if self.names.id is None else self._id)
+        get_other = id_reader(self.names.id or ("id" if self.inline else self.record_id))
         path = self.names.label
 
         def take(message: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -346,8 +377,8 @@ class LabelMessages:
         return take
 
 
-def _told_apart(message: Any) -> tuple[Any, ...]:
-    """Return a message's id, label, time and source, null being told from absent."""
+def _fields_of(message: Any) -> tuple[Any, ...]:
+    """Return a message's id, label, time and source; null is distinct from absent."""
     label = None if message.label is msgspec.UNSET else message.label
     is_null = message.label is None
     return message.id, _NULL if is_null else label, message.time, message.source

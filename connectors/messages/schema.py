@@ -1,9 +1,8 @@
-"""Defines the schema of records and labels, checks its settings, and decodes messages by it.
+"""Schema of records and labels: checks its settings, and decodes messages by them.
 
-By default records become their values as they came, along paths into what is nested, of whatever
-kind. With a list of numbers, a msgspec struct of these is built once, so that a message is decoded,
-checked and stripped of everything else in one call. Where a JSON object names a field twice, the
-last value holds.
+By default records keep their original values of any kind, by paths into nested objects. With a list
+of numeric fields, a msgspec struct of these is built once, so that one call decodes and checks a
+message and drops all other fields. If a JSON object has a field twice, the last value holds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +14,11 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoding import (
+    DecodeContext,
     Decoded,
-    Desk,
-    Known,
-    Mixed,
-    Numbers,
+    KnownFields,
+    NumberDecoder,
+    RecordDecoder,
     is_nameable,
     typed,
 )
@@ -30,10 +29,10 @@ from streamboost.connectors.messages.labels import (
     LabelKind,
     LabelMessages,
     kind_of,
+    normalize_label,
     read_label,
-    tidied,
 )
-from streamboost.connectors.messages.written import Label
+from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.features.fields import Field, as_field
 from streamboost.features.inference import NEVER, infer
@@ -42,11 +41,11 @@ from streamboost.features.paths import lies_in
 __all__ = ["Inferred", "Schema"]
 
 LABEL = "label"
-"""The name of a field that is taken for the answer, whatever the label's is."""
+"""Field name that always counts as the label, in addition to the configured one."""
 
 
 class Inferred(NamedTuple):
-    """A schema whose fields are known, and an account of how they came to be, of several lines."""
+    """Schema with inferred fields, and a report of the inference, of several lines."""
 
     schema: "Schema"
     sentence: str
@@ -54,42 +53,43 @@ class Inferred(NamedTuple):
 
 @dataclass(frozen=True)
 class Schema:
-    """Which fields of a JSON record are its id, its time and its features.
+    """Id, time and feature fields of JSON records.
 
     Parameters
     ----------
     id : str
-        The field that names a record: text or a whole number, compared and written as text.
-        Empty text is a missing id. It and all others may be dotted paths.
+        The field with a record's id: text or a whole number, compared and written as text.
+        Empty text is a missing id. This and all other fields may be dotted paths.
     time : str or None
-        The field with the record's time, text or a number; passed through, may be absent.
+        The field with the record's time, text or a number; copied to outputs, may be absent.
     label : {"auto", "string", "integer", "boolean"}
-        What a label is: text, a whole number of at most 64 bits, or true and false. With "auto",
-        what the first one is; others are read as that where they can be.
+        The kind of labels: text, a whole number of at most 64 bits, or true and false. With "auto",
+        the kind of the first label; later labels are converted if possible.
     numeric : "auto" or sequence of str
-        A list: these fields alone, all numbers, in the order of the columns; anything else in them
-        is a dead letter. Names with a quote, a backslash or a control character cannot be used.
+        A list: only these fields, all numbers, in the order of the columns; other values are dead
+        letters. Names with a quote, a backslash or a control character are not supported.
     max_record_bytes : int
         Larger messages become dead letters.
     fields : "auto" or mapping of str to Field (or what `as_field` takes)
         The features, in the order of `Records.values`. With "auto", `infer` finds them. A value of
         another kind is no dead letter.
     named : mapping of str to Field
-        With "auto", the fields that are known beforehand.
+        With "auto", the fields that are configured.
     exclude : sequence of str
-        With "auto", fields to leave out, with all that lies within.
+        With "auto", fields to ignore, with all nested fields.
     label_fields : LabelFields
-        What id and label are called in label messages. The label's field is no feature.
+        Names of id and label in label messages. The label's field is no feature.
     kind : {"string", "integer", "boolean"} or None
-        What the first label was, with "auto".
+        The kind of the first label, with "auto".
     left_out : sequence of str
-        Fields that `infer` has seen and left out.
+        Fields that `infer` has seen and ignored.
     classes : sequence of str, int or bool
-        The labels there are, of one kind; others are dead letters. Empty: any.
+        The allowed labels, of one kind; others are dead letters. Empty: any.
     id_from : {"field", "key"}
-        With "key", the messages' keys, UTF-8, name the records that `source` "records" gives.
-    labels_within : bool
-        Whether labels stand among the records: see `inline_labels.sort`.
+        With "key", the messages' keys, UTF-8, are the ids of records from `source` "records".
+    inline_labels : bool
+        Whether labels are in the stream of records: see `inline_labels.sort`. A label belongs to
+        the record that `id` names; the id in `label_fields` counts only if that field is absent.
     include : sequence of str
         Fields of a record, by dotted paths, that its prediction repeats.
     probabilities : bool
@@ -98,7 +98,7 @@ class Schema:
     Raises
     ------
     ConfigurationError
-        When a setting is wrong.
+        When a setting is invalid.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class Schema:
     left_out: Sequence[str] = ()
     classes: Sequence[Any] = ()
     id_from: Literal["field", "key"] = "field"
-    labels_within: bool = False
+    inline_labels: bool = False
     include: Sequence[str] = ()
     probabilities: bool = False
 
@@ -149,12 +149,12 @@ class Schema:
 
     @property
     def resolved(self) -> bool:
-        """Whether the features are known."""
+        """Whether the features are known, configured or inferred."""
         return self.numeric != "auto" or self.fields != "auto"
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of the columns of `Records.X`, or of what stands in `Records.values`."""
+        """Names of the columns of `Records.X`, or of the values in `Records.values`."""
         if not self.resolved:
             raise ConfigurationError(
                 "[schema] names no fields: let `infer` see messages before decoding, or name them"
@@ -163,16 +163,16 @@ class Schema:
 
     @property
     def labels_are(self) -> LabelKind | None:
-        """What labels are; None where the first of them will tell."""
+        """Kind of the labels; None before the first label, with "auto"."""
         return self.kind if self.label == "auto" else self.label
 
-    def settled(self, kind: LabelKind | None) -> "Schema":
-        """Return the schema whose labels are of that `kind` from now on."""
+    def with_label_type(self, kind: LabelKind | None) -> "Schema":
+        """Return the schema with labels of `kind` from now on."""
         return self if kind in (None, self.labels_are) else replace(self, kind=kind)
 
     @property
     def rules(self) -> dict[str, Any]:
-        """What labels and predictions obey, which may change from one batch to the next."""
+        """Settings of labels and predictions that may change between batches."""
         return {
             "classes": list(self.classes),
             "include": list(self.include),
@@ -180,17 +180,17 @@ class Schema:
         }
 
     def extended(self, fields: Mapping[str, Field]) -> "Schema":
-        """Return the schema that also has these `fields`, behind those it has."""
+        """Return the schema with these `fields` appended."""
         assert not isinstance(self.fields, str)
         return replace(self, fields=dict(self.fields) | dict(fields))
 
     def infer(self, messages: Sequence[Message]) -> Inferred:
         """Find the fields in the first `messages`; 200 to 500 are enough.
 
-        Fields that are not named are judged by what stands in them (`features.inference`). They
-        stand in the order in which they first appear. Damaged messages are passed over.
+        Fields that are not named are inferred from their values (`features.inference`), in the
+        order in which they first appear. Damaged messages are ignored.
 
-        Raises DataError when the messages show no id or no field to learn from.
+        Raises DataError if the messages have no id or no feature.
         """
         if self.numeric != "auto":
             return Inferred(self, f"{len(self.features)} numeric fields, as configured.")
@@ -212,22 +212,22 @@ class Schema:
     def decode(
         self, messages: Sequence[Message], *, source: str = "records", time: int | None = None
     ) -> Decoded:
-        """Decode records; what cannot be used becomes a dead letter, never an exception.
+        """Decode records; unusable messages become dead letters, never an exception.
 
-        `source` and `time` (the tick) are what dead letters say of where and when. In rows of
-        tables, text in a field of numbers is read as one (`typed`).
+        `source` and `time` (the tick) are written to dead letters. In rows of tables, text in
+        numeric fields is converted to numbers (`typed`).
         """
         is_list = self.numeric != "auto"
         messages = typed(messages, self._number_columns, self.time, is_strict=is_list)
-        desk = self._desk(messages, source, time)
+        context = self._context(messages, source, time)
         if is_list:
-            return Decoded(self._numbers[desk.by_key].decode(desk, messages), desk.dead)
-        mixed = self._mixed[desk.by_key].decode(desk, messages, self._known)
-        return Decoded(mixed, desk.dead)
+            return Decoded(self._numbers[context.by_key].decode(context, messages), context.dead)
+        mixed = self._mixed[context.by_key].decode(context, messages, self._known)
+        return Decoded(mixed, context.dead)
 
-    def _desk(self, messages: Sequence[Message], source: str, time: int | None) -> Desk:
+    def _context(self, messages: Sequence[Message], source: str, time: int | None) -> DecodeContext:
         by_key = self.id_from == "key" and source == "records"
-        return Desk(messages, self.max_record_bytes, source, time, by_key=by_key)
+        return DecodeContext(messages, self.max_record_bytes, source, time, by_key=by_key)
 
     def decode_labels(
         self,
@@ -239,22 +239,23 @@ class Schema:
     ) -> DecodedLabels:
         """Decode label messages: id and `label`, optionally `time` and `source`.
 
-        A null or empty label is a missing one; with `nulls`, a null that is no empty cell of a
-        table stands among the labels as None, which takes a label back. Text of more than 1,000
-        characters, or with a character in it that nobody sees, is a "bad_label", as is one of
-        another kind than that of the labels before.
+        A null or empty label is a missing one. With `nulls`, a null label is None, which retracts a
+        label, except for an empty cell of a table. Text of more than 1,000 characters, or with an
+        invisible character, is a "bad_label", as is a label of another kind than the labels before.
         """
         is_number = self.labels_are in ("integer", "boolean")
         messages = typed(messages, [self.label_fields.label] if is_number else [], "time")
-        desk = self._desk(messages, source, time)
-        return DecodedLabels(self._label_messages.decode(desk, messages, nulls=nulls), desk.dead)
+        context = self._context(messages, source, time)
+        return DecodedLabels(
+            self._label_messages.decode(context, messages, nulls=nulls), context.dead
+        )
 
     def encode_label(self, label: Label) -> bytes:
         """Return `label` as a message that `decode_labels` reads."""
         return self._label_messages.encode(label)
 
     def to_json(self) -> str:
-        """Write the schema as JSON, to be kept beside the state.
+        """Return the schema as JSON, which is stored with the state.
 
         >>> schema = Schema(label="string", numeric=["a"])
         >>> Schema.from_json(schema.to_json()) == schema
@@ -264,18 +265,18 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Schema":
-        """Read what `to_json` wrote; StateError when it cannot be trusted."""
+        """Return the schema from the result of `to_json`; StateError if it is damaged."""
         try:
             return cls(**_settings_of(text))
         except (msgspec.MsgspecError, ValueError) as error:
             raise StateError(
-                f"the saved schema cannot be used: {error}; restore the file, or begin anew with "
+                f"the saved schema cannot be used: {error}; restore the file, or start again with "
                 "an empty state folder"
             ) from error
 
     @cached_property
     def _roles(self) -> dict[str, str]:
-        """What the fields are that are no features, by their names."""
+        """Roles of the fields that are no features, by name."""
         id, label = self.label_fields.id, self.label_fields.label
         roles = {self.id: "names a record"}
         roles |= {self.time: "its time"} if self.time is not None else {}
@@ -283,9 +284,9 @@ class Schema:
         return roles | {label: "the label"} | {LABEL: "the label"}
 
     @cached_property
-    def _known(self) -> Known:
+    def _known(self) -> KnownFields:
         paths = [*self.features, *self.left_out]
-        return Known(paths, [*self._roles, *self.exclude])
+        return KnownFields(paths, [*self._roles, *self.exclude])
 
     @cached_property
     def _number_columns(self) -> list[str]:
@@ -294,18 +295,20 @@ class Schema:
         return [name for name, field in self.fields.items() if field.kind == "number"]
 
     @cached_property
-    def _numbers(self) -> tuple[Numbers, Numbers]:
-        by_field = Numbers(self.id, self.time, self.features)
+    def _numbers(self) -> tuple[NumberDecoder, NumberDecoder]:
+        by_field = NumberDecoder(self.id, self.time, self.features)
         return by_field, replace(by_field, id=None)
 
     @cached_property
-    def _mixed(self) -> tuple[Mixed, Mixed]:
-        by_field = Mixed(self.id, self.time, self.features)
+    def _mixed(self) -> tuple[RecordDecoder, RecordDecoder]:
+        by_field = RecordDecoder(self.id, self.time, self.features)
         return by_field, replace(by_field, id=None)
 
     @cached_property
     def _label_messages(self) -> LabelMessages:
-        return LabelMessages(self.label_fields, self.id, self.label, self.kind, self.classes)
+        return LabelMessages(
+            self.label_fields, self.id, self.label, self.kind, self.classes, self.inline_labels
+        )
 
 
 def _as_fields(given: Any) -> dict[str, Field]:
@@ -319,7 +322,7 @@ _LABELS = ("auto", "string", "integer", "boolean")
 
 
 def check(schema: "Schema") -> None:
-    """Raise ConfigurationError for the first setting that is wrong."""
+    """Raise ConfigurationError for the first invalid setting."""
     for fault in _faults(schema):
         raise ConfigurationError(fault)
 
@@ -327,16 +330,16 @@ def check(schema: "Schema") -> None:
 def classes_of(
     given: Sequence[Any], labels_are: LabelKind | None
 ) -> tuple[LabelKind | None, tuple[str | int, ...]]:
-    """Return what kind of labels the classes are, and the classes as they are learned.
+    """Return the kind of the classes, and the classes as they are learned.
 
-    Raises ConfigurationError where one of them can be none, or is there twice.
+    Raises ConfigurationError for an invalid or duplicate class.
     """
     kind = labels_are or kind_of(given[0])
     classes: list[str | int] = []
     for one in given:
         label, fault = read_label(one, kind)
         if isinstance(label, str):
-            label, fault = tidied(label)
+            label, fault = normalize_label(label)
             fault = fault if label else "is empty"
         if fault or label is None:
             raise ConfigurationError(f"[schema] classes: {one!r} {fault}")
@@ -399,7 +402,7 @@ def _of_fields(schema: "Schema") -> Iterator[str]:
 
 
 _FORMAT = 3
-"""Version of a state folder's files: of another one none is read."""
+"""Version of a state folder's files; no other version is read."""
 
 
 class _Format(msgspec.Struct):
@@ -420,7 +423,7 @@ class _Saved(_Format, forbid_unknown_fields=True, omit_defaults=True):
     kind: Literal["string", "integer", "boolean"] | None = None
     classes: list[str | int] = []
     id_from: Literal["field", "key"] = "field"
-    labels_within: bool = False
+    inline_labels: bool = False
     include: list[str] = []
     probabilities: bool = False
 
@@ -443,7 +446,7 @@ def _as_json(schema: "Schema") -> str:
         kind=schema.kind,
         classes=list(schema.classes),
         id_from=schema.id_from,
-        labels_within=schema.labels_within,
+        inline_labels=schema.inline_labels,
         include=list(schema.include),
         probabilities=schema.probabilities,
     )
@@ -451,9 +454,9 @@ def _as_json(schema: "Schema") -> str:
 
 
 def _settings_of(text: str | bytes) -> dict[str, Any]:
-    """Return the settings of the schema that `_as_json` wrote.
+    """Return the settings of the schema from the result of `_as_json`.
 
-    Raises ValueError or msgspec's MsgspecError where it is damaged.
+    Raises ValueError or msgspec's MsgspecError for a damaged text.
     """
     found = msgspec.json.decode(text, type=_Format).format
     if found != _FORMAT:
@@ -474,7 +477,7 @@ def _settings_of(text: str | bytes) -> dict[str, Any]:
         "kind": saved.kind,
         "classes": saved.classes,
         "id_from": saved.id_from,
-        "labels_within": saved.labels_within,
+        "inline_labels": saved.inline_labels,
         "include": saved.include,
         "probabilities": saved.probabilities,
     }

@@ -1,1 +1,1 @@
-"""The embedded log: streams in one SQLite file, and commits to it."""
+"""The embedded log: streams in one SQLite file, and transactions that commit to it."""

@@ -1,4 +1,4 @@
-"""An SQLite file shared by threads and processes, and the tables of its streams."""
+"""SQLite file shared by threads and processes, and the tables of its streams."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _BUSY_SECONDS = 30.0
 _TURN_SECONDS = 1.0
 _RETRY_SECONDS = 0.005
 _AT_ONCE = 100
-"""Rows of a statement. One row each takes three times as long; more take no less."""
+"""Number of rows per statement. One row each takes three times as long; more take no less."""
 
 _RETRIABLE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -27,25 +27,25 @@ _NO_COMPANIONS = {
     sqlite3.SQLITE_READONLY_DIRECTORY,
     sqlite3.SQLITE_IOERR_SHMSIZE,  # on a full disk
 }
-"""How SQLite refuses a write-ahead file whose companions are missing and cannot be made."""
+"""Errors of SQLite if the companions of a write-ahead file are missing and cannot be made."""
 
 
 class Database:
-    """A file, and a connection that writes to it for each thread that asks.
+    """SQLite file with a write connection for each thread.
 
-    Reading changes nothing: neither the file nor its mode, and needs no permission to write.
+    Reading changes neither the file nor its mode, and needs no write permission.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).resolve()
         self._lock = threading.Lock()
         self._connections: dict[int, sqlite3.Connection] = {}
-        self._writing: set[int] = set()  # the threads whose connections are in use
+        self._writing: set[int] = set()  # threads whose connections are in use
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """Give a connection that sees one moment of the file, or None where there is no file."""
-        with self.told():
+        """Yield a connection with a snapshot of the file, or None if there is no file."""
+        with self.translate_errors():
             if not self.path.exists():
                 yield None
                 return
@@ -55,8 +55,8 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection within a transaction: it commits, or after an error nothing is left."""
-        with self.told():
+        """Yield a connection in a transaction, which is committed, or rolled back on an error."""
+        with self.translate_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._in_use() as connection:
                 self._begin(connection)
@@ -68,7 +68,7 @@ class Database:
                     raise
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Lock the file for writing; every second of a longer wait, signals have their turn."""
+        """Lock the file for writing; signals are handled every second of the wait."""
         deadline = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
@@ -79,7 +79,7 @@ class Database:
                     raise
 
     def damage(self) -> str | None:
-        """Return what is wrong with the file's structure; None: nothing, or there is no file."""
+        """Return the damage of the file's structure; None for an intact or missing file."""
         try:
             with self.reading() as connection:
                 if connection is None:
@@ -92,7 +92,7 @@ class Database:
         return None if found == "ok" else " ".join(found.split())
 
     def close(self) -> None:
-        """Close the connections of all threads; one that writes closes its own when it is done."""
+        """Close the connections of all threads; a writing thread closes its own at the end."""
         with self._lock:
             connections, self._connections = self._connections, {}
             idle = [one for thread, one in connections.items() if thread not in self._writing]
@@ -101,7 +101,7 @@ class Database:
 
     @contextmanager
     def _in_use(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection of this thread, which nobody closes meanwhile: SQLite would crash."""
+        """Yield this thread's connection, protected from `close`, which would crash SQLite."""
         thread = threading.get_ident()
         with self._lock:
             connection = self._connections.get(thread)
@@ -120,16 +120,16 @@ class Database:
                 connection.close()
 
     def open_for_reading(self) -> sqlite3.Connection:
-        """Open the file, which must be there, to be read alone; errors are SQLite's.
+        """Open the existing file read-only; errors are SQLite's.
 
-        ConnectorError if the file is not a regular one.
+        Raises ConnectorError if the file is not a regular one.
         """
         self._check_regular()
         address = f"{self.path.as_uri()}?mode=ro"
         try:
             return _look(address)
         except sqlite3.OperationalError as error:
-            # Without a write-ahead log nobody is writing now, and the file alone is all there is.
+            # Without a write-ahead log there is no writer, and the file alone is complete.
             if error.sqlite_errorcode not in _NO_COMPANIONS or self._has_write_ahead():
                 raise
             return _look(f"{address}&immutable=1")
@@ -147,7 +147,7 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         self._check_regular()
-        # Only its own thread uses a connection, but another may close it.
+        # A connection is used by its own thread alone, but another thread may close it.
         connection = sqlite3.connect(
             self.path, timeout=_TURN_SECONDS, isolation_level=None, check_same_thread=False
         )
@@ -166,7 +166,7 @@ class Database:
                 (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
                 break
             except sqlite3.OperationalError as error:
-                # While another turns the new file over, SQLite refuses without waiting.
+                # While another process changes a new file's mode, SQLite refuses at once.
                 if error.sqlite_errorcode not in _RETRIABLE or time.monotonic() > deadline:
                     raise
                 time.sleep(_RETRY_SECONDS)
@@ -177,8 +177,8 @@ class Database:
             )
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Raise what goes wrong as our own errors."""
+    def translate_errors(self) -> Iterator[None]:
+        """Raise errors of SQLite as ConnectorError."""
         try:
             yield
         except sqlite3.Error as error:
@@ -204,7 +204,7 @@ class Database:
 
 
 def _look(address: str) -> sqlite3.Connection:
-    """Open a file that is only read, and see that it can be."""
+    """Open a file read-only, and check that it is readable."""
     connection = sqlite3.connect(
         address, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
     )
@@ -217,7 +217,7 @@ def _look(address: str) -> sqlite3.Connection:
 
 
 def checked_stream(name: str) -> str:
-    """Return `name`, or raise ConfigurationError when no table can be called so."""
+    """Return `name`, or raise ConfigurationError if it is no valid table name."""
     if _STREAM.fullmatch(name) is None or name.startswith("sqlite_"):
         raise ConfigurationError(
             f"the stream name {name!r} cannot be a table: use lower-case letters, digits, '_', "
@@ -227,7 +227,7 @@ def checked_stream(name: str) -> str:
 
 
 def table_exists(connection: sqlite3.Connection, name: str) -> bool:
-    """Tell whether the file has a table of that name."""
+    """Return whether the file has a table of that name."""
     found = connection.execute(
         "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)
     )
@@ -235,12 +235,12 @@ def table_exists(connection: sqlite3.Connection, name: str) -> bool:
 
 
 def end_of(connection: sqlite3.Connection, stream: str) -> int:
-    """Return the offset that the stream's next message will have."""
+    """Return the offset of the stream's next message."""
     if not table_exists(connection, stream):
         return 0
     highest = connection.execute(f'SELECT max(offset) FROM "{stream}"').fetchone()
     given = None
-    # A table made by somebody else may not remember the offsets it has given.
+    # A table made by another program may not store its highest offset.
     if table_exists(connection, "sqlite_sequence"):
         query = "SELECT seq FROM sqlite_sequence WHERE name = ?"
         given = connection.execute(query, (stream,)).fetchone()
@@ -250,11 +250,11 @@ def end_of(connection: sqlite3.Connection, stream: str) -> int:
 def append(
     connection: sqlite3.Connection, stream: str, payloads: Sequence[bytes], at_least: int = 0
 ) -> None:
-    """Add `payloads` at the end of the stream, which is created if it is not there.
+    """Append `payloads` to the stream, which is created if it does not exist.
 
-    Their offsets begin at `at_least` or after it.
+    Their offsets begin at `at_least` or later.
     """
-    # AUTOINCREMENT keeps the highest offset ever given, so that none is given twice.
+    # AUTOINCREMENT stores the highest offset ever used, so that none is used twice.
     connection.execute(
         f'CREATE TABLE IF NOT EXISTS "{stream}" '
         "(offset INTEGER PRIMARY KEY AUTOINCREMENT, payload NOT NULL)"

@@ -1,4 +1,4 @@
-"""Reading an SQLite file again and again."""
+"""Repeated reads of an SQLite file with a persistent connection."""
 
 import os
 import sqlite3
@@ -14,10 +14,11 @@ _Seen = tuple[int, ...]
 
 
 class Reader:
-    """A connection that stays open from one look to the next, as opening it costs most of a look.
+    """Keeps a connection open between reads, because opening costs most of a read.
 
-    Nothing is locked in between. But whoever closes the file meanwhile is not the last, who folds
-    the write-ahead log into it: who looks at it again and again `rest`s when there is no more.
+    The connection holds no lock between reads. But while it is open, another process that closes
+    the file is not the last one, which would checkpoint the write-ahead log. So call `rest` when
+    there is nothing more to read.
     """
 
     def __init__(self, database: Database) -> None:
@@ -26,8 +27,8 @@ class Reader:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """Give what `Database.reading` gives."""
-        with self._database.told():
+        """Yield a connection as `Database.reading` does."""
+        with self._database.translate_errors():
             try:
                 connection = self._current()
                 if connection is None:
@@ -41,16 +42,16 @@ class Reader:
                 raise
 
     def rest(self) -> None:
-        """Close the file until the next look."""
+        """Close the file until the next read."""
         if self._open is not None:
             (connection, _), self._open = self._open, None
             connection.close()
 
     def _current(self) -> sqlite3.Connection | None:
-        """Return a connection to the file that is there now; None: there is none.
+        """Return a connection to the file that is there now, or None.
 
-        What SQLite keeps in memory of a file holds good as long as all write through SQLite. Who
-        puts another in its place, or copies over it, does not: it is opened anew.
+        SQLite's cache of a file is valid as long as all processes write through SQLite. If another
+        file was copied or moved in its place, the file is opened again.
         """
         there = _seen(self._database.path)
         if self._open is not None and self._open[1] == there:
@@ -64,7 +65,7 @@ class Reader:
 
 
 def _seen(path: Path) -> _Seen | None:
-    """Return what tells a file, and its write-ahead log, from others; None where there is none."""
+    """Return the identity of a file and its write-ahead log, or None if it does not exist."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

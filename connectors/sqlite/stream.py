@@ -2,10 +2,10 @@
 
 Each stream is a table `(offset, payload)`, which the sqlite3 shell reads and writes as well:
 `INSERT INTO labels (payload) VALUES ('{"id": "7", "label": "grass"}')`. Offsets start at 0 and are
-never given twice, so old rows may be deleted once nobody needs to read them again.
+never reused, so that old rows may be deleted when they are not needed for a replay.
 
-The file must be on a local disk: SQLite's locks and its write-ahead log do not hold over a network
-file system. Its `-wal` and `-shm` companions belong to it: they move with it, or not at all.
+The file must be on a local disk: SQLite's locks and write-ahead log do not work on a network file
+system. Its `-wal` and `-shm` companions belong to it: move all of them, or none.
 """
 
 import os
@@ -29,14 +29,14 @@ __all__ = ["SqliteSink", "SqliteSource"]
 
 
 _BEGINNING = 1_000
-"""Bytes of a message that it is known by."""
+"""Number of first bytes of a message that identify it."""
 
 
 class SqliteSource(NumberedSource):
-    """Reads a stream; it gives nothing as long as the stream, or the file, is not there yet.
+    """Reads a stream; polls are empty while the stream, or the file, does not exist.
 
-    It keeps the file open from one poll to the next, as opening it costs most of a poll, and locks
-    nothing in between; once it rests, others have the file to themselves.
+    Keeps the file open between polls, because opening costs most of a poll, but holds no lock in
+    between; `rest` closes the file.
 
     Parameters
     ----------
@@ -44,15 +44,15 @@ class SqliteSource(NumberedSource):
     stream : str
         Lower-case letters, digits, `_`, `-` and `.`, starting with a letter.
     max_bytes : int
-        What of a payload is held in memory: of a longer one, the first `max_bytes` + 1 bytes are
-        given, with its true size.
+        Limit per payload in memory: of a longer one, the first `max_bytes` + 1 bytes are returned,
+        with its true size.
 
     Raises
     ------
     ConnectorError
-        While polling, when the stream ends before the position: it is not the one read before.
+        While polling, when the stream ends before the position: it is not the stream read before.
     UnavailableError
-        When others keep the file locked.
+        When other processes keep the file locked.
 
     Examples
     --------
@@ -87,12 +87,12 @@ class SqliteSource(NumberedSource):
             if end < self._next or (connection and end > self._next and self._is_other(connection)):
                 raise DeletedError(
                     f"stream {self._stream!r} in {self._database.path} ends at offset {end}, and "
-                    f"reading should go on at {self._next}: this is not the file that was read "
-                    "before; put that one back, or begin anew with an empty state"
+                    f"reading should continue at {self._next}: this is not the file that was read "
+                    "before; put that one back, or start again with an empty state"
                 )
             if connection is None or end == self._next:
                 return []
-            # As a blob: text is given byte for byte, whatever it holds.
+            # Read as a blob: text is returned as its bytes, valid or not.
             rows = connection.execute(
                 f"SELECT offset, substr(CAST(payload AS BLOB), 1, ?), "
                 f'length(CAST(payload AS BLOB)) FROM "{self._stream}" '
@@ -108,7 +108,7 @@ class SqliteSource(NumberedSource):
         return messages
 
     def _is_other(self, connection: Connection) -> bool:
-        """Return whether another message is where the last one was read."""
+        """Return whether the last message read has been replaced."""
         row = connection.execute(
             f'SELECT substr(CAST(payload AS BLOB), 1, ?) FROM "{self._stream}" WHERE offset = ?',
             (min(self._max_bytes + 1, _BEGINNING), self._last.offset),
@@ -120,13 +120,13 @@ class SqliteSource(NumberedSource):
         self._reader.rest()
 
     def lag(self) -> int:
-        """Return how many offsets lie between the next message and the stream's end."""
+        """Return the lag in offsets."""
         with self._database.reading() as connection:
             end = 0 if connection is None else end_of(connection, self._stream)
         return max(end - self._next, 0)
 
-    def beginning(self) -> Position | None:
-        """Return the offset of the oldest message that was not deleted."""
+    def beginning_offsets(self) -> Position | None:
+        """Return the first retained offset."""
         with self._database.reading() as connection:
             if connection is None or not table_exists(connection, self._stream):
                 return {PARTITION: 0}
@@ -155,26 +155,26 @@ class SqliteSink(Sink):
 
     @property
     def path(self) -> Path:
-        """The file it writes to."""
+        """The file of the stream."""
         return self._database.path
 
     @property
     def stream(self) -> str:
-        """The stream it appends to."""
+        """The name of the stream."""
         return self._stream
 
     def write(self, payloads: Sequence[bytes]) -> None:
-        """Keep `payloads` until `flush`."""
+        """Store `payloads` until `flush`."""
         self._written.extend(payloads)
 
     def flush(self) -> None:
-        """Append what was written, in one transaction; after an error it can be called again."""
+        """Append the stored payloads in one transaction; after an error, call it again."""
         if self._written:
             with self._database.writing() as connection:
                 append(connection, self._stream, self._written)
             self._written.clear()
 
     def close(self) -> None:
-        """Close the file; flushing opens it again. What was not flushed is not written."""
+        """Close the file and drop unflushed payloads; the next flush opens it again."""
         self._written.clear()
         self._database.close()

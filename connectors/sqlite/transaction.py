@@ -1,6 +1,6 @@
-"""Commits to the embedded log: what a batch writes, where its sources stand, and the journal.
+"""Commits to the embedded log: a batch's writes, its sources' positions, and the journal.
 
-All of it is one transaction of the SQLite file that holds the streams.
+All of them are one transaction of the SQLite file that holds the streams.
 """
 
 import os
@@ -20,16 +20,16 @@ _PAGE = 256
 
 
 class SqliteTransaction(Transaction):
-    """Commits streams, positions and journal of one pipeline as one; it binds sinks of its file.
+    """Commits streams, positions and journal of a pipeline atomically; binds sinks of its file.
 
-    A crash at any moment leaves the batch whole or not there. Several pipelines may share a file;
-    of two processes that run the same one, the second to commit a batch is refused.
+    After a crash, the file has the whole batch or nothing of it. Several pipelines may share a
+    file. If two processes run the same pipeline, the second to commit a batch is refused.
 
     Parameters
     ----------
     path : path to the file
     pipeline : str
-        The name under which positions and journal are kept.
+        The name of positions and journal in the file.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class SqliteTransaction(Transaction):
         self._pipeline = pipeline
 
     def committed(self) -> Committed | None:
-        """Return the newest batch that was committed, or None before the first."""
+        """Return the newest committed batch, or None before the first."""
         with self._database.reading() as connection:
             return None if connection is None else self._committed(connection)
 
@@ -65,19 +65,19 @@ class SqliteTransaction(Transaction):
     ) -> None:
         """Commit batch `sequence`, which must be the one after the last; the first is 1.
 
-        Raises StateError when it is not: somebody else has committed, or nothing was recovered.
-        Where others keep the file locked, or its disk is full (UnavailableError), nothing of the
-        batch is in it. Sinks that it does not bind are written before it is locked, and not once
-        more by the next call with the same batch.
+        Raises StateError for another number: another process has committed, or nothing was
+        recovered. If other processes keep the file locked, or its disk is full (UnavailableError),
+        nothing of the batch is in the file. Unbound sinks are written before the file is locked;
+        the next call with the same batch does not write them again.
         """
-        if not all(self.binds(sink) for sink, _ in writes):
+        if not all(self.enlists(sink) for sink, _ in writes):
             with self._database.reading() as connection:
                 self._before(sequence, connection)
-            self.write_unbound(sequence, writes)
+            self.write_non_transactional(sequence, writes)
         with self._database.writing() as connection:
             last = self._before(sequence, connection)
             for sink, payloads in writes:
-                if isinstance(sink, SqliteSink) and self.binds(sink):
+                if isinstance(sink, SqliteSink) and self.enlists(sink):
                     append(connection, sink.stream, payloads)
             _create_journal(connection)
             everywhere = last.positions | dict(positions)
@@ -88,32 +88,32 @@ class SqliteTransaction(Transaction):
             )
 
     def begin_after(self, committed: Committed) -> None:
-        """Have a log that holds no batch of the pipeline go on after `committed`.
+        """Let a log without a batch of the pipeline continue after `committed`.
 
-        Raises StateError where it does hold some.
+        Raises StateError if the log has batches of the pipeline.
         """
         with self._database.writing() as connection:
             if self._committed(connection) is not None:
                 raise StateError(
-                    f"{self._database.path} holds batches of {self._pipeline!r}: it goes on after "
-                    "these, and nowhere else"
+                    f"{self._database.path} holds batches of {self._pipeline!r}: it continues "
+                    "after these, and nowhere else"
                 )
             _create_journal(connection)
             self._keep(connection, committed)
 
     def pipelines(self) -> list[str]:
-        """Return the names under which batches were committed to the file."""
+        """Return the names of the pipelines with batches in the file."""
         with self._database.reading() as connection:
             if connection is None or not table_exists(connection, "_committed"):
                 return []
             return [name for (name,) in connection.execute("SELECT pipeline FROM _committed")]
 
-    def binds(self, sink: Sink) -> bool:
-        """Tell whether `sink` writes to the transaction's file."""
+    def enlists(self, sink: Sink) -> bool:
+        """Return whether `sink` writes to the transaction's file."""
         return isinstance(sink, SqliteSink) and sink.path == self._database.path
 
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Give sequence and entry of every batch after batch `after`, reading page by page."""
+        """Yield sequence and entry of every batch after batch `after`, page by page."""
         while True:
             with self._database.reading() as connection:
                 if connection is None or not table_exists(connection, "_journal"):
@@ -140,7 +140,7 @@ class SqliteTransaction(Transaction):
         )
 
     def _before(self, sequence: int, connection: sqlite3.Connection | None) -> Committed:
-        """Return the batch that `sequence` follows; StateError where it follows none."""
+        """Return the batch before `sequence`; StateError if that is not the newest."""
         found = None if connection is None else self._committed(connection)
         last = found or Committed(0, {})
         if sequence != last.sequence + 1:

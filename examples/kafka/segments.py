@@ -1,4 +1,4 @@
-"""Real records through Kafka, with a labeller who answers what the pipeline asks.
+"""Real records through Kafka, with an annotator who answers what the pipeline asks.
 
     docker compose up -d                                # or any other broker
     streamboost init --kafka pipeline.toml
@@ -9,13 +9,13 @@
 With a learner and three scorers, where the records have several partitions:
 
     export KAFKA_SERVERS=localhost:9092
-    streamboost check --create-topics examples/kafka/apart.toml
-    streamboost run --workers 3 examples/kafka/apart.toml &
-    python examples/kafka/segments.py localhost:9092 20000 apart
+    streamboost check --create-topics examples/kafka/distributed.toml
+    streamboost run --workers 3 examples/kafka/distributed.toml &
+    python examples/kafka/segments.py localhost:9092 20000 distributed
 
-It sends the 2,310 records of River's ImageSegments, or as many as it is told to, over and over,
-under ids of each run's own and never more than 100 ahead of the predictions, and shows how many of
-those were right.
+The script sends the 2,310 records of River's ImageSegments, or the given number of records by
+repeating them. Each run has its own ids. The script stays at most 100 records ahead of the
+predictions, and prints their accuracy.
 """
 
 import json

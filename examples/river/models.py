@@ -1,4 +1,4 @@
-"""River's models for the pipelines beside this file, one function each."""
+"""River models for the pipeline files in this folder, one function each."""
 
 from river import (
     base,
@@ -28,7 +28,7 @@ def softmax() -> base.Classifier:
 
 
 def risks() -> base.Transformer:
-    """Return what adds to each site's fields how often sites like it were phishing so far."""
+    """Return a transformer that adds phishing rates of similar sites (target encoding)."""
     prior = stats.BayesianMean(prior=0.5, prior_weight=5)
     return (
         compose.FuncTransformer(dict)

@@ -1,1 +1,1 @@
-"""The command line: one file a command, which imports its work when it is called."""
+"""Command line: one module per command, which imports its implementation when called."""

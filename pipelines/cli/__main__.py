@@ -1,42 +1,45 @@
-"""The command line: `streamboost demo | init | check | run | serve | label-studio | tell | ...`.
+"""Command line: `streamboost demo | init | check | run | serve | label-studio | control | ...`.
 
-Each command stands in a file of its own and imports its work when it is called, so that `--help`
-answers at once.
+Each command has its own module, and imports its implementation when called, so that `--help`
+responds at once.
 """
 
 import atexit
 import gc
+import io
 import sys
 import traceback
 from types import TracebackType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
 
 import streamboost
 from streamboost.errors import StreamBoostError
-from streamboost.pipelines.cli.apart import learn, score
 from streamboost.pipelines.cli.check import check
+from streamboost.pipelines.cli.control import control
 from streamboost.pipelines.cli.demo import demo
+from streamboost.pipelines.cli.distributed import learn, score
 from streamboost.pipelines.cli.init import init
 from streamboost.pipelines.cli.inspect import inspect
 from streamboost.pipelines.cli.label_studio import label_studio
 from streamboost.pipelines.cli.options import exit_code, say, say_block
 from streamboost.pipelines.cli.run import run
 from streamboost.pipelines.cli.serve import serve
-from streamboost.pipelines.cli.tell import tell
 from streamboost.pipelines.cli.warmup import warmup
 
 __all__ = ["main"]
 
-COMMANDS = (demo, init, check, run, learn, score, inspect, serve, tell, label_studio, warmup)
+_ClickException: Any = typer.BadParameter.__mro__[2]
+"""Base class of usage errors, from Click or from the copy of Click in newer Typer releases."""
+
+COMMANDS = (demo, init, check, run, learn, score, inspect, serve, control, label_studio, warmup)
 
 app = typer.Typer(
     name="streamboost",
     help="Learn from a stream with few labels.",
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -63,32 +66,41 @@ def _options(
     """Learn from a stream with few labels."""
     import logging
 
-    from streamboost.pipelines.monitoring.logs import Escaping
+    from streamboost.pipelines.monitoring.log_format import Escaping
 
-    if logging.lastResort is not None:  # for commands that begin no log of their own
+    if logging.lastResort is not None:  # for commands that configure no logging
         logging.lastResort.setFormatter(Escaping())
     if not log_kafka:
-        # It reports every broken connection as an error, and goes on by itself; what a schema
-        # registry is asked by reports every question.
+        # Kafka's client logs each broken connection as an error, although it reconnects. The HTTP
+        # clients of the schema registry log each request.
         for name in ("kafka", "httpx", "httpx2"):
             logging.getLogger(name).propagate = False
             logging.getLogger(name).addHandler(logging.NullHandler())
 
 
 def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of an unexpected error, what comes from outside escaped in it."""
+    """Print the traceback of an unexpected error, with external text escaped."""
     say_block("".join(traceback.format_exception(error)).rstrip(), file=sys.stderr)
 
 
 def main() -> None:
-    """Run the command line: exit code 2 where a setting is wrong, 1 where something failed."""
-    # A process that ends looks through all it holds for circles, a sixth of a short run's time,
-    # and what it frees is the system's anyway.
+    """Run the command line; exit code 2: a setting is wrong, 1: another error."""
+    # Without a freeze, the collector searches the whole heap at exit, which takes a sixth of a
+    # short run. The system frees the memory anyway.
     atexit.register(gc.freeze)
     sys.excepthook = _report
     try:
-        # Not by calling the app, which would set a hook of its own.
-        get_command(app)()
+        # Calling the app would replace the exception hook, and the standalone mode prints usage
+        # errors without escaping.
+        sys.exit(get_command(app)(sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
+    except typer.Abort:
+        say_block("Aborted!", file=sys.stderr)
+        sys.exit(1)
+    except _ClickException as error:
+        text = io.StringIO()
+        error.show(text)
+        say_block(text.getvalue().rstrip(), file=sys.stderr)
+        sys.exit(error.exit_code)
     except StreamBoostError as error:
         say_block(f"streamboost: {error}", file=sys.stderr)
         sys.exit(exit_code(error))

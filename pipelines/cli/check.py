@@ -1,4 +1,4 @@
-"""`streamboost check`: is a pipeline file right, and what does it promise?"""
+"""Command `streamboost check`: validates a pipeline file, and shows its delivery guarantee."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,21 +25,21 @@ def check(
 ) -> None:
     """Check a pipeline file.
 
-    Its connectors are tried, and what is wrong is said first; then what becomes of the fields of
-    its records, and what it guarantees.
+    The check tries all connectors, and prints problems first. Then follow the inferred fields of
+    the records, and the delivery guarantee.
     """
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import masking
 
     config = load(path)
-    from streamboost.pipelines.job import check as checking
+    from streamboost.pipelines.app import check as checking
     from streamboost.pipelines.state.folder import State
 
     with masking(config.mask):
         created = _create_topics(config) if create_topics else []
         findings = sorted(checking.check(config), key=lambda finding: finding.ok)
         failed = sum(not finding.ok for finding in findings)
-        command = "run --workers 3" if config.scores_apart else "run"
+        command = "run --workers 3" if config.is_distributed else "run"
         is_running = State(config.state).is_running()
         say(_verdict(path, failed, command, is_running=is_running), *created)
         for finding in findings:
@@ -59,13 +59,13 @@ def _verdict(path: Path, failed: int, command: str, *, is_running: bool) -> str:
         return f"OK: {path} is valid, and its pipeline is running"
     if not failed:
         return f"OK: `streamboost {command} {path}` can begin"
-    return f"FAILED: {failed} part{'s' * (failed > 1)} of {path} must be mended"
+    return f"FAILED: {failed} part{'s' * (failed > 1)} of {path} must be fixed"
 
 
 def _create_topics(config: "Config") -> list[str]:
     if config.sections.kafka is None:
         raise ConfigurationError("--create-topics: the pipeline file has no section [kafka]")
-    from streamboost.pipelines.job.connect import create_topics
+    from streamboost.pipelines.app.connect import create_topics
 
     created = create_topics(config)
     return [f"{'topics':<13} ok      {'created ' + ', '.join(created) if created else 'all there'}"]

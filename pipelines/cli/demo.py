@@ -1,4 +1,4 @@
-"""`streamboost demo`: a pipeline at work, to look at or to take part in."""
+"""Command `streamboost demo`: compares query strategies, or runs a live pipeline in a browser."""
 
 import json
 import sys
@@ -16,16 +16,16 @@ from streamboost.pipelines.cli.options import say, say_block, stop_on_signals
 
 if TYPE_CHECKING:
     from streamboost.pipelines.demo.compare import Result, Stream
-    from streamboost.pipelines.demo.curve import Curves
+    from streamboost.pipelines.demo.curve import LabelCurves
 
 __all__ = ["demo"]
 
 WIDEST = 100
-"""Columns of a drawing, however wide the terminal is."""
+"""Maximum width of a chart in columns."""
 
 
 class Strategy(StrEnum):
-    """The rows of the demo's table."""
+    """Query strategies and baselines, the rows of the demo's table."""
 
     margin = "margin"
     random = "random"
@@ -72,10 +72,11 @@ def demo(
 ) -> None:
     """Show the pipeline at work on real records.
 
-    They are your own with `demo FILE --label FIELD`, which draws accuracy over labels bought.
+    With `demo FILE --label FIELD`, the records are your own, and a chart shows accuracy over labels
+    bought.
 
-    With --serve it does not end: handwritten digits come until it is stopped, and most requests are
-    left for you. With --state it goes on the next time.
+    With --serve, the demo streams handwritten digits until it is stopped, and most requests are
+    left for you. With --state, the next demo continues from the same state.
     """
     _refuse_what_contradicts(records, label, id)
     if serve:
@@ -115,22 +116,22 @@ def _demo_to_compare(
     *,
     as_json: bool,
 ) -> None:
-    """Run the strategies one after the other; `own` is a file, its label's field and its id's."""
+    """Run the strategies in sequence; `own` is a file with its label field and its id field."""
     from tempfile import TemporaryDirectory
 
     from rich.console import Console
 
+    from streamboost.pipelines.app.warmup import warm_up
+    from streamboost.pipelines.config.connectors.base import writable
     from streamboost.pipelines.demo import compare as demo
     from streamboost.pipelines.demo import table as screen
-    from streamboost.pipelines.demo.curve import Curves
+    from streamboost.pipelines.demo.curve import LabelCurves
     from streamboost.pipelines.demo.own import open_own
-    from streamboost.pipelines.endpoints.base import writable
-    from streamboost.pipelines.job.warmup import warm_up
 
     demo.refuse_settings(seed, budget)
     if html is not None:
         writable(html)
-    messages, curves, rows = Console(stderr=True, highlight=False), Curves(), list["Result"]()
+    messages, curves, rows = Console(stderr=True, highlight=False), LabelCurves(), list["Result"]()
     stop = stop_on_signals(b"")
     with TemporaryDirectory() as temporary:
         folder = state or Path(temporary)
@@ -158,13 +159,13 @@ def _demo_to_compare(
 def _say(
     rows: "Sequence[Result]",
     stream: "Stream",
-    curves: "Curves",
+    curves: "LabelCurves",
     html: Path | None,
     *,
     as_json: bool,
     draw: bool,
 ) -> None:
-    """Print the rows, with `draw` also the curves, and write the page where one is wanted."""
+    """Print the rows, with `draw` also the curves, and write the page `html` if given."""
     from dataclasses import asdict
 
     from rich.console import Console
@@ -195,8 +196,8 @@ def _demo_to_take_part_in(
 ) -> None:
     from tempfile import TemporaryDirectory
 
+    from streamboost.pipelines.app.warmup import warm_up
     from streamboost.pipelines.demo import live as demo_serve
-    from streamboost.pipelines.job.warmup import warm_up
 
     stop = stop_on_signals(b"stopping\n")
     warm_up(partial(say_block, file=sys.stderr), ["sketch"])

@@ -4,7 +4,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from streamboost.pipelines.engine.watchers import Watcher
+from streamboost.pipelines.runner.observers import Observer
 
 __all__ = ["frozen_heap"]
 
@@ -12,8 +12,8 @@ _YOUNG = 50_000
 """Allocations between two collections of the youngest generation; a batch makes fewer."""
 
 
-class _Freezer(Watcher):
-    """Freezes the heap once, when the loop of a recovered pipeline begins."""
+class _Freezer(Observer):
+    """Observer that freezes the heap once, when the loop of a recovered pipeline begins."""
 
     def __init__(self) -> None:
         self._is_frozen = False
@@ -26,8 +26,8 @@ class _Freezer(Watcher):
 
 
 @contextmanager
-def frozen_heap() -> Iterator[Watcher]:
-    """Return a watcher that excludes the recovered state from garbage collection.
+def frozen_heap() -> Iterator[Observer]:
+    """Yield an observer that excludes the recovered state from garbage collection.
 
     Few objects of modules, kernels and a recovered state are released, and the objects of a batch
     are released without the collector. Traversing both several times a batch takes as long as

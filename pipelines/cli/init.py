@@ -1,4 +1,4 @@
-"""`streamboost init`: a pipeline file to start from."""
+"""Command `streamboost init`: writes a pipeline file from a template, or for labelled records."""
 
 from pathlib import Path
 from typing import Annotated
@@ -33,8 +33,8 @@ def init(
 ) -> None:
     """Write a pipeline file to start from.
 
-    It is for your own records with `init FILE --label FIELD`: JSON Lines or CSV, also .gz, or
-    Parquet.
+    With `init FILE --label FIELD`, the file is for your own records: JSON Lines or CSV, also .gz,
+    or Parquet.
     """
     if label is not None:
         _refuse_what_contradicts(path, kafka=kafka, every=every)
@@ -57,7 +57,7 @@ def _refuse_what_contradicts(path: Path, *, kafka: bool, every: bool) -> None:
 
 
 def _refuse_records(path: Path, id: str | None, output: Path) -> None:
-    """Raise ConfigurationError where the path is taken for records without their label's field."""
+    """Raise ConfigurationError if the path is a file of records, but --label is missing."""
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(_RECORDS) or id is not None or output != DEFAULT_FILE:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""`streamboost inspect`: how far a pipeline has come."""
+"""Command `streamboost inspect`: shows the state of a pipeline, or verifies its checkpoint."""
 
 import json
 from pathlib import Path
@@ -21,16 +21,16 @@ def inspect(
         bool, typer.Option("--verify", help="Replay the journal; compare with the checkpoint.")
     ] = False,
 ) -> None:
-    """Show how far a pipeline has come.
+    """Show the progress of a pipeline.
 
-    And what it has asked for and learned.
+    This includes positions, lag, requests, labels, metrics and the newest error.
     """
+    from streamboost.pipelines.app import inspect as inspection
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import masking
-    from streamboost.pipelines.job import inspect as inspection
 
     if verify:
-        from streamboost.pipelines.job.verify import verify as replay
+        from streamboost.pipelines.app.verify import verify as replay
 
         if path.is_dir():
             raise ConfigurationError(f"{path} is a folder: --verify needs the pipeline file")

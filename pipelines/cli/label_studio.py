@@ -1,4 +1,4 @@
-"""`streamboost label-studio`: people answer in Label Studio."""
+"""Command `streamboost label-studio`: bridge to Label Studio."""
 
 from typing import Annotated
 
@@ -16,15 +16,15 @@ def label_studio(
 ) -> None:
     """Let people answer in Label Studio.
 
-    Requests become tasks of the project that [label_studio] names, and finished annotations labels.
-    It runs beside the pipeline, and goes on where it was stopped.
+    The bridge copies requests to tasks of the project in [label_studio], and annotations to labels.
+    It is a separate process from the pipeline, and continues where it was stopped.
     """
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import masking
     from streamboost.pipelines.label_studio import run as bridge
-    from streamboost.pipelines.monitoring import logs
+    from streamboost.pipelines.monitoring import log_format
 
-    logs.begin(as_json=log_json)
+    log_format.begin(as_json=log_json)
     config = load(path)
     with masking(config.mask):
         bridge.run(config, stop_on_signals(b""), once=once)

@@ -1,4 +1,4 @@
-"""What the commands share: where the pipeline file is, printing, signals, and exit codes."""
+"""Common options of the commands, escaped printing, signal handlers and exit codes."""
 
 import atexit
 import os
@@ -16,7 +16,7 @@ from streamboost.errors import ConfigurationError, StreamBoostError
 from streamboost.escaping import escaped, escaped_block
 
 if TYPE_CHECKING:
-    from streamboost.pipelines.stop import Stop
+    from streamboost.pipelines.shutdown import StopToken
 
 __all__ = [
     "DEFAULT_FILE",
@@ -49,7 +49,7 @@ Child = Annotated[
 
 
 def say(*lines: str) -> None:
-    """Print lines to standard output, with what comes from outside escaped in them."""
+    """Print lines to standard output, with external text escaped."""
     for line in lines:
         print(escaped(line), flush=True)
 
@@ -57,15 +57,15 @@ def say(*lines: str) -> None:
 def say_block(text: str, file: TextIO | None = None) -> None:
     """Print a text of several lines, escaped, to standard output or to `file`.
 
-    Lines after the first are indented, so that they do not look like the next text.
+    Lines after the first are indented, to distinguish them from the next text.
     """
     print(escaped_block(text), file=file or sys.stdout, flush=True)
 
 
 def end_with_stdin() -> None:
-    """Have this process end as by SIGTERM, once nobody is left who could write to its input.
+    """Send SIGTERM to this process when standard input is closed.
 
-    The pipe closes also where its writer was killed, on any system.
+    The pipe is also closed if the parent process is killed, on any system.
     """
 
     def watch() -> None:
@@ -77,41 +77,41 @@ def end_with_stdin() -> None:
 
 
 GRACE = 3.0
-"""Seconds from the first signal until a wait that is under way is given up."""
+"""Seconds from the first signal until a wait in progress is interrupted."""
 
 _AGAIN = 0.25
 
 
 def after_grace(action: Callable[[], None]) -> None:
-    """Call `action` in the main thread from `GRACE` seconds on, repeatedly.
+    """Call `action` in the main thread after `GRACE` seconds, and repeatedly after that.
 
-    For a signal handler.
+    May be called in a signal handler.
     """
     signal.signal(signal.SIGALRM, lambda number, frame: action())
     signal.setitimer(signal.ITIMER_REAL, GRACE, _AGAIN)
-    # An ending interpreter takes the handler away: the next alarm would kill the process.
+    # The interpreter removes the handler at exit: a later alarm would kill the process.
     atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
 
 
-def stop_on_signals(said: bytes) -> "Stop":
-    """Return a stop that SIGINT and SIGTERM ask for, which are ignored from then on.
+def stop_on_signals(said: bytes) -> "StopToken":
+    """Return a stop token that the first SIGINT or SIGTERM sets; later signals are ignored.
 
-    `said` is written to standard error when they do.
+    `said` is written to standard error at the first signal.
     """
-    from streamboost.pipelines.stop import Stop
+    from streamboost.pipelines.shutdown import StopToken
 
-    stop, is_asked = Stop(), False
+    stop, is_asked = StopToken(), False
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal is_asked
-        # Not by another handler: the next signal may come before this one could set it.
+        # Checked here, as a signal may arrive before this handler could install another one.
         if is_asked:
             return
         is_asked = True
         for each in (signal.SIGINT, signal.SIGTERM):
-            # An ending interpreter takes the handler away: the next one would kill the process.
+            # The interpreter removes the handler at exit: a later signal would kill the process.
             atexit.register(signal.signal, each, signal.SIG_IGN)
-        # Past Python's buffers, which the interrupted line may be writing to.
+        # Unbuffered, as the interrupted code may be writing to Python's buffers.
         os.write(2, said)
         stop.request()
         after_grace(stop.interrupt)
@@ -122,5 +122,5 @@ def stop_on_signals(said: bytes) -> "Stop":
 
 
 def exit_code(error: StreamBoostError) -> int:
-    """Return 2 where a setting is wrong, and 1 where something failed."""
+    """Return the exit code of an error: 2 for a wrong setting, 1 for all others."""
     return 2 if isinstance(error, ConfigurationError) else 1

@@ -1,4 +1,4 @@
-"""`streamboost run`: a pipeline, until it is stopped."""
+"""Command `streamboost run`: runs a pipeline until it is stopped."""
 
 import sys
 from contextlib import nullcontext
@@ -33,17 +33,17 @@ def run(
     upgrade: Upgrade = False,
     rebuild: Rebuild = False,
     workers: Annotated[
-        int, typer.Option("--workers", min=0, help="Score apart, in so many processes.")
+        int, typer.Option("--workers", min=0, help="Number of scorer processes.")
     ] = 0,
     log_json: LogJson = False,
 ) -> None:
     """Run a pipeline until it is stopped.
 
-    Ctrl-C or SIGTERM stops it after the batch at hand; the next run goes on from there. On a
-    terminal a line tells how it does.
+    Ctrl-C or SIGTERM stops the pipeline after the current batch; the next run continues from there.
+    On a terminal, a status line shows its progress.
     """
+    from streamboost.pipelines.app.distributed import refuse_apart, refuse_here
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.job.apart import refuse_apart, refuse_here
 
     if not workers:
         refuse_apart(load(path, learner=False))
@@ -55,10 +55,10 @@ def run(
             "--until-idle, --upgrade and --rebuild are the learner's: run `streamboost learn` with "
             "them first, and then `streamboost run --workers`"
         )
-    from streamboost.pipelines.job.workers import run_workers
-    from streamboost.pipelines.monitoring import logs
+    from streamboost.pipelines.app.workers import run_workers
+    from streamboost.pipelines.monitoring import log_format
 
-    logs.begin(as_json=log_json)
+    log_format.begin(as_json=log_json)
     options = ["--log-json"] if log_json else []
     stop = stop_on_signals(b"" if log_json else STOPPING)
     if code := run_workers(path, workers, options, stop):
@@ -68,23 +68,23 @@ def run(
 def run_pipeline(
     path: Path, until_idle: bool, upgrade: bool, rebuild: bool, *, log_json: bool, child: str = ""
 ) -> None:
-    """Run a pipeline, or where scoring is apart its learner, in this process.
+    """Run a pipeline, or with distributed scoring its learner, in this process.
 
-    One of several that share a terminal is called `child`: its lines say so.
+    `child` is the name of this process in log lines, if several processes share a terminal.
     """
     import logging
 
+    from streamboost.pipelines.app import live
+    from streamboost.pipelines.app import run as assembly
+    from streamboost.pipelines.app.warmup import warm_up
     from streamboost.pipelines.cli.heap import frozen_heap
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.config.masking import masking
-    from streamboost.pipelines.job import live
-    from streamboost.pipelines.job import run as assembly
-    from streamboost.pipelines.job.warmup import warm_up
-    from streamboost.pipelines.monitoring import logs
-    from streamboost.pipelines.monitoring.log import RunLog
-    from streamboost.pipelines.stop import Interrupted
+    from streamboost.pipelines.monitoring import log_format
+    from streamboost.pipelines.monitoring.run_log import RunLog
+    from streamboost.pipelines.shutdown import Interrupted
 
-    handler = logs.begin(as_json=log_json, called=child)
+    handler = log_format.begin(as_json=log_json, called=child)
     log, report = logging.getLogger(__name__), RunLog()
     try:
         config = load(path)
@@ -101,9 +101,9 @@ def run_pipeline(
                 upgrade=upgrade,
                 rebuild=rebuild,
                 stop=stop,
-                watchers=[report, freezer],
+                observers=[report, freezer],
             )
-        with logs.stamped(lambda: sequence):
+        with log_format.stamped(lambda: sequence):
             report.close(sequence)
             if why := report.useless(whole=until_idle):
                 raise DataError(why)
@@ -117,5 +117,5 @@ def run_pipeline(
 
 
 def _is_watched(config: "Config", log_json: bool) -> bool:
-    """Tell whether somebody looks on at a terminal, and there is something to show."""
+    """Return whether standard error is a terminal that can show the status line."""
     return sys.stderr.isatty() and not log_json and config.sections.monitor.publish_every > 0

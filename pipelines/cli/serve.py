@@ -1,4 +1,4 @@
-"""`streamboost serve`: pipelines in a browser."""
+"""Command `streamboost serve`: web server for dashboards and labelling."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.pipelines.cli.options import after_grace, say
 
 if TYPE_CHECKING:
-    from streamboost.pipelines.service.access.sessions import Role
+    from streamboost.pipelines.service.auth.sessions import Role
 
 __all__ = ["serve"]
 
@@ -23,7 +23,7 @@ def serve(
     paths: Annotated[
         list[Path], typer.Argument(help="Pipeline files, or folders of their states.")
     ],
-    person: Annotated[
+    annotator: Annotated[
         list[str] | None,
         typer.Option(help="Print a login link for somebody who labels; repeatable."),
     ] = None,
@@ -32,7 +32,7 @@ def serve(
         typer.Option(help="Print one for somebody who may do all; repeatable."),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8765,
-    address: Annotated[str, typer.Option(help="Of this machine.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Another name it is reached by; repeatable.")
     ] = None,
@@ -42,8 +42,8 @@ def serve(
     key: Annotated[
         Path | None, typer.Option(help="The certificate's key.", show_default=False)
     ] = None,
-    allow_plain: Annotated[
-        bool, typer.Option("--allow-plain", help="Another address without https.")
+    allow_insecure_http: Annotated[
+        bool, typer.Option("--allow-insecure-http", help="Another address without https.")
     ] = False,
     proxy: Annotated[
         str | None,
@@ -56,26 +56,26 @@ def serve(
 ) -> None:
     """Show pipelines in a browser, and take labels there.
 
-    It is a process of its own: whatever happens to it, the pipelines go on.
+    The server is a separate process: if it fails, the pipelines continue.
     """
     import signal
 
     from streamboost.pipelines.config.masking import masking
-    from streamboost.pipelines.monitoring import logs
+    from streamboost.pipelines.monitoring import log_format
 
     try:
-        from streamboost.pipelines.service import server
+        from streamboost.pipelines.app import serve as server
         from streamboost.pipelines.service.labelling import served
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"serve needs {error.name}: install streamboost's extra `serve`, in a clone with "
             "`pip install '.[serve]'`"
         ) from None
-    logs.begin(as_json=False)
+    log_format.begin(as_json=False)
     place = server.ServeAddress(
-        address, port, certificate, key, allow_plain, tuple(allow_host or ()), proxy
+        host, port, certificate, key, allow_insecure_http, tuple(allow_host or ()), proxy
     )
-    # While it serves, the server takes them, and hands them on when it has ended.
+    # The server installs its own handlers while it runs, and re-raises the signals at its end.
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     configs = [served.find(path) for path in paths]
@@ -87,12 +87,12 @@ def serve(
                 say(f"{name}: {ended} logins ended")
             return
         people: list[tuple[str, Role]] = [(name, "operator") for name in operator or ()]
-        people += [(name, "labeller") for name in person or ()]
+        people += [(name, "annotator") for name in annotator or ()]
         server.serve(configs, place, people, say, on_exit=lambda: after_grace(_give_up))
 
 
 def _give_up() -> None:
-    """End the process, whatever still waits in its threads; acknowledged labels are durable."""
-    # Past Python's buffers, which the interrupted line may be writing to, and its waiting threads.
+    """End the process without waiting for its threads; acknowledged labels are durable."""
+    # Bypasses Python's buffers, which the interrupted code may be writing to, and the threads.
     os.write(2, _GIVEN_UP)
     os._exit(0)

@@ -1,4 +1,4 @@
-"""`streamboost warmup`: the kernels, compiled beforehand."""
+"""Command `streamboost warmup`: compiles the kernels before the first run."""
 
 import sys
 from functools import partial
@@ -10,7 +10,7 @@ __all__ = ["warmup"]
 
 def warmup() -> None:
     """Compile ahead of the first run."""
-    from streamboost.pipelines.job.warmup import warm_up
+    from streamboost.pipelines.app.warmup import warm_up
 
     seconds = warm_up(partial(say_block, file=sys.stderr))
     say(f"all kernels are compiled and kept; it took {seconds:.1f} s")

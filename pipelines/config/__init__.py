@@ -1,1 +1,1 @@
-"""A pipeline file: reading it, checking it as a whole, and what of it may change."""
+"""Configuration: reads and validates pipeline files, and checks changes against a state."""

@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline file whose sections are right one by one."""
+"""Validation across the sections of a pipeline file."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -8,13 +8,13 @@ from typing import Any
 from streamboost.connectors.files.open import STDIN
 from streamboost.errors import ConfigurationError
 from streamboost.features.fields import as_field
+from streamboost.pipelines.config.connectors.base import ConnectorContext, StreamLocation
+from streamboost.pipelines.config.connectors.kafka import KafkaTopic
+from streamboost.pipelines.config.connectors.oracle import OracleSection
+from streamboost.pipelines.config.connectors.registry import ENDPOINTS, OUTPUTS
 from streamboost.pipelines.config.problems import Problem
 from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import names_in
-from streamboost.pipelines.endpoints.answers import AnswersLabels
-from streamboost.pipelines.endpoints.base import Place, Surroundings
-from streamboost.pipelines.endpoints.kafka import KafkaTopic
-from streamboost.pipelines.endpoints.registry import ENDPOINTS, OUTPUTS
 
 __all__ = ["contradictions"]
 
@@ -22,7 +22,10 @@ _SECRET = 'is a secret: write it as "${NAME}" and set the environment variable N
 
 
 def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) -> list[Problem]:
-    """Return what is wrong with sections that are right one by one; `tables` are as written."""
+    """Return the problems between sections that are valid separately.
+
+    `tables` are the sections as written in the file, before environment variables are substituted.
+    """
     around = sections.surroundings(folder)
     return [
         *_check_name(tables),
@@ -45,14 +48,14 @@ def _check_monitor(sections: Sections) -> list[Problem]:
     section = sections.monitor
     if (section.certificate is None) != (section.key is None):
         return [Problem("monitor", "certificate", "belongs with key: give both or none")]
-    is_open = section.certificate is None and not section.allow_plain
-    if is_open and section.address not in ("127.0.0.1", "::1", "localhost"):
+    is_open = section.certificate is None and not section.allow_insecure_http
+    if is_open and section.host not in ("127.0.0.1", "::1", "localhost"):
         text = (
-            f"{section.address} can be reached by other machines, which could read the token of "
-            "/metrics without https: give certificate and key, or allow_plain = true where the "
-            "network is protected otherwise"
+            f"{section.host} can be reached by other machines, which could read the token of "
+            "/metrics without https: give certificate and key, or allow_insecure_http = true where "
+            "the network is protected otherwise"
         )
-        return [Problem("monitor", "address", text)]
+        return [Problem("monitor", "host", text)]
     return []
 
 
@@ -72,12 +75,12 @@ def _check_schema(sections: Sections) -> list[Problem]:
             text = str(error).removeprefix(f"field {name!r}: ")
             problems.append(Problem("schema.fields", name, text))
     if sections.source.fields is not None:
-        text = "is for labels: what the fields of records hold stands in [schema.fields]"
+        text = "is for labels: declare the fields of records in [schema.fields]"
         problems.append(Problem("source", "fields", text))
     if sections.source.on_conflict != "last":
         problems.append(Problem("source", "on_conflict", "is for labels: put it under [labels]"))
     if getattr(sections.labels, "id_from", "field") != "field":
-        text = 'is for records: labels name theirs by a field, or come among them ("records")'
+        text = 'is for records: labels name theirs by a field, or come among them ("inline")'
         problems.append(Problem("labels", "id_from", text))
     try:
         sections.build_schema()
@@ -88,21 +91,21 @@ def _check_schema(sections: Sections) -> list[Problem]:
     return problems
 
 
-def _check_places(sections: Sections, around: Surroundings) -> list[Problem]:
-    """See that no stream or file is used twice, and that none is one of the state's own files."""
+def _check_places(sections: Sections, around: ConnectorContext) -> list[Problem]:
+    """Check that no stream or file is used twice, and that outputs are not state files."""
     state, log = (os.path.realpath(path) for path in (around.log.parent, around.log))
-    taken: list[tuple[Place, str]] = []
+    taken: list[tuple[StreamLocation, str]] = []
     problems = []
     for name in ENDPOINTS:
         place = getattr(sections, name).place(around)
         if place is None:
             continue
         other = next((other for there, other in taken if place.overlaps(there)), None)
-        # A file of labelled records may be both what is predicted and what answers.
+        # A file of labelled records may be both the source of records and the oracle.
         if other is not None and not (name == "labels" and sections.labels.listens_to):
             text = f"this is also the place of [{other}]: give each its own"
             if (name, other, sections.source.connector) == ("labels", "source", "files"):
-                text += ', or let the records answer requests: connector = "answers"'
+                text += ', or let the records answer requests: connector = "oracle"'
             problems.append(Problem(name, None, text))
         taken.append((place, name))
         is_ours = Path(place.whole).is_relative_to(state)
@@ -112,8 +115,8 @@ def _check_places(sections: Sections, around: Surroundings) -> list[Problem]:
     return problems
 
 
-def _check_copy(sections: Sections, around: Surroundings) -> list[Problem]:
-    """See that copies of checkpoints are not lost with the state folder."""
+def _check_copy(sections: Sections, around: ConnectorContext) -> list[Problem]:
+    """Check that copies of checkpoints are outside the state folder."""
     copy = sections.pipeline.checkpoint_copy
     if copy is None or "://" in copy:
         return []
@@ -125,7 +128,7 @@ def _check_copy(sections: Sections, around: Surroundings) -> list[Problem]:
 
 
 def _check_oracle(sections: Sections) -> list[Problem]:
-    """See that what answers by itself can read what is asked and tell how much later it is."""
+    """Check that an oracle can read the requests, and that its delay can be measured."""
     labels = sections.labels
     problems = [
         Problem(
@@ -136,7 +139,7 @@ def _check_oracle(sections: Sections) -> list[Problem]:
         for name in labels.listens_to
         if getattr(sections, name).connector != "sqlite"
     ]
-    if isinstance(labels, AnswersLabels):
+    if isinstance(labels, OracleSection):
         problems += [Problem("labels", "delay", text) for text in _check_delay(sections, labels)]
     elif labels.listens_to and sections.source.unit is not None:
         text = (
@@ -148,22 +151,22 @@ def _check_oracle(sections: Sections) -> list[Problem]:
     return problems
 
 
-def _check_delay(sections: Sections, labels: AnswersLabels) -> Iterator[str]:
-    """See that a delay can be told, and is over while the records are still waited for."""
+def _check_delay(sections: Sections, labels: OracleSection) -> Iterator[str]:
+    """Check that the delay of labels can be measured, and is shorter than the join window."""
     if labels.time_between and sections.schema_.time is None:
         yield (
             f"is {labels.delay!r} by the records' own times: name their field as [schema] time, or "
             "write a number of records"
         )
     key, waits = "[pipeline] join_window", sections.pipeline.join_window
-    if labels.of == "requests":
+    if labels.answer == "requested":
         key, waits = "[requests] expires_after", sections.requests.expires_after
     if isinstance(waits, int) and isinstance(labels.delay, int) and labels.delay >= waits:
         yield f"is {labels.delay} records, after which nobody waits for a label: raise {key}"
 
 
 def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]:
-    """See that a cluster is named where there are topics, and that its options are known."""
+    """Check that [kafka] exists if sections use topics, and that its options are valid."""
     topics = [
         getattr(sections, name).topic
         for name in ENDPOINTS
@@ -185,7 +188,7 @@ def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]
 
 
 def _check_formats(sections: Sections, tables: Mapping[str, Any]) -> Iterator[Problem]:
-    """See that there is a registry where schemas are wanted, and how it is logged in."""
+    """Check that a schema registry exists if formats need one, and its credentials."""
     found = {name: getattr(getattr(sections, name), "format", "json") for name in ENDPOINTS}
     registry = sections.schema_registry
     if registry is None:
@@ -209,12 +212,12 @@ def _check_label_studio(tables: Mapping[str, Any]) -> list[Problem]:
 
 
 def _check_decision(sections: Sections) -> Iterator[Problem]:
-    """See that decisions can be made by what is said of them."""
+    """Check the parameters of [decision]."""
     if not sections.decided_by:
         return
-    from streamboost.stream.evaluation.decisions import (
+    from streamboost.evaluation.decisions import (
         Decisions,
-    )  # it takes longer to load than most files
+    )  # imported here, as the import takes longer than validating most files
 
     try:
         Decisions(**sections.decided_by)
@@ -223,8 +226,8 @@ def _check_decision(sections: Sections) -> Iterator[Problem]:
 
 
 def _check_models(sections: Sections, query: Mapping[str, Any]) -> Iterator[Problem]:
-    """See that models of others can be given what they need, and do what is asked of them."""
-    for name in ("model", "rivals", "features"):
+    """Check that the schema and query settings support the external models."""
+    for name in ("model", "shadow_models", "features"):
         if not getattr(sections, name):
             continue
         if sections.schema_.numeric != "auto":
@@ -239,28 +242,28 @@ def _check_models(sections: Sections, query: Mapping[str, Any]) -> Iterator[Prob
 
 
 def _check_each(sections: Sections) -> list[Problem]:
-    """See what the connectors have to say of their own keys."""
+    """Collect the problems that each connector section reports about its keys."""
     problems = {name: getattr(sections, name).problems() for name in ENDPOINTS}
     return [Problem(name, key, text) for name, found in problems.items() for key, text in found]
 
 
-def _check_bootstrap(sections: Sections, around: Surroundings) -> list[Problem]:
-    """See that what is known beforehand is a file that nothing is written to."""
+def _check_bootstrap(sections: Sections, around: ConnectorContext) -> list[Problem]:
+    """Check that the initial data is a file that no output writes to."""
     reasons = {
         "model": "it serves in the committee's place",
         "features": "nobody knows what columns it will make",
     }
     for name, why in reasons.items():
-        if sections.bootstrap.committee is not None and getattr(sections, name):
+        if sections.initial_data.committee is not None and getattr(sections, name):
             text = f"is what a committee begins with, and [{name}] is River's: {why}; leave one out"
-            return [Problem("bootstrap", "committee", text)]
-    known = sections.bootstrap.file
+            return [Problem("initial_data", "committee", text)]
+    known = sections.initial_data.file
     if known is None:
         return []
     if known.path == STDIN:
         text = "must be a file, which a replay can read again, and is standard input"
-        return [Problem("bootstrap", "path", text)]
-    text = "this is also the place of [bootstrap]: give each its own"
+        return [Problem("initial_data", "path", text)]
+    text = "this is also the place of [initial_data]: give each its own"
     places = {name: getattr(sections, name).place(around) for name in OUTPUTS}
     return [
         Problem(name, None, text)

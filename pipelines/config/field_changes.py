@@ -1,4 +1,4 @@
-"""What a file says of fields, against what a state was made with."""
+"""Comparison of the fields of a pipeline file with the schema of an existing state."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,15 +14,15 @@ __all__ = ["added_fields", "field_changes", "rules_for"]
 
 
 def added_fields(config: Config, known: Schema) -> dict[str, Field]:
-    """Return the fields that the file names and a state's schema does not know yet."""
+    """Return the fields of the pipeline file that the state's schema lacks."""
     named = config.sections.build_schema().named
     return {name: field for name, field in named.items() if name not in known.features}
 
 
 def rules_for(config: Config, known: Schema) -> dict[str, Any]:
-    """Return what labels and predictions have to obey from now on.
+    """Return the rules for labels and predictions (`Schema.rules`) in the pipeline file.
 
-    Raises ConfigurationError where the file's classes are of another kind than labels are.
+    Raises ConfigurationError if the classes in the file do not match the label type.
     """
     classes, shown = config.sections.schema_.classes, config.sections.predictions
     told = replace(known, include=shown.include, probabilities=shown.probabilities)
@@ -30,10 +30,10 @@ def rules_for(config: Config, known: Schema) -> dict[str, Any]:
 
 
 def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) -> list[str]:
-    """Say what of the fields cannot change so.
+    """Describe the changes of fields that an existing state does not allow.
 
-    `known` is the state's schema, None where it is not settled; `old` the configuration the state
-    was made with.
+    `known` is the state's schema, or None before the first records; `old` is the stored
+    configuration of the state.
     """
     if known is None:
         return []

@@ -1,8 +1,8 @@
-"""Reading a pipeline file: one TOML file, checked as a whole.
+"""Loader of pipeline files: one TOML file, validated as a whole.
 
-Text in the form ``${NAME}`` takes the value of the environment variable NAME. Such values are
-shown and stored as ``${NAME}``, never as what they are. Relative paths start at the folder of the
-file. All that is wrong with a file is reported at once.
+Text of the form ``${NAME}`` takes the value of the environment variable NAME. Such values are
+displayed and stored as ``${NAME}``, never in plain text. Relative paths start at the folder of the
+file. All problems of a file are reported at once.
 """
 
 import json
@@ -17,14 +17,19 @@ from pydantic import BaseModel, ValidationError
 
 from streamboost.errors import ConfigurationError
 from streamboost.escaping import escaped
-from streamboost.pipelines.config import apart, toml
+from streamboost.pipelines.config import distributed, toml
 from streamboost.pipelines.config.checks import contradictions
+from streamboost.pipelines.config.connectors.base import (
+    ConnectorContext,
+    Input,
+    LabelNames,
+    resolve,
+)
+from streamboost.pipelines.config.connectors.registry import ENDPOINTS
+from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.problems import Problem, describe
 from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import Variables, names_in
-from streamboost.pipelines.endpoints.base import Input, LabelNames, Surroundings, resolve
-from streamboost.pipelines.endpoints.registry import ENDPOINTS
-from streamboost.pipelines.span import Span
 
 if TYPE_CHECKING:
     from streamboost.pipelines.config.learner import Core
@@ -47,19 +52,19 @@ _UNSAID: tuple[tuple[str, str, Any], ...] = (
     ("source", "id_from", "field"),
     ("labels", "id_from", "field"),
     *((name, "format", "json") for name in ENDPOINTS),
-    ("bootstrap", "committee", None),
+    ("initial_data", "committee", None),
     ("predictions", "include", []),
     ("predictions", "probabilities", False),
 )
-"""Keys that are left out where they say nothing, with what they have then."""
+"""Keys that are omitted if they have their default: section, key, default."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """A pipeline file that was checked.
+    """Validated configuration of a pipeline.
 
-    `sections` has the connectors' and the pipeline's settings. `written` is the whole, defaults
-    included, with environment values as ``${NAME}``.
+    `sections` are the settings of the pipeline and its connectors. `written` is the complete
+    configuration including defaults, with environment values as ``${NAME}``.
     """
 
     sections: Sections
@@ -70,13 +75,13 @@ class Config:
 
     @property
     def core(self) -> "Core":
-        """The learner's parts; not there where the file was not read as a whole."""
+        """The learner's parts; AssertionError if the file was loaded without them."""
         assert self._core is not None, "the file was loaded without the learner's sections"
         return self._core
 
     @property
     def has_core(self) -> bool:
-        """Whether the learner's sections were read, too."""
+        """Whether the learner's sections were loaded."""
         return self._core is not None
 
     @property
@@ -91,25 +96,25 @@ class Config:
 
     @property
     def commits_to_kafka(self) -> bool:
-        """Whether journal and positions are kept in Kafka, not in the state's log."""
+        """Whether journal and positions are kept in Kafka instead of the log in the state."""
         return self.sections.kafka is not None and self.sections.kafka.transactions
 
     @property
-    def scores_apart(self) -> bool:
-        """Whether members of a consumer group score, and this pipeline's process learns alone."""
-        return self.sections.pipeline.scoring == "apart"
+    def is_distributed(self) -> bool:
+        """Whether scoring is distributed: scorers of a consumer group predict, a learner trains."""
+        return self.sections.pipeline.scoring == "distributed"
 
     @property
-    def surroundings(self) -> Surroundings:
-        """What the sections need to open what they name."""
+    def surroundings(self) -> ConnectorContext:
+        """The context in which sections open sources and sinks."""
         return self.sections.surroundings(self.folder)
 
     def resolve(self, path: str) -> Path:
-        """Return `path` as seen from the pipeline file's folder."""
+        """Resolve `path` relative to the folder of the pipeline file."""
         return resolve(self.folder, path)
 
     def mask(self, text: str) -> str:
-        """Return `text` with the environment's values as ``${NAME}``."""
+        """Replace environment values in `text` by ``${NAME}``."""
         return self.variables.mask(text)
 
     def to_toml(self) -> str:
@@ -117,17 +122,20 @@ class Config:
         return toml.write(self.written)
 
     def resolved(self) -> Tables:
-        """Return every section with its defaults, and with the environment's values."""
+        """Return all sections with defaults and environment values."""
         return _resolved(self.sections, self._core)
 
 
 def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:
-    """Read and check a pipeline file; ConfigurationError says everything that is wrong with it.
+    """Load and validate a pipeline file; ConfigurationError with all problems if invalid.
 
-    Without `learner`, the sections of the learner are passed over, which takes a second to load.
+    Without `learner`, the learner's sections are skipped, whose imports take about a second.
     """
     path = Path(path)
     try:
+        # Opening a pipe would wait for its writer; a folder is reported below.
+        if not path.is_file() and not path.is_dir() and path.exists():
+            raise ConfigurationError(f"{path}: is not a regular file; name the pipeline file")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigurationError(
@@ -162,19 +170,19 @@ def parse(
     environment: Mapping[str, str] = os.environ,
     learner: bool = True,
 ) -> Config:
-    """Check `tables`, the content of a pipeline file in `folder` that errors call `name`."""
+    """Validate `tables`, the content of a pipeline file in `folder`; errors call it `name`."""
     problems: list[Problem] = []
     variables = Variables(environment, folder)
     values = {
         section: _substitute(table, section, None, variables, problems)
         for section, table in tables.items()
     }
-    values = apart.filled(values)
+    values = distributed.filled(values)
     sections = _check(values, tables, problems)
     core = _core_of(values, sections, problems) if learner else None
     if sections is not None:
         problems += contradictions(sections, tables, folder)
-        problems += apart.refused(sections)
+        problems += distributed.refused(sections)
     if sections is None or problems:
         masked = [Problem(p.section, p.key, variables.mask(p.text)) for p in problems]
         raise ConfigurationError(_report(name, masked))
@@ -185,20 +193,20 @@ def parse(
 def _core_of(
     values: Mapping[str, Any], sections: Sections | None, problems: list[Problem]
 ) -> "Core | None":
-    """Return the learner's parts, or add what is wrong with them to `problems`."""
+    """Return the learner's parts; append their problems to `problems`, and return None then."""
     from streamboost.pipelines.config.learner import Core, build_core, check_pool
 
     tables = {section: values.get(section, {}) for section in LEARNER}
     if not all(isinstance(table, dict) for table in tables.values()):
         return None
-    begun = values.get("bootstrap", {})
+    begun = values.get("initial_data", {})
     built = build_core(tables, is_begun=isinstance(begun, dict) and "committee" in begun)
     if not isinstance(built, Core):
         problems += built
         return None
     if sections is not None:
-        problems += check_pool(built.query, Span.parse(sections.pipeline.join_window))
-        problems += apart.refused_of_learner(sections, built.settings)
+        problems += check_pool(built.query, WindowSize.parse(sections.pipeline.join_window))
+        problems += distributed.refused_of_learner(sections, built.settings)
     return built
 
 
@@ -209,7 +217,7 @@ def _substitute(
     variables: Variables,
     problems: list[Problem],
 ) -> Any:
-    """Return `value` with the environment's values in place of their names."""
+    """Substitute environment variables in `value`, recursively."""
     if isinstance(value, dict):
         return {
             name: _substitute(inner, section, name, variables, problems)
@@ -250,7 +258,7 @@ def _check(
 
 
 def _model_of(section: str, table: Any) -> type[BaseModel]:
-    """Return the model whose keys `section` has, which may depend on its connector."""
+    """Return the model class of `section`, which may depend on its connector."""
     for name, info in Sections.model_fields.items():
         if (info.alias or name) == section:
             for model in (info.annotation, *get_args(info.annotation)):
@@ -264,10 +272,10 @@ def _model_of(section: str, table: Any) -> type[BaseModel]:
 
 
 def _resolved(sections: Sections, core: "Core | None") -> Tables:
-    """Return every section with its defaults.
+    """Return all sections with defaults.
 
-    What says something of fields or labels is left out where it says nothing: a file of a release
-    that did not know it stays the same.
+    Keys of `_UNSAID` with their default are omitted, so that files of older releases, without these
+    keys, give the same result.
     """
     tables = sections.model_dump(by_alias=True) | (core.settings if core else {})
     for section, key, nothing in _UNSAID:
@@ -277,7 +285,7 @@ def _resolved(sections: Sections, core: "Core | None") -> Tables:
 
 
 def _as_written(resolved: Tables, tables: Mapping[str, Any]) -> Tables:
-    """Return `resolved` with the environment's values as the file has them."""
+    """Return `resolved` with environment values as written in the file (``${NAME}``)."""
     return {
         section: {
             key: tables[section][key] if _is_masked(tables, section, key) else value

@@ -1,12 +1,12 @@
-"""The learner that a pipeline file describes.
+"""Learner of a pipeline file: builds its parts from the learner's sections.
 
-[committee], [working_set], [schedule] and [query] take the parameters of the classes they
-configure; names, defaults and limits stand there and nowhere else. A "sketch" committee has the
-stream learner's own defaults, which suit few labels. [committee] label_lags, calibrate and experts
-are the learner's. TOML has no null: the text "none" stands for None.
+[committee], [working_set], [schedule] and [query] take the parameters of the classes that they
+configure, which define names, defaults and limits. A "sketch" committee has the stream learner's
+defaults, which suit few labels. [committee] label_lags, calibrate and experts are parameters of the
+learner. TOML has no null, so the text "none" means None.
 
-The learner's `coverage` has no key, since predictions carry no label sets; nor has the window of
-the newest figures, so that those of two pipelines compare.
+The learner's `coverage` has no key, as predictions have no label sets. The sliding window of the
+recent metrics has no key either, so that the metrics of two pipelines are comparable.
 """
 
 import inspect
@@ -15,35 +15,35 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from streamboost.active.query import QueryStrategy
-from streamboost.active.utilities import UTILITIES
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.reweighting.gamble import GambleClassifier
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features import Features
-from streamboost.pipelines.config.problems import Problem, unknown_key
-from streamboost.pipelines.span import Span
-from streamboost.stream.blend.experts import as_experts
-from streamboost.stream.estimators import Trainable, default_estimator
-from streamboost.stream.labelled_rows.working_set import WorkingSet
-from streamboost.stream.lags import Lags
-from streamboost.stream.learner import StreamLearner
-from streamboost.stream.training.schedule import Schedule
+from streamboost.learner.estimators import Trainable, default_estimator
+from streamboost.learner.label_lags import LabelLags
+from streamboost.learner.learner import StreamLearner
+from streamboost.learner.schedule import Schedule
+from streamboost.learner.working_set import WorkingSet
+from streamboost.pipelines.config.durations import WindowSize
+from streamboost.pipelines.config.problems import Problem, former_value, unknown_key
+from streamboost.query.config import QueryConfig
+from streamboost.query.strategies import UTILITIES
+from streamboost.stacking.experts import as_experts
 
 __all__ = ["Core", "build_core", "check_pool"]
 
 Part = TypeVar("Part")
 
 _BEGUN = {"first": 1_000, "promotion": "better"}
-"""Defaults of [schedule] beside a committee trained beforehand: it stays until one trained on at
-least so many labels is no worse on those that come."""
+"""Defaults of [schedule] with an initial committee. It stays active until a committee trained on at
+least `first` labels makes no more errors on new labels."""
 
 KINDS: dict[str, Callable[[], Trainable]] = {
     "sketch": default_estimator,
     "gamble": GambleClassifier,
 }
 STRATEGIES = (*UTILITIES, "all")
-EVERY_LABEL = {"utility": "random", "budget": 1.0, "audit": 0.0, "mode": "stream"}
+EVERY_LABEL = {"strategy": "random", "budget": 1.0, "audit": 0.0, "mode": "stream"}
 
 CHOICES = {
     "committee": {"estimator", "label_lags", "calibrate", "experts"},
@@ -51,18 +51,24 @@ CHOICES = {
 }
 NONE = "none"
 NOT_IN_A_FILE = {
-    *("random_state", "n_jobs", "estimator", "utility", "categorical_features", "class_weight"),
+    *("random_state", "n_jobs", "estimator", "categorical_features", "class_weight"),
     *("weight_floor", "early_stopping", "validation_fraction", "n_iter_no_change", "tol"),
 }
-"""Parameters a file has no key for: the seed is [pipeline] seed, a batch is scored by one thread,
-`estimator` names the committee's kind, the utility follows from [query] strategy, a record's
-features are numbers, TOML's keys are text where labels may be numbers, GAMBLE without a floor
-under its weights is for those who study it, and a stream's labels are too few to hold some out."""
+"""Parameters without a key in a pipeline file, and the reasons:
+
+- random_state: [pipeline] seed is used
+- n_jobs: one thread scores a batch
+- estimator: [committee] estimator selects the type of the committee
+- categorical_features: the features of a record are numbers
+- class_weight: keys of TOML are text, but labels may be numbers
+- weight_floor: GAMBLE without a floor is only of interest for research
+- early stopping: a stream has too few labels for a validation set
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """The parts of a learner, and the settings they came to, defaults included."""
+    """Parts of a learner, and their settings including defaults."""
 
     label_lags: int
     calibrate: bool
@@ -70,13 +76,13 @@ class Core:
     estimator: Trainable
     working_set: WorkingSet
     schedule: Schedule
-    query: QueryStrategy
+    query: QueryConfig
     settings: dict[str, dict[str, Any]]
 
     def learner(self, schema: Schema, seed: int, on_conflict: str = "last") -> StreamLearner:
-        """Return a learner of these parts, for records of `schema`, that knows nothing yet.
+        """Return an untrained learner of these parts, for records of `schema`.
 
-        `on_conflict` is that of [labels].
+        `on_conflict` is the value of [labels] on_conflict.
         """
         fields = schema.fields
         mixed = None if isinstance(fields, str) or schema.numeric != "auto" else Features(fields)
@@ -98,15 +104,16 @@ class Core:
 def build_core(
     sections: Mapping[str, Mapping[str, Any]], *, is_begun: bool = False
 ) -> Core | list[Problem]:
-    """Build the parts from their sections; return everything that is wrong if anything is.
+    """Build the parts from their sections; if anything is wrong, return all problems instead.
 
-    Where the learner `is_begun` with a committee, [schedule] has other defaults.
+    `is_begun` is whether the learner has an initial committee, which changes the defaults of
+    [schedule].
     """
     problems: list[Problem] = []
     committee, query = dict(sections["committee"]), dict(sections["query"])
     kind = _choose(committee, "committee", "estimator", tuple(KINDS), problems)
     lags = committee.pop("label_lags", 0)
-    if _build("committee", Lags, {"label_lags": lags}, problems) is None:
+    if _build("committee", LabelLags, {"label_lags": lags}, problems) is None:
         lags = 0
     calibrate = committee.pop("calibrate", True)
     if not isinstance(calibrate, bool):
@@ -115,7 +122,7 @@ def build_core(
     experts = committee.pop("experts", "all")
     known_experts = _build("committee", as_experts, {"experts": experts}, problems)
     strategy = _choose(query, "query", "strategy", STRATEGIES, problems)
-    fixed: dict[str, Any] = {"utility": strategy}
+    fixed: dict[str, Any] = {"strategy": strategy}
     if strategy == "all":
         fixed = EVERY_LABEL
         problems += [
@@ -127,7 +134,7 @@ def build_core(
     working_set = _build("working_set", WorkingSet, sections["working_set"], problems)
     given = {**(_BEGUN if is_begun else {}), **sections["schedule"]}
     schedule = _build("schedule", Schedule, given, problems)
-    asked = _build("query", partial(QueryStrategy, **fixed), query, problems)
+    asked = _build("query", partial(QueryConfig, **fixed), query, problems)
     if (
         estimator is None
         or working_set is None
@@ -152,8 +159,8 @@ def build_core(
     return Core(lags, calibrate, known_experts, estimator, working_set, schedule, asked, settings)
 
 
-def check_pool(query: QueryStrategy, join_window: Span) -> list[Problem]:
-    """Return what keeps a pool's records from being asked for: that they may be gone by then."""
+def check_pool(query: QueryConfig, join_window: WindowSize) -> list[Problem]:
+    """Return a problem if the join window may evict records of the query pool."""
     held = join_window.records
     if query.mode != "pool" or (held is not None and held >= query.window):
         return []
@@ -172,7 +179,7 @@ def _estimator(kind: str, lags: int, **params: Any) -> Trainable:
     estimator = KINDS[kind]()
     assert isinstance(estimator, BoostingClassifier)
     estimator.set_params(**params)
-    if lags:  # labels are categories, and stand before the record's features
+    if lags:  # lagged labels are categories, in the columns before the record's features
         estimator.set_params(categorical_features=list(range(lags)))
     estimator.check_parameters()
     return estimator
@@ -185,7 +192,7 @@ def _choose(
     choices: tuple[str, ...],
     problems: list[Problem],
 ) -> str:
-    """Take `key` out of `values`: one of `choices`, the first if it is not there."""
+    """Remove `key` from `values` and return its value, one of `choices`; default: the first."""
     value = values.pop(key, choices[0])
     if value in choices:
         return str(value)
@@ -201,13 +208,15 @@ def _build(
     problems: list[Problem],
     known: Iterable[str] | None = None,
 ) -> Part | None:
-    """Make a part from its section's `values`, or note all that is wrong with them."""
+    """Return `make(**values)`, or None with every invalid value appended to `problems`."""
     before = len(problems)
     values = _known(section, values, known or inspect.signature(make).parameters, problems)
     while (error := _error_of(make, values)) is not None:
-        # An error is about the keys without which it is not the same; then the next one shows.
+        # An error concerns the keys whose removal changes the error. Remove these keys, and repeat.
         about = [k for k in values if _error_of(make, _without(values, [k])) != error]
-        problems.append(Problem(section, about[0] if len(about) == 1 else None, error))
+        key = about[0] if len(about) == 1 else None
+        error += former_value(section, key, values.get(key or ""))
+        problems.append(Problem(section, key, error))
         values = _without(values, about)
         if not about:
             break
@@ -229,7 +238,7 @@ def _without(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
 def _known(
     section: str, values: Mapping[str, Any], parameters: Iterable[str], problems: list[Problem]
 ) -> dict[str, Any]:
-    """Return the values that have a parameter, noting the others as problems."""
+    """Return the values that have a parameter; append the other keys as problems."""
     known = set(parameters) - NOT_IN_A_FILE
     offered = known | CHOICES.get(section, set())
     problems += [unknown_key(section, key, offered) for key in sorted(values.keys() - known)]

@@ -1,4 +1,4 @@
-"""Keeping secrets out of what is said."""
+"""Masking of secrets in errors, log lines and tracebacks."""
 
 import logging
 import sys
@@ -14,12 +14,12 @@ from streamboost.escaping import escaped_block
 __all__ = ["Mask", "masked", "masking"]
 
 Mask = Callable[[str], str]
-"""Takes secrets out of a text."""
+"""Function that replaces secrets in a text."""
 
 
 @contextmanager
 def masked(mask: Mask) -> Iterator[None]:
-    """Take secrets out of the errors that are raised within."""
+    """Mask secrets in StreamBoostErrors that are raised in this context."""
     try:
         yield
     except StreamBoostError as error:
@@ -28,10 +28,10 @@ def masked(mask: Mask) -> Iterator[None]:
 
 @contextmanager
 def masking(mask: Mask) -> Iterator[None]:
-    """Take secrets out of the errors, and meanwhile out of the log of the whole process.
+    """Mask secrets in errors of this context, and in the log of the process during the context.
 
-    Also out of tracebacks: of those in the log, of threads that fail, and of an error that nobody
-    expected and that ends the process.
+    Tracebacks are masked too: in the log, of failed threads, and of an unexpected error that ends
+    the process.
     """
 
     def take_out(record: logging.LogRecord) -> bool:
@@ -53,7 +53,7 @@ def masking(mask: Mask) -> Iterator[None]:
     except StreamBoostError:
         raise
     except Exception:
-        # It leaves here with what it says: whoever prints it at the end has to take it out.
+        # The error is raised unmasked, so the hook that prints its traceback masks secrets.
         sys.excepthook = partial(_report, mask)
         raise
     finally:

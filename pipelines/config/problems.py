@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline file, in a person's words."""
+"""Problems of a pipeline file, with error messages that name a remedy."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from streamboost.pipelines.config import toml
 
-__all__ = ["Problem", "describe", "unknown_key"]
+__all__ = ["Problem", "describe", "former_value", "unknown_key"]
 
 _WORDS = {
     "bool_type": "must be true or false",
@@ -31,7 +31,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing that is wrong: where, and what to do about it."""
+    """Problem in a pipeline file: section, key, and text with a remedy."""
 
     section: str
     key: str | None
@@ -59,14 +59,59 @@ _INSTEAD = {
     '[schema.fields], with a line such as ts = { type = "time", zone = "Europe/Berlin" }': "zone "
     "timezone tz time_zone",
 }
-"""What keys that people guess would be called in [schema]."""
+"""Keys of [schema] by frequently guessed names."""
 
 _DELETED = {("schedule", "at_limit"): "delete it, as a full committee is always retrained"}
-"""Keys that existed before, and the remedy."""
+"""Deleted keys, and the remedy."""
+
+_FORMER_SECTIONS = {"bootstrap": "initial_data", "rivals": "shadow_models"}
+
+_FORMER = {
+    ("pipeline", "on_gap"): "on_data_loss",
+    ("query", "utility"): "strategy",
+    ("query", "rule"): "selection",
+    ("query", "loan"): "initial_credit",
+    ("query", "expected_records"): "stream_length",
+    ("query", "round_size"): "query_batch_size",
+    ("schedule", "shadow"): "n_evaluation_labels",
+    ("labels", "of"): "answer",
+    ("monitor", "address"): "host",
+    ("monitor", "names"): "allowed_hosts",
+    ("monitor", "allow_plain"): "allow_insecure_http",
+}
+"""Former names of keys."""
+
+_FORMER_VALUES = {
+    ("pipeline", "scoring", "here"): "local",
+    ("pipeline", "scoring", "apart"): "distributed",
+    ("pipeline", "on_data_loss", "stop"): "fail",
+    ("query", "selection", "chance"): "probability",
+    ("labels", "connector", "answers"): "oracle",
+    ("labels", "connector", "records"): "inline",
+    ("labels", "answer", "requests"): "requested",
+    ("committee", "experts", "words"): "text",
+    ("committee", "experts", "sequence"): "transitions",
+}
+"""Former names of values."""
+
+
+def former_value(section: str, key: str | None, given: Any) -> str:
+    """Return a text about renamed values in `given`, to append to a problem, or an empty text.
+
+    >>> former_value("pipeline", "scoring", "apart")
+    '; "apart" is now "distributed"'
+    """
+    values = given if isinstance(given, list) else [given]
+    found = [
+        f'; "{value}" is now "{_FORMER_VALUES[section, key, value]}"'
+        for value in values
+        if isinstance(value, str) and key is not None and (section, key, value) in _FORMER_VALUES
+    ]
+    return "".join(found)
 
 
 def _meant(key: str, given: Any) -> str | None:
-    """Return what to write for a guessed `key` of [schema]; None where it is no such guess."""
+    """Return the correct line for a guessed `key` of [schema]; None: no known guess."""
     key = key.lower()
     for kind, guesses in _KIND_OF.items():
         if key in guesses.split():
@@ -84,11 +129,13 @@ def _meant(key: str, given: Any) -> str | None:
 
 
 def unknown_key(section: str, key: str, known: Iterable[str], given: Any = None) -> Problem:
-    """Say that `section` has no `key`, and which of the `known` ones was probably meant."""
+    """Return the problem that `section` has no `key`, with the most similar of `known`."""
     if section == "schema" and (meant := _meant(key, given)) is not None:
         return Problem(section, key, f"unknown key; write {meant}")
     if (remedy := _DELETED.get((section, key))) is not None:
         return Problem(section, key, f"this key no longer exists; {remedy}")
+    if (name := _FORMER.get((section, key))) is not None:
+        return Problem(section, key, f"unknown key; it is now called {name}")
     known = sorted(known)
     near = get_close_matches(key, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"its keys are {', '.join(known)}"
@@ -96,7 +143,11 @@ def unknown_key(section: str, key: str, known: Iterable[str], given: Any = None)
 
 
 def unknown_section(section: str, known: Iterable[str]) -> Problem:
-    """Say that there is no `section`, and which of the `known` ones was probably meant."""
+    """Return the problem that `section` does not exist, with the most similar of `known`."""
+    if section in _FORMER_SECTIONS:
+        return Problem(
+            section, None, f"unknown section; it is now called [{_FORMER_SECTIONS[section]}]"
+        )
     known = sorted(known)
     near = get_close_matches(section, known, n=1)
     hint = f"did you mean [{near[0]}]?" if near else f"there are [{'] ['.join(known)}]"
@@ -106,14 +157,14 @@ def unknown_section(section: str, known: Iterable[str]) -> Problem:
 def describe(
     error: Mapping[str, Any], given: Any, sections: Iterable[str], model: type[BaseModel]
 ) -> Problem:
-    """Put one of pydantic's errors into words.
+    """Convert one of pydantic's errors to a problem.
 
     Parameters
     ----------
     error : one entry of `ValidationError.errors()`
-    given : the value as the file has it, so that secrets are not shown
-    sections : the names of the sections there are
-    model : the model of the section the error lies in, which knows its keys
+    given : the value as written in the file, so that secrets are not shown
+    sections : the names of all sections
+    model : the model class of the section with the error
     """
     section, *rest = (str(part) for part in error["loc"])
     key = rest[-1] if rest else None
@@ -133,13 +184,13 @@ def describe(
     if key is None:
         return Problem(section, None, "must be a section with keys")
     text = _WORDS.get(kind, error["msg"]).format(**context)
-    return Problem(
-        section, key, f"{text}, and is {_as_written(given)}" if given is not None else text
-    )
+    if given is not None:
+        text = f"{text}, and is {_as_written(given)}"
+    return Problem(section, key, text + former_value(section, key, given))
 
 
 def _as_written(given: Any) -> str:
-    """Return a value as a pipeline file has it, as far as TOML knows its kind."""
+    """Return a value as written in a pipeline file, or as text if TOML lacks its type."""
     try:
         return repr(given) if isinstance(given, str) else toml.render(given)
     except TypeError:

@@ -1,4 +1,4 @@
-"""The sections of a pipeline file and their keys, but for those of the connectors."""
+"""Sections of a pipeline file and their keys, except those of the connectors."""
 
 import re
 from collections.abc import Iterator
@@ -7,31 +7,31 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
-from streamboost.connectors.answers.table import AnswerFields
 from streamboost.connectors.messages.labels import LabelFields
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.endpoints.base import (
+from streamboost.connectors.oracle.table import AnswerFields
+from streamboost.pipelines.config.connectors.base import (
+    ConnectorContext,
     Expiring,
     Input,
     Output,
-    Predicted,
+    PredictionsSection,
     Section,
     SpanKey,
-    Surroundings,
     Text,
     resolve,
 )
-from streamboost.pipelines.endpoints.files import FilesInput
-from streamboost.pipelines.endpoints.formats import SchemaRegistrySection
-from streamboost.pipelines.endpoints.kafka import KafkaSection, name_topics
-from streamboost.pipelines.endpoints.registry import sections_for
-from streamboost.pipelines.endpoints.sqlite import (
+from streamboost.pipelines.config.connectors.files import FilesInput
+from streamboost.pipelines.config.connectors.formats import SchemaRegistrySection
+from streamboost.pipelines.config.connectors.inline import InlineLabels
+from streamboost.pipelines.config.connectors.kafka import KafkaSection, name_topics
+from streamboost.pipelines.config.connectors.registry import sections_for
+from streamboost.pipelines.config.connectors.sqlite import (
     SqliteInput,
     SqliteOutput,
     SqlitePredictions,
     SqliteRequests,
 )
-from streamboost.pipelines.endpoints.within import LabelsWithin
 from streamboost.pipelines.state.folder import LOG
 
 __all__ = ["Sections", "paths_of"]
@@ -43,7 +43,7 @@ def _check_name(value: str) -> str:
     return value
 
 
-def _check_rival(value: str) -> str:
+def _check_model_name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-]+", value):
         raise ValueError("must be letters, digits, dashes and underscores")
     return value
@@ -69,11 +69,11 @@ def _check_url(value: str) -> str:
 
 
 class PipelineSection(Section):
-    """[pipeline]: the job as a whole."""
+    """[pipeline]: settings of the pipeline as a whole."""
 
     name: Annotated[Text, AfterValidator(_check_name)] = Field(description="what the job is called")
-    scoring: Literal["here", "apart"] = Field(
-        "here", description="whether `score` processes predict, apart from `learn`"
+    scoring: Literal["local", "distributed"] = Field(
+        "local", description="distributed: `score` processes predict, and `learn` learns"
     )
     state: Text = Field("state", description="folder of the log and the state")
     seed: int = Field(0, ge=0, description="all random choices of the learner follow from it")
@@ -89,14 +89,14 @@ class PipelineSection(Section):
         description="folder, or address such as s3://..., for copies of the checkpoints",
         examples=["copies"],
     )
-    on_gap: Literal["stop", "continue"] = Field(
-        "stop", description="what a restart does when a part of what it would replay is gone"
+    on_data_loss: Literal["fail", "continue"] = Field(
+        "fail", description="what a restart does when a part of what it would replay is gone"
     )
     keep_versions: int = Field(10, ge=1, description="committees kept to roll back to")
 
 
 class SchemaSection(Section):
-    """[schema]: what the records look like."""
+    """[schema]: structure of the records, and the labels."""
 
     id: Text = Field("id", description="the field that names a record")
     time: Text | None = Field(None, description="the field with the record's time")
@@ -115,12 +115,12 @@ class SchemaSection(Section):
 
     @property
     def named(self) -> dict[str, Any]:
-        """What is said of each field, by its dotted path."""
+        """The declarations of fields, by dotted path."""
         return dict(paths_of(self.fields))
 
 
 def paths_of(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Give the fields of a table in which those of an object may stand in a table of their own."""
+    """Yield dotted paths and declarations of fields; nested tables are fields of an object."""
     for name, given in table.items():
         if isinstance(given, dict) and not isinstance(given.get("type"), str):
             yield from ((f"{name}.{path}", inner) for path, inner in paths_of(given))
@@ -128,8 +128,8 @@ def paths_of(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, given
 
 
-class BootstrapSection(Section):
-    """[bootstrap]: records whose labels are known beforehand, or what was learned of some."""
+class InitialDataSection(Section):
+    """[initial_data]: labelled records, or a trained committee, to begin with."""
 
     path: Text | None = Field(
         None, description="their file, in JSON Lines, CSV (.csv) or Parquet (.parquet, .pq)"
@@ -140,25 +140,30 @@ class BootstrapSection(Section):
 
     @property
     def file(self) -> FilesInput | None:
-        """The file as one that is read."""
+        """The section of the file of labelled records, or None."""
         return None if self.path is None else FilesInput(connector="files", path=self.path)
 
 
 class MonitorSection(Section):
-    """[monitor]: what the pipeline tells those who watch it, on this machine unless told so."""
+    """[monitor]: HTTP endpoints for monitoring, by default on this machine, and status documents.
+
+    The status documents are written to status.db in the state folder.
+    """
 
     port: int = Field(
         0, ge=0, le=65_535, description="of /healthz, /readyz and /metrics; 0 serves none"
     )
-    address: Text = Field("127.0.0.1", description="of this machine, where they are served")
-    names: list[Text] = Field([], description="further host names that /metrics is reached by")
+    host: Text = Field("127.0.0.1", description="address to listen on")
+    allowed_hosts: list[Text] = Field(
+        [], description="further host names by which /metrics is reached"
+    )
     certificate: Text | None = Field(
         None, description="for https, a file in PEM; with key", examples=["cert.pem"]
     )
     key: Text | None = Field(
         None, description="the certificate's key, a file in PEM", examples=["key.pem"]
     )
-    allow_plain: bool = Field(
+    allow_insecure_http: bool = Field(
         False, description="whether an address others reach may do without https"
     )
     publish_every: float = Field(
@@ -171,32 +176,32 @@ class MonitorSection(Section):
 
 
 class DecisionSection(Section):
-    """[decision]: what is decided on beside the predicted label."""
+    """[decision]: decisions by costs or thresholds, in addition to the predicted label."""
 
     costs: dict[str, Any] = Field({}, description="by true class, what each decision costs")
     threshold: dict[str, Any] = Field({}, description="how sure to be of a class to decide on it")
 
 
 class ServeSection(Section):
-    """[serve]: how `streamboost serve` has people label."""
+    """[serve]: settings of labelling in `streamboost serve`."""
 
     blind: bool = Field(False, description="whether the guess is hidden until one has answered")
 
 
 class ModelSection(Section):
-    """[model] and [rivals.NAME]: a classifier of River's, or with its methods."""
+    """[model] and [shadow_models.NAME]: a River classifier, or an object with the same methods."""
 
     river: Text = Field(description='what makes it, as "module:function"')
 
 
 class FeaturesSection(Section):
-    """[features]: a transformer of River's before the fields, or one with its methods."""
+    """[features]: a River transformer that makes the fields, or an object with the same methods."""
 
     river: Text = Field(description='what makes it, as "module:function"')
 
 
 class LabelStudioSection(Section):
-    """[label_studio]: the project in which people answer; `streamboost label-studio` serves it."""
+    """[label_studio]: Label Studio project for annotators; `streamboost label-studio` serves it."""
 
     url: Annotated[Text, AfterValidator(_check_url)] = Field(description="the server's address")
     project: int = Field(ge=1, description="the project's number")
@@ -213,7 +218,7 @@ if TYPE_CHECKING:
     AnyInput = Input
     AnyLabels = Input
     AnyOutput = Output
-    AnyPredictions = Predicted
+    AnyPredictions = PredictionsSection
     AnyRequests = Expiring
 else:
     AnyInput, AnyLabels, AnyOutput, AnyPredictions, AnyRequests = (
@@ -223,10 +228,10 @@ else:
 
 
 class Sections(Section):
-    """A whole pipeline file.
+    """All sections of a pipeline file.
 
     The keys of [committee], [working_set], [schedule] and [query] are the parameters of the
-    classes they configure, which check them.
+    classes that they configure, which validate them.
     """
 
     pipeline: PipelineSection
@@ -235,7 +240,7 @@ class Sections(Section):
     schema_: SchemaSection = Field(SchemaSection(), alias="schema")
     source: AnyInput
     labels: AnyLabels = SqliteInput(connector="sqlite", stream="labels")
-    bootstrap: BootstrapSection = BootstrapSection(path=None)
+    initial_data: InitialDataSection = InitialDataSection(path=None)
     predictions: AnyPredictions = SqlitePredictions(connector="sqlite", stream="predictions")
     requests: AnyRequests = SqliteRequests(connector="sqlite", stream="requests")
     dead_letters: AnyOutput = SqliteOutput(connector="sqlite", stream="dead_letters")
@@ -249,22 +254,24 @@ class Sections(Section):
     decision: DecisionSection | None = None
     model: ModelSection | None = None
     features: FeaturesSection | None = None
-    rivals: dict[Annotated[str, AfterValidator(_check_rival)], ModelSection] | None = None
+    shadow_models: dict[Annotated[str, AfterValidator(_check_model_name)], ModelSection] | None = (
+        None
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _name_topics(cls, tables: Any) -> Any:
-        """Name the topics that are not, and put all beside the records where those are in one."""
+        """Fill in default topics; if [source] is a topic, missing sections become topics too."""
         return name_topics(tables) if isinstance(tables, dict) else tables
 
     @property
     def decided_by(self) -> dict[str, Any]:
-        """What decisions are made of; empty: there are none to make."""
+        """The parameters of decisions; empty: no decisions are made."""
         given = {} if self.decision is None else self.decision.model_dump()
         return {name: table for name, table in given.items() if table}
 
     def build_schema(self) -> Schema:
-        """Return the schema, its features perhaps not known yet."""
+        """Return the schema of the file; its features may be inferred later."""
         section, names = self.schema_, self.labels.fields
         return Schema(
             section.id,
@@ -277,30 +284,30 @@ class Sections(Section):
             classes=section.classes,
             label_fields=LabelFields() if names is None else LabelFields(names.id, names.label),
             id_from=getattr(self.source, "id_from", "field"),
-            labels_within=isinstance(self.labels, LabelsWithin),
+            inline_labels=isinstance(self.labels, InlineLabels),
             include=self.predictions.include,
             probabilities=self.predictions.probabilities,
         )
 
-    def surroundings(self, folder: Path) -> Surroundings:
-        """Return what the sections of a file in `folder` need to open what they name."""
+    def surroundings(self, folder: Path) -> ConnectorContext:
+        """Return the context in which sections of a file in `folder` open sources and sinks."""
         schema, names = self.schema_, self.labels.fields
         text = {schema.id, "id", "source"} | ({names.id} if names and names.id else set())
         if schema.label in ("auto", "string"):
             text |= {"label"} | ({names.label} if names else set())
-        return Surroundings(
+        return ConnectorContext(
             folder,
             resolve(folder, self.pipeline.state) / LOG,
             schema.max_record_bytes,
             frozenset(text),
             self._answer_fields(),
-            self.pipeline.on_gap,
+            self.pipeline.on_data_loss,
             self.kafka,
             self.schema_registry,
         )
 
     def _answer_fields(self) -> AnswerFields:
-        """Return where labelled records have their id and their label."""
+        """Return the fields with the id and the label of labelled records."""
         names, schema = self.labels.fields, self.schema_
         id = (names.id if names else None) or schema.id
         label = names.label if names else "label"

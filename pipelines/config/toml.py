@@ -1,4 +1,4 @@
-"""Writing TOML, which the standard library only reads, and finding text that lacks its quotes."""
+"""TOML writer, and a reader that detects text values without quotes."""
 
 import json
 import re
@@ -17,13 +17,12 @@ _SETTING = re.compile(
 
 
 def write(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return `sections` as TOML; keys whose value is None are left out, TOML having no null.
+    """Return `sections` as TOML; keys with value None are omitted, as TOML has no null.
 
-    A table within one has a header of its own, and one within that stands in a line.
+    A nested table gets its own header; tables nested deeper are written inline.
 
-    >>> print(write({"query": {"strategy": "margin", "budget": 0.1, "loan": None}}), end="")
+    >>> print(write({"query": {"initial_credit": None, "budget": 0.1}}), end="")
     [query]
-    strategy = "margin"
     budget = 0.1
     >>> print(write({"a": {"b": {"c.d": {"e": 1}}}}), end="")
     [a]
@@ -47,7 +46,7 @@ def _line(key: str, value: Any) -> str:
 
 
 def key_of(name: str) -> str:
-    """Return the name of a key, in quotes where it needs them."""
+    """Return a key as TOML, quoted if necessary."""
     return name if _BARE.fullmatch(name) else render(name)
 
 
@@ -70,15 +69,15 @@ def render(value: Any) -> str:
 
 
 def read(text: str) -> tuple[dict[str, Any], dict[int, str]]:
-    """Return the tables of a TOML text, and the keys whose values lack quotes, by their lines.
+    """Parse a TOML text; return its tables, and the keys with unquoted values by line number.
 
-    Where a line cannot be read whose value is one word, or a list of such, each is taken for text,
-    so that all such lines are found at once.
+    If a line is invalid because its value is an unquoted word, or a list of words, the words are
+    read as text. This way, all such lines are found at once.
 
     Raises
     ------
     tomllib.TOMLDecodeError
-        Where that is not what is wrong: as the text is, without any guess.
+        If the text has another error; the error is that of the original text.
 
     Examples
     --------
@@ -101,7 +100,7 @@ def read(text: str) -> tuple[dict[str, Any], dict[int, str]]:
 
 
 def _quoted(line: str) -> tuple[str, str] | None:
-    """Return the key of a line, and it with its words in quotes; None where nobody can guess."""
+    """Return the key of a line, and the line with quoted words; None: the line has another form."""
     found = _SETTING.fullmatch(line.rstrip("\r"))
     if found is None:
         return None
@@ -113,7 +112,7 @@ def _quoted(line: str) -> tuple[str, str] | None:
 
 
 def _item(word: str) -> str:
-    """Return an item of a list, in quotes where it is no value as it is."""
+    """Return an item of a list, quoted if the item is no valid value."""
     try:
         tomllib.loads(f"x = {word}")
     except tomllib.TOMLDecodeError:

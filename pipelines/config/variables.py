@@ -1,4 +1,4 @@
-"""Environment variables in a pipeline file: their values go in, and stay out of what is said."""
+"""Environment variables in a pipeline file: substitution of values, and masking in messages."""
 
 import os
 import re
@@ -20,7 +20,7 @@ def names_in(text: str) -> list[str]:
 
 
 class Variables:
-    """The variables of an environment that a file in `folder` makes use of.
+    """Environment variables that a pipeline file in `folder` uses.
 
     >>> variables = Variables({"WHERE": "/srv/hunter2"}, Path("/etc"))
     >>> variables.put_into("${WHERE}/records.jsonl")
@@ -36,29 +36,29 @@ class Variables:
 
     @property
     def names(self) -> list[str]:
-        """The names of those that were used."""
+        """The names of the variables that were used."""
         return sorted(self._used)
 
     def put_into(self, text: str) -> str:
-        """Return `text` with the values in place of the names; KeyError for one that is not set."""
+        """Substitute variables in `text` by their values; KeyError if a variable is not set."""
         for name in names_in(text):
             self._used[name] = self._environment[name]
         return _VARIABLE.sub(lambda match: self._used[match[1]], text)
 
     def mask(self, text: str) -> str:
-        """Return `text` with the names in place of the values."""
+        """Replace the values of used variables in `text` by ``${NAME}``."""
         names: dict[str, str] = {}
         for name, value in self._used.items():
             for form in self._forms(value):
                 names.setdefault(form, f"${{{name}}}")
         if not names:
             return text
-        # The longest first: one value may hold another.
+        # Longest first, as a value may contain another value.
         forms = sorted(names, key=len, reverse=True)
         return re.sub("|".join(map(re.escape, forms)), lambda match: names[match[0]], text)
 
     def _forms(self, value: str) -> Iterator[str]:
-        """Yield the ways in which a message may show `value`."""
+        """Yield the forms of `value` that a message may contain (quoted, resolved path)."""
         if not value:
             return
         yield value

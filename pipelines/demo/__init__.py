@@ -1,1 +1,1 @@
-"""The demonstration: what asking well is worth, on real records."""
+"""Demo: query strategies compared on real records, and a live labelling demo."""

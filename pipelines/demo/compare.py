@@ -1,8 +1,8 @@
-"""The demo: records through the whole pipeline, with a part of their labels.
+"""Demo that compares query strategies: records run through a whole pipeline, with few labels.
 
-They are River's ImageSegments, which are written to an embedded log first and streamed from there,
-or anybody's own (`own`). Each record is predicted when it arrives, and that prediction is what
-counts; one without a label is wrong.
+The records are River's ImageSegments, written to an embedded log first and streamed from there, or
+the user's own (`own`). The evaluation is prequential: each record is predicted on arrival, and a
+prediction of None counts as wrong.
 """
 
 import sys
@@ -20,12 +20,12 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import DataError, StateError
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.file import Config, Tables, parse
-from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.pipelines.job.run import run
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.runner.batch import StepResult
+from streamboost.pipelines.runner.observers import Observer
+from streamboost.pipelines.shutdown import StopToken
 
 __all__ = [
     "DATASET",
@@ -45,18 +45,18 @@ DATASET = "ImageSegments"
 FILE = "pipeline.toml"
 STRATEGIES = ("margin", "random", "repeat_last", "all")
 DELAY = 20
-"""Records that pass before a label comes."""
+"""Label delay, in records."""
 FEWEST = 20
-"""Records whose accuracy says something."""
+"""Minimum number of records for a recent accuracy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Records to be played, in their order, and what is true of them.
+    """A stream of records to replay, with their true labels.
 
-    `sections` are those of the pipeline file that say where records and labels come from, as seen
-    from a folder within that of the demo; `truth` gives each record's label by its id. With
-    `fill`, the records are written to the log of the state first. `about` says what they are.
+    `sections` are the pipeline file's sections for records and labels, with paths relative to a
+    subfolder of the demo's folder. `truth` maps record ids to labels. If `fill` is given, it writes
+    the records to the log in the state folder first. `about` is a description for the user.
     """
 
     name: str
@@ -69,10 +69,10 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How one strategy did, over all records as predicted on arrival.
+    """Prequential result of one strategy over all records.
 
-    `labels` were bought; `accuracy_second_half` is over the later half of the records;
-    `balanced_accuracy` is the mean over the classes of the share predicted rightly.
+    `labels` is the number of labels bought, `accuracy_second_half` the accuracy on the later half
+    of the records, and `balanced_accuracy` the mean recall of the classes.
     """
 
     strategy: str
@@ -87,10 +87,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """Where a run stands.
+    """Progress of a run.
 
-    `recent` is the accuracy over the newest records, `repeated` that of repeating the last label;
-    None: they are too few yet.
+    `recent` is the accuracy in the sliding window, and `repeated` that of repeating the last label;
+    None with too few records.
     """
 
     strategy: str
@@ -105,7 +105,7 @@ class RunProgress:
 
 @dataclass(slots=True)
 class Comparison:
-    """Compares predictions with the truth, in the order of the records."""
+    """Accumulator of prequential accuracy: compares predictions with the true labels in order."""
 
     truth: Mapping[str, str]
     classes: list[str] = field(default_factory=list)
@@ -127,12 +127,12 @@ class Comparison:
 
     @property
     def recent(self) -> float | None:
-        """The accuracy over the newest records since one was predicted; None: they are too few."""
+        """Accuracy in the sliding window of predicted records; None with too few records."""
         n = len(self.newest)
         return sum(self.newest) / n if n >= FEWEST else None
 
     def row(self, strategy: str, labels: int, seconds: float) -> Result:
-        """Return the figures over everything counted."""
+        """Return the result over all counted records."""
         n, half = len(self.hits), len(self.hits) // 2
         recalls = []
         for name in sorted(set(self.classes)):
@@ -150,10 +150,10 @@ class Comparison:
         )
 
 
-class Watch(Watcher):
-    """Follows a run batch by batch: its own accuracy, and that of repeating the last label.
+class Watch(Observer):
+    """Observer of a run that measures its accuracy, and that of repeating the last label.
 
-    The latter predicts for every record the newest label that had come in earlier batches.
+    The baseline predicts for every record the newest label of earlier batches.
     """
 
     def __init__(
@@ -166,8 +166,8 @@ class Watch(Watcher):
         self._show = show
         self._newest: object = None
 
-    def committed(self, effects: Effects) -> None:
-        """Take in one batch."""
+    def committed(self, effects: StepResult) -> None:
+        """Count one batch, and show the progress."""
         predictions = effects.scored.labels.tolist()
         for id, predicted in zip(effects.records.ids, predictions, strict=True):
             self.tally.add(id, predicted)
@@ -197,14 +197,13 @@ def play(
     *,
     seed: int,
     budget: float,
-    stop: Stop,
+    stop: StopToken,
     show: Callable[[RunProgress], None],
 ) -> Iterator[Result]:
-    """Run the pipeline once for each of `strategies`, and give their rows in that order.
+    """Run the pipeline once for each of `strategies`, and yield their results in that order.
 
-    Without a `stream`, its records are River's ImageSegments.
-    `repeat_last` follows from the run of "margin", which is not repeated for it. Each run leaves
-    its pipeline file and state in a folder of its own within `folder`.
+    Without a `stream`, the records are River's ImageSegments. The result of `repeat_last` is taken
+    from the run of "margin". Each run writes its pipeline file and state to its own subfolder.
     """
     stream = stream or image_segments()
     rows: dict[str, Result] = {}
@@ -214,7 +213,7 @@ def play(
             config = _prepare(stream, folder / run_of, run_of, seed, budget)
             watch = Watch(run_of, stream.truth, show)
             start = time.perf_counter()
-            run(config, until_idle=True, stop=stop, watchers=[watch])
+            run(config, until_idle=True, stop=stop, observers=[watch])
             if stop.requested:
                 return
             seconds = time.perf_counter() - start
@@ -230,13 +229,13 @@ def play(
 
 
 def refuse_settings(seed: int, budget: float) -> None:
-    """Raise ConfigurationError where no run could have these, before anything is written."""
+    """Raise ConfigurationError for an invalid seed or budget, before anything is written."""
     nowhere = Stream(DATASET, {}, {"source": {"connector": "sqlite", "stream": "records"}})
     parse(pipeline_file(nowhere, "margin", seed, budget), Path(), name="the demo")
 
 
 def image_segments() -> Stream:
-    """Return River's ImageSegments."""
+    """Return the stream of River's ImageSegments."""
     sections: Tables = {
         "source": {"connector": "sqlite", "stream": "records"},
         "labels": {"connector": "river", "dataset": DATASET, "delay": DELAY},
@@ -246,7 +245,7 @@ def image_segments() -> Stream:
 
 
 def pipeline_file(stream: Stream, strategy: str, seed: int, budget: float) -> Tables:
-    """Return the sections of the demo's pipeline file; all else is as any pipeline has it."""
+    """Return the sections of the demo's pipeline file; all other settings are defaults."""
     query: dict[str, Any] = {"strategy": strategy}
     if strategy != "all":
         query["budget"] = budget
@@ -255,7 +254,7 @@ def pipeline_file(stream: Stream, strategy: str, seed: int, budget: float) -> Ta
 
 
 def begin(sections: Tables, folder: Path) -> Config:
-    """Write the pipeline file, and make the folder of its state; StateError where one is there."""
+    """Write the pipeline file and create the state folder; raises StateError if it exists."""
     config = parse(sections, folder.absolute(), name="the demo")
     if config.state.exists():
         raise StateError(
@@ -267,7 +266,7 @@ def begin(sections: Tables, folder: Path) -> Config:
 
 
 def _prepare(stream: Stream, folder: Path, strategy: str, seed: int, budget: float) -> Config:
-    """Write the pipeline file, and the log of records where they are read from there."""
+    """Write the pipeline file, and with `stream.fill` the log of records."""
     config = begin(pipeline_file(stream, strategy, seed, budget), folder)
     if stream.fill is not None:
         with closing(SqliteSink(config.state / "log.db", "records")) as log:

@@ -1,4 +1,4 @@
-"""Accuracy over labels bought: what each strategy comes to for its labels, drawn in a terminal."""
+"""Learning curves: accuracy of each strategy over the labels bought, drawn in a terminal."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,10 +9,10 @@ from rich.text import Text
 from streamboost.pipelines.demo.compare import STRATEGIES, RunProgress
 from streamboost.pipelines.demo.table import name_of
 
-__all__ = ["Axes", "Curves", "Point", "drawn"]
+__all__ = ["Axes", "LabelCurves", "Point", "drawn"]
 
 Point = tuple[int, float]
-"""Labels bought, and the accuracy over the newest records then."""
+"""Number of labels bought, and the accuracy in the sliding window at that time."""
 
 _MARKS = {"margin": "*", "random": "o", "repeat_last": ".", "all": "+"}
 _COLOURS = {"margin": "bold blue", "random": "yellow", "repeat_last": "dim", "all": "magenta"}
@@ -21,13 +21,13 @@ _HEIGHT, _MARGIN = 15, 6
 
 
 @dataclass(slots=True)
-class Curves:
-    """Takes in where runs stand, and keeps for each number of labels the newest accuracy."""
+class LabelCurves:
+    """Collector of learning curves: the last accuracy for each number of labels."""
 
     _points: dict[str, dict[int, float]] = field(default_factory=dict)
 
     def note(self, progress: RunProgress) -> None:
-        """Take in where a run stands."""
+        """Add the progress of a run."""
         known = {progress.strategy: progress.recent}
         if progress.strategy == "margin":
             known["repeat_last"] = progress.repeated
@@ -36,14 +36,14 @@ class Curves:
                 self._points.setdefault(name, {})[progress.labels] = accuracy
 
     def of(self, strategies: Sequence[str], most: int = 200) -> dict[str, list[Point]]:
-        """Return at most about `most` points of each strategy, evenly over the axis."""
+        """Return at most about `most` points of each strategy, spread evenly over the axis."""
         wanted = [name for name in STRATEGIES if name in strategies and name in self._points]
         return {name: _thinned(list(self._points[name].items()), most) for name in wanted}
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """From labels, whose logarithm counts, and accuracies to places between 0 and 1."""
+    """Axes that map labels (logarithmic) and accuracies (linear) to positions from 0 to 1."""
 
     first: int
     last: int
@@ -52,7 +52,7 @@ class Axes:
 
     @classmethod
     def around(cls, curves: dict[str, list[Point]]) -> "Axes":
-        """Return axes with room for all `curves`, of which there must be a point."""
+        """Return axes that cover all `curves`, which must have at least one point."""
         points = [point for curve in curves.values() for point in curve]
         labels, heights = [n for n, _ in points], [height for _, height in points]
         low = math.floor(min(heights) * 10) / 10
@@ -61,17 +61,17 @@ class Axes:
         )
 
     def x(self, labels: int) -> float:
-        """Return how far to the right so many labels stand."""
+        """Return the horizontal position of a number of labels."""
         if self.last == self.first:
             return 0.5
         return math.log(labels / self.first) / math.log(self.last / self.first)
 
     def y(self, accuracy: float) -> float:
-        """Return how far up an accuracy stands."""
+        """Return the vertical position of an accuracy."""
         return (accuracy - self.low) / max(self.high - self.low, 0.1)
 
     def ticks(self) -> Iterator[int]:
-        """Give the numbers of labels to be named: round ones, and where there is but one, it."""
+        """Yield the ticks of the label axis: round numbers, or the last number if none fits."""
         found = [
             step * 10**power
             for power in range(len(str(self.last)))
@@ -83,7 +83,7 @@ class Axes:
 
 
 def drawn(curves: dict[str, list[Point]], width: int) -> Text:
-    """Return the curves as text of at most `width` columns."""
+    """Draw the curves as text of at most `width` columns."""
     axes = Axes.around(curves)
     columns = max(width - _MARGIN - 2, 20)
     cells: dict[tuple[int, int], str] = {}
@@ -109,7 +109,7 @@ def drawn(curves: dict[str, list[Point]], width: int) -> Text:
 
 
 def _each_column(curve: Sequence[Point], axes: Axes, columns: int) -> Iterator[tuple[int, float]]:
-    """Give a column and its accuracy from the first point of a curve to its last."""
+    """Yield column and accuracy from the first point of a curve to the last."""
     for (labels, accuracy), (until, _) in zip(curve, [*curve[1:], *curve[-1:]], strict=True):
         start, end = (round(axes.x(n) * (columns - 1)) for n in (labels, until))
         for column in range(start, max(end, start + 1)):
@@ -117,7 +117,7 @@ def _each_column(curve: Sequence[Point], axes: Axes, columns: int) -> Iterator[t
 
 
 def _named(axes: Axes, columns: int) -> str:
-    """Return the line below the axis."""
+    """Return the line of tick labels below the axis."""
     line = ""
     for tick in axes.ticks():
         word = f"{tick:,}"
@@ -130,7 +130,7 @@ def _named(axes: Axes, columns: int) -> str:
 
 
 def _thinned(points: list[Point], most: int) -> list[Point]:
-    """Return the last point of each of `most` parts of the axis."""
+    """Downsample to the last point of each of `most` parts of the axis."""
     if len(points) <= most:
         return points
     axes = Axes(points[0][0], points[-1][0], 0.0, 1.0)

@@ -1,6 +1,6 @@
-"""Handwritten digits, each with its picture: records that a person can label by looking.
+"""Records of handwritten digits with a picture each, which people can label.
 
-They are scikit-learn's copy of the test part of Alpaydin and Kaynak's "Optical Recognition of
+The source is scikit-learn's copy of the test part of Alpaydin and Kaynak's "Optical Recognition of
 Handwritten Digits" (UCI, 1998): 1,797 of them, 8 by 8 pixels with 16 shades of ink.
 """
 
@@ -14,18 +14,18 @@ import numpy as np
 __all__ = ["PICTURE", "PIXELS", "digits", "picture"]
 
 PICTURE = "picture"
-"""The field that people see."""
+"""Name of the field with the picture for annotators."""
 
 PIXELS = [f"r{row}c{column}" for row in range(1, 9) for column in range(1, 9)]
-"""The fields that the committee sees: ink by row and column, from the top left."""
+"""Names of the features: ink by row and column, from the top left."""
 
 SHADES = 16
 ENLARGED = 8
-"""So many pixels of a picture for each across, between which the ink runs smoothly."""
+"""Zoom factor of the picture, with spline interpolation."""
 
 
 def digits() -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the records, without ids, and which digit each is."""
+    """Return the records, without ids, and their labels."""
     from sklearn.datasets import load_digits
 
     found = load_digits()
@@ -37,9 +37,9 @@ def digits() -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def picture(ink: np.ndarray) -> str:
-    """Return ink (height, width), from 0 to 16, as the address of an image that holds itself.
+    """Return ink (height, width), from 0 to 16, as a ``data:`` URL of an image.
 
-    It is a PNG (ISO/IEC 15948) of one shade of grey in four bits, dark on white.
+    The image is a PNG (ISO/IEC 15948) in greyscale of 4 bits, dark on white.
     """
     from scipy.ndimage import zoom
 
@@ -48,7 +48,7 @@ def picture(ink: np.ndarray) -> str:
     nibbles = grey.astype(np.uint8)
     height, width = nibbles.shape
     packed = nibbles[:, ::2] << 4 | nibbles[:, 1::2]
-    # Each line begins with the number of its filter: none.
+    # Each line of a PNG starts with its filter type: 0, none.
     lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), packed])
     header = struct.pack(">IIBBBBB", width, height, 4, 0, 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))

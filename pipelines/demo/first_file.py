@@ -1,4 +1,4 @@
-"""A pipeline file for labelled records of one's own."""
+"""Generator of a pipeline file for the user's own labelled records."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from streamboost.connectors.files.open import STDIN, file_source
 from streamboost.errors import ConfigurationError
 from streamboost.pipelines.config.templates.brief import render_own
 from streamboost.pipelines.config.variables import names_in
-from streamboost.pipelines.demo.own import Own, refuse_names
+from streamboost.pipelines.demo.own import OwnRecords, refuse_names
 
 __all__ = ["FirstFile", "first_file"]
 
@@ -24,39 +24,39 @@ _SHOWN = 5
 
 
 class FirstFile(NamedTuple):
-    """The text of a pipeline file, and a sentence on the records that it is for."""
+    """The text of a pipeline file, and a sentence about its records."""
 
     text: str
     about: str
 
 
 def first_file(records: Path, label: str, id: str | None, folder: Path) -> FirstFile:
-    """Return a pipeline file in `folder` for a file of labelled records, read once from its start.
+    """Create a pipeline file in `folder` for a file of labelled records, which is read once.
 
     Parameters
     ----------
     records : JSON Lines, CSV, either of them compressed (.gz), or Parquet
     label : the field with the label
-    id : the field that names a record; None: "id", where records have it
+    id : the field with the record's id; None: "id", if records have it
 
     Raises
     ------
     ConfigurationError, DataError
-        When the fields are not those of the file, or there is nothing to learn from it.
+        If the file lacks the fields, or nothing can be learned from its labels.
     ConnectorError
-        When the file cannot be read.
+        If the file cannot be read.
     """
     _refuse(records)
     refuse_names(label, id)
-    own: Own | None = None
+    own: OwnRecords | None = None
     with closing(file_source(records, [label, *([] if id is None else [id])])) as source:
         while messages := source.poll(_PAGE):
             if own is None:
                 id = _named(records, messages[:_SAMPLE], label) if id is None else id
-                own = Own(records, label, id)
+                own = OwnRecords(records, label, id)
             for message in messages:
                 own.take(message)
-    about = (own or Own(records, label, id)).sentence()
+    about = (own or OwnRecords(records, label, id)).sentence()
     assert own is not None
     assert id is not None
     path = Path(os.path.relpath(records.resolve(), folder.resolve())).as_posix()
@@ -65,7 +65,7 @@ def first_file(records: Path, label: str, id: str | None, folder: Path) -> First
 
 
 def _refuse(records: Path) -> None:
-    """Raise ConfigurationError for what no pipeline file can name."""
+    """Raise ConfigurationError for a path that a pipeline file cannot contain."""
     if str(records) == STDIN:
         raise ConfigurationError("init: labels come from the same file, which must be one: name it")
     if names_in(str(records)):
@@ -76,7 +76,7 @@ def _refuse(records: Path) -> None:
 
 
 def _named(records: Path, sample: Sequence[Message], label: str) -> str:
-    """Return "id" where records have it; ConfigurationError with what may be one otherwise."""
+    """Return "id" if records have it; otherwise raise ConfigurationError with candidates."""
     rows = []
     for message in sample:
         try:
@@ -97,12 +97,12 @@ def _named(records: Path, sample: Sequence[Message], label: str) -> str:
 
 
 def _differs(values: Sequence[bytes]) -> bool:
-    """Tell whether all values are text or whole numbers, each another."""
+    """Return whether all values are texts or integers, and all different."""
     could = all(value[:1] == b'"' or value.lstrip(b"-").isdigit() for value in values)
     return could and len(set(values)) == len(values)
 
 
 def _name_of(records: Path) -> str:
-    """Return what the pipeline is called: as the file, in letters that a name may have."""
+    """Return the pipeline's name: that of the file, with characters allowed in a name."""
     stem = records.name.removesuffix(".gz").rpartition(".")[0] or records.name
     return re.sub(r"[^A-Za-z0-9]+", "-", stem).strip("-")[:60] or "records"

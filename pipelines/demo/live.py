@@ -1,9 +1,8 @@
-"""The demo to take part in: a stream that does not end, and requests left for a person.
+"""Live demo: an endless stream of handwritten digits, whose requests the user answers.
 
-Handwritten digits come again and again under new ids, with their pictures, so that a person can
-label them by looking: first a few hundred in quick succession, answered by the dataset itself, so
-that there is something to see when the pages open; then at a pace that can be watched, and most
-requests are left for whoever opens the page.
+The digits are repeated under new ids, with their pictures. First, a few hundred records are
+streamed fast and answered by the dataset, so that the pages have content when they open. Then the
+stream slows down, and most requests are left for the user.
 """
 
 import subprocess
@@ -18,37 +17,37 @@ from typing import Any
 import msgspec
 
 from streamboost.connectors.base import PARTITION
-from streamboost.connectors.messages.written import Label
+from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, StateError
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.file import Config, Tables, parse
 from streamboost.pipelines.demo import compare as demo
 from streamboost.pipelines.demo.digits import PIXELS, digits
-from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.pipelines.job.run import run
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.runner.batch import StepResult
+from streamboost.pipelines.runner.observers import Observer
+from streamboost.pipelines.shutdown import StopToken
 
 __all__ = ["BUDGET", "Player", "play"]
 
 FIRST = 600
-"""Records that are judged before the pages open."""
+"""Number of records predicted before the pages open."""
 
 FAST = 200
-"""Records a second until then: slow enough for answers to come a few records late."""
+"""Records per second until then: slow enough for answers to arrive a few records later."""
 
 PACE = 10
-"""Records a second afterwards."""
+"""Records per second afterwards."""
 
 BUDGET = 0.05
-"""With that pace, of so many labels a minute as one person can give most."""
+"""Label budget: at `PACE`, one person can answer most of the requests."""
 
 OURS = 3
-"""Of so many requests the dataset answers one, so that figures move while nobody is there."""
+"""The dataset answers every third request, so that the metrics change without an annotator."""
 
 EXPIRES = "20s"
-"""How long the others wait: the figures of accuracy come so much later."""
+"""Expiry of the other requests, which is also the delay of the accuracy estimates."""
 
 _MOMENT = 0.05
 _CLOSING = 15.0
@@ -63,9 +62,10 @@ _decode = msgspec.json.Decoder(_Asked).decode
 
 
 class Player:
-    """Brings the records, and answers some of the requests.
+    """Generator of the stream, which also answers some of the requests.
 
-    Where an earlier one ended, it goes on: its requests are left to whom they are open.
+    A new player continues after the last record of an earlier one, and leaves the open requests of
+    that player to the user.
 
     Parameters
     ----------
@@ -74,12 +74,12 @@ class Player:
     records, truth
         The records, and their labels.
     clock
-        Gives seconds that never go back.
+        Monotonic clock, in seconds.
 
     Attributes
     ----------
     start
-        The number of the first record that is new.
+        The number of the first new record.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Player:
         self._asked = 0
 
     def turn(self) -> None:
-        """Bring what is due by now, and answer what was asked."""
+        """Write the records that are due, and answer some of the new requests."""
         seconds = self._clock() - self._began
         first = max(FIRST - self.start, 0)
         due = self.start + int(min(FAST * seconds, first + PACE * max(seconds - first / FAST, 0.0)))
@@ -119,12 +119,12 @@ class Player:
         self._labels.flush()
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         for part in (self._stream, self._labels, self._requests):
             part.close()
 
     def _leaves(self, number: int) -> bool:
-        """Tell whether the request for record `number` is the person's."""
+        """Return whether the request for record `number` is left for the user."""
         if number < FIRST:
             return False
         self._asked += 1
@@ -137,15 +137,15 @@ class Player:
         return self._truth[number % len(self._truth)]
 
 
-class Opening(Watcher):
-    """Lets the pages open once so many records are judged."""
+class Opening(Observer):
+    """Observer that signals the start of the pages after a number of predicted records."""
 
     def __init__(self, records: int) -> None:
         self._missing = records
         self.opened = threading.Event()
         self._look()
 
-    def committed(self, effects: Effects) -> None:
+    def committed(self, effects: StepResult) -> None:
         """Count one batch."""
         self._missing -= effects.n_predicted
         self._look()
@@ -156,16 +156,18 @@ class Opening(Watcher):
 
 
 def _is_below(id: str, due: int) -> bool:
-    """Tell whether it is a record of ours: whoever watches may bring others, and answers those."""
+    """Return whether `id` is a record of the demo; users may post other records."""
     return id.isdecimal() and len(id) <= len(str(due)) and int(id) < due
 
 
-def play(folder: Path, *, strategy: str, seed: int, budget: float, port: int, stop: Stop) -> None:
-    """Run the demo's pipeline and serve its pages until asked to stop.
+def play(
+    folder: Path, *, strategy: str, seed: int, budget: float, port: int, stop: StopToken
+) -> None:
+    """Run the demo's pipeline and serve its pages until `stop` is requested.
 
-    The pipeline file and the state are left in `folder`, where the next such call goes on.
-    ConfigurationError says that the pages could not be served, after what they said themselves, and
-    StateError that `folder` holds something else.
+    The pipeline file and the state stay in `folder`, where the next call continues. Raises
+    ConfigurationError if `serve` failed, which has printed the reason, and StateError if `folder`
+    has other content.
     """
     config = _begin(pipeline_file(strategy, seed, budget), folder)
     records, truth = digits()
@@ -176,7 +178,7 @@ def play(folder: Path, *, strategy: str, seed: int, budget: float, port: int, st
         _served(folder / demo.FILE, port, opening.opened) as server,
         _playing(player, server, stop),
     ):
-        run(config, stop=stop, watchers=[opening])
+        run(config, stop=stop, observers=[opening])
         code = server.poll()
     if code:
         raise ConfigurationError(
@@ -185,7 +187,7 @@ def play(folder: Path, *, strategy: str, seed: int, budget: float, port: int, st
 
 
 def pipeline_file(strategy: str, seed: int, budget: float) -> Tables:
-    """Return the sections of the pipeline file: the demo's, but for the records and who answers."""
+    """Return the sections of the pipeline file: the demo's, with other records and labels."""
     sections = demo.pipeline_file(demo.image_segments(), strategy, seed, budget)
     return sections | {
         "pipeline": sections["pipeline"] | {"name": "demo"},
@@ -196,7 +198,7 @@ def pipeline_file(strategy: str, seed: int, budget: float) -> Tables:
 
 
 def _begin(sections: Tables, folder: Path) -> Config:
-    """Return the configuration of the demo in `folder`, which begins or goes on."""
+    """Return the configuration of the demo in `folder`, which is started or continued."""
     config, file = parse(sections, folder.absolute(), name="the demo"), folder / demo.FILE
     if not config.state.exists():
         return demo.begin(sections, folder)
@@ -209,7 +211,7 @@ def _begin(sections: Tables, folder: Path) -> Config:
 
 @contextmanager
 def _served(file: Path, port: int, opened: threading.Event) -> Iterator[subprocess.Popen[str]]:
-    """Serve the pages by a process of their own meanwhile, whose link is said once `opened`."""
+    """Run `streamboost serve` as a subprocess, and print its login link once `opened` is set."""
     command = [sys.executable, "-m", "streamboost.pipelines.cli.__main__", "serve", str(file)]
     server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
     pipe = server.stdout
@@ -237,8 +239,8 @@ def _served(file: Path, port: int, opened: threading.Event) -> Iterator[subproce
 
 
 @contextmanager
-def _playing(player: Player, server: subprocess.Popen[str], stop: Stop) -> Iterator[None]:
-    """Play in a thread meanwhile; what goes wrong there, or with the server, ends the pipeline."""
+def _playing(player: Player, server: subprocess.Popen[str], stop: StopToken) -> Iterator[None]:
+    """Run the player in a thread; an error of the player or the server stops the pipeline."""
     over, failures = threading.Event(), list[Exception]()
 
     def go_on() -> None:

@@ -1,6 +1,6 @@
-"""Anybody's own labelled records for the demo: a file is split into records and answers.
+"""The user's own labelled records for the demo: a file is split into records and answers.
 
-The label is taken out of the records, so that no run can see it before it has bought it.
+The label is removed from the records, so that a run sees a label only after its request.
 """
 
 from collections import Counter
@@ -11,25 +11,25 @@ from typing import BinaryIO
 
 import msgspec
 
-from streamboost.connectors.answers.table import as_text
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.decoding import is_nameable
 from streamboost.connectors.messages.inference import absent
 from streamboost.connectors.messages.labels import LONGEST_LABEL
-from streamboost.connectors.messages.written import Label
+from streamboost.connectors.messages.outgoing import Label
+from streamboost.connectors.oracle.table import as_text
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.pipelines.config.file import Tables
 from streamboost.pipelines.demo.compare import DELAY, Stream
 
-__all__ = ["RECORDS", "Own", "open_own", "refuse_names"]
+__all__ = ["RECORDS", "OwnRecords", "open_own", "refuse_names"]
 
 RECORDS, ANSWERS = "records.jsonl", "answers.jsonl"
-"""What stands in the demo's folder."""
+"""Files in the demo's folder."""
 
 MOST_CLASSES = 1_000
 FEW_CLASSES = 50
-"""Labels that may be as rare as they like; of more, each must come twice on average."""
+"""Number of classes up to which each may be rare; with more, each must occur twice on average."""
 
 _PAGE = 1_000
 _SAMPLE = 200
@@ -37,14 +37,14 @@ _SAMPLE = 200
 Record = dict[str, msgspec.Raw]
 
 
-class Own:
-    """Takes records in one by one, and knows in the end what is true of them.
+class OwnRecords:
+    """Splitter of labelled records into records and labels, which collects the true labels.
 
     Parameters
     ----------
-    path : what is read, as errors call it
+    path : the file, for error messages
     label : the field with the label
-    id : the field that names a record; None: its line does
+    id : the field with the record's id; None: the line number is the id
     """
 
     def __init__(self, path: Path, label: str, id: str | None) -> None:
@@ -58,7 +58,7 @@ class Own:
         self._decode = msgspec.json.Decoder(Record).decode
 
     def take(self, message: Message) -> tuple[bytes, bytes] | None:
-        """Return a record without its label, and the label's message; None: it is left out."""
+        """Return a record without its label, and the label's message; None for a skipped record."""
         self._lines += 1
         payload = message.payload
         if message.damage is not None:
@@ -80,7 +80,7 @@ class Own:
         return None
 
     def _named(self, record: Record) -> str:
-        """Return the record's id, which stands in its field "id" from then on."""
+        """Return the record's id, and store it in the field "id"."""
         if self._id is None:
             id = str(self._lines)
         else:
@@ -94,9 +94,9 @@ class Own:
         return id
 
     def sentence(self) -> str:
-        """Say what was found.
+        """Describe the records read so far.
 
-        Raises DataError or ConfigurationError where nothing can be learned from it.
+        Raises DataError or ConfigurationError if nothing can be learned from them.
         """
         n = len(self.truth)
         if not n:
@@ -105,7 +105,7 @@ class Own:
         if len(classes) == 1:
             raise DataError(
                 f"{self._path}: the label {self._label!r} of all {n:,} records is "
-                f"{next(iter(classes))!r}, so there is nothing to tell apart: name another field "
+                f"{next(iter(classes))!r}, so there is nothing to learn: name another field "
                 "with --label, or records of two labels at least"
             )
         if len(classes) > MOST_CLASSES or len(classes) > max(FEW_CLASSES, n // 2):
@@ -125,7 +125,7 @@ class Own:
         return ", ".join(f"{n:,} {fault}" for fault, n in self.left_out.items())
 
     def _useless(self) -> DataError | ConfigurationError:
-        """Return the error of a file of which no record can be used."""
+        """Return the error for a file without a usable record."""
         if not self._lines:
             return DataError(f"{self._path} is empty: name a file with labelled records")
         for option, name in (("--label", self._label), ("--id", self._id)):
@@ -138,23 +138,23 @@ class Own:
 
 
 def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
-    """Split a file into records and answers, in `folder`, and return what can be played.
+    """Split a file into records and answers in `folder`, and return the stream.
 
     Parameters
     ----------
     path : JSON Lines, CSV, either of them compressed (.gz), or Parquet
     label : the field with the label
-    id : the field that names a record; None: its line does
+    id : the field with the record's id; None: the line number is the id
 
     Raises
     ------
     ConfigurationError, DataError
-        When the fields are not those of the file, or there is nothing to tell apart.
+        If the file lacks the fields, or nothing can be learned from its labels.
     ConnectorError
-        When the file cannot be read.
+        If the file cannot be read.
     """
     refuse_names(label, id)
-    own = Own(path, label, id)
+    own = OwnRecords(path, label, id)
     written = [folder / RECORDS, folder / ANSWERS]
     if any(file.exists() for file in written):
         raise StateError(
@@ -166,19 +166,19 @@ def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
             _split(own, path, [label, *([] if id is None else [id])], records, answers)
         about = own.sentence()
     except BaseException:
-        for file in written:  # what is left of a mistake would be taken for a demo
+        for file in written:  # left-over files would look like an earlier demo
             file.unlink(missing_ok=True)
         raise
     sections: Tables = {
         "source": {"connector": "files", "path": f"../{RECORDS}"},
-        "labels": {"connector": "answers", "path": f"../{ANSWERS}", "delay": DELAY},
+        "labels": {"connector": "oracle", "path": f"../{ANSWERS}", "delay": DELAY},
     }
     batch = min(max(len(own.truth) // 200, 10), 100)
     return Stream(path.name, own.truth, sections, about, batch)
 
 
 def refuse_names(label: str, id: str | None) -> None:
-    """Raise ConfigurationError where these cannot be the fields with label and id."""
+    """Raise ConfigurationError for invalid field names of label and id."""
     for option, name in (("--label", label), ("--id", id)):
         if name is not None and not is_nameable(name):
             raise ConfigurationError(
@@ -189,7 +189,9 @@ def refuse_names(label: str, id: str | None) -> None:
         raise ConfigurationError(f"--id {id}: this is the label's field: name another")
 
 
-def _split(own: Own, path: Path, text: Sequence[str], records: BinaryIO, answers: BinaryIO) -> None:
+def _split(
+    own: OwnRecords, path: Path, text: Sequence[str], records: BinaryIO, answers: BinaryIO
+) -> None:
     with closing(file_source(path, text)) as source:
         while messages := source.poll(_PAGE):
             taken = [own.take(message) for message in messages]
@@ -198,7 +200,7 @@ def _split(own: Own, path: Path, text: Sequence[str], records: BinaryIO, answers
 
 
 class _LeftOutError(Exception):
-    """Why a record cannot be used."""
+    """Reason why a record cannot be used."""
 
 
 def _label_of(found: msgspec.Raw | None) -> str:

@@ -1,6 +1,6 @@
-"""The demo's result as one page for a browser, which loads nothing from elsewhere.
+"""HTML page of the demo's results, self-contained in one file.
 
-Colours and panels are those of the service's pages (`service/static/pages.css`).
+Colours and panels are those of the service's pages (`dashboard/static/pages.css`).
 """
 
 from collections.abc import Sequence
@@ -50,9 +50,9 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 960, 340, 52, 16, 12, 44
 
 
 def page(records: str, about: str, rows: Sequence[Result], curves: dict[str, list[Point]]) -> str:
-    """Return the page: the table of `rows`, and the curves over the labels bought.
+    """Return the page: the table of `rows`, and the learning curves.
 
-    `records` names what was predicted, and `about` says a sentence on it; both may hold anything.
+    `records` is the name of the records, and `about` a sentence about them. Both are escaped.
     """
     title = f"{escape(records)}, every record predicted on arrival"
     chart = f"<section>{_chart(curves)}</section>" if curves else ""
@@ -82,7 +82,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _chart(curves: dict[str, list[Point]]) -> str:
-    """Return the curves with their legend, and their points for whoever cannot see them."""
+    """Return the curves with their legend, and their points as a table for screen readers."""
     legend = "".join(
         f'<span><i class="key" style="border-top-color: var({_LOOKS[name][0]}); '
         f'border-top-style: {"dashed" if _LOOKS[name][1] else "solid"}"></i>{name_of(name)}</span>'
@@ -95,8 +95,8 @@ def _chart(curves: dict[str, list[Point]]) -> str:
     ]
     return (
         "<h2>Accuracy over labels bought</h2>"
-        "<p>Over the newest records, when so many labels had been bought. The scale of the labels "
-        f'is logarithmic.</p>\n{_svg(curves)}\n<p class="legend">{legend}</p>\n'
+        "<p>Accuracy over the newest records, by the number of labels bought (logarithmic scale)."
+        f'</p>\n{_svg(curves)}\n<p class="legend">{legend}</p>\n'
         "<details><summary>The figures</summary>"
         f"{_table(('strategy', 'labels', 'accuracy'), points)}</details>"
     )

@@ -1,4 +1,4 @@
-"""How the demo looks: a progress bar on a terminal, a line now and then elsewhere, a table."""
+"""Terminal output of the demo: a progress bar or periodic lines, and a table of results."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,15 +18,15 @@ HEADINGS = ("strategy", "labels", "accuracy", "2nd half", "balanced", "seconds",
 LEGEND = "2nd half: accuracy on the later half of the records;\nbalanced: mean over the classes"
 NO_FIGURE = "\N{EN DASH}"
 NARROW = 100
-"""Columns below which there is no room for a bar."""
+"""Terminal width below which there is no progress bar."""
 
 LINE_EVERY, LINES = 500, 20
-"""Records between two lines where there is no terminal to draw on, or lines of a longer run."""
+"""Without a terminal: minimum records between two lines, and maximum number of lines of a run."""
 
 
 @contextmanager
 def following(console: Console) -> Iterator[Callable[[demo.RunProgress], None]]:
-    """Give a function that shows where the runs stand, on `console`."""
+    """Yield a function that shows the progress of the runs on `console`."""
     if not console.is_terminal:
         printed: dict[str, int] = {}
         yield lambda progress: _print_some(console, progress, printed)
@@ -51,7 +51,7 @@ def following(console: Console) -> Iterator[Callable[[demo.RunProgress], None]]:
 
 
 def _print_some(console: Console, progress: demo.RunProgress, printed: dict[str, int]) -> None:
-    """Print a line where the next is due; `printed` holds the records of the one before."""
+    """Print a progress line if one is due; `printed` has the record count of the last line."""
     every = max(LINE_EVERY, progress.of // LINES)
     before = printed.get(progress.strategy, 0)
     is_last = before < progress.records == progress.of
@@ -69,12 +69,12 @@ def _state(progress: demo.RunProgress) -> str:
 
 
 def name_of(strategy: str) -> str:
-    """Return a strategy's name in words."""
+    """Return a strategy's display name."""
     return strategy.replace("_", " ")
 
 
 def table(rows: Sequence[demo.Result], records: str = demo.DATASET) -> Table:
-    """Return the rows as a table."""
+    """Return the results as a table."""
     title = Text(f"{records}, every record predicted on arrival")
     made = Table(
         title=title,
@@ -94,8 +94,8 @@ def table(rows: Sequence[demo.Result], records: str = demo.DATASET) -> Table:
 
 
 def cells(row: demo.Result) -> tuple[str, ...]:
-    """Return what stands below `HEADINGS`."""
-    ran = row.strategy != "repeat_last"  # which is read off another row's run
+    """Return the cells of a row, in the order of `HEADINGS`."""
+    ran = row.strategy != "repeat_last"  # this baseline has no run of its own
     return (
         name_of(row.strategy),
         f"{row.labels:,}",

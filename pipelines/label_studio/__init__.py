@@ -1,1 +1,1 @@
-"""Answers from Label Studio: requests become tasks, annotations become labels."""
+"""Label Studio integration: requests become tasks, annotations become labels."""

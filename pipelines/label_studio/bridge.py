@@ -1,4 +1,4 @@
-"""Carrying a pipeline's requests to a Label Studio project, and its answers back."""
+"""Bridge between a pipeline and a Label Studio project: requests to tasks, answers to labels."""
 
 import logging
 import time
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from streamboost.connectors.base import Sink, Source, write_outside
+from streamboost.connectors.base import Sink, Source, write_directly
 from streamboost.connectors.label_studio.api import RefusedError
-from streamboost.connectors.label_studio.project import Choices, LabelStudio, Task
+from streamboost.connectors.label_studio.project import Choices, LabelStudio, LabelStudioTask
+from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.label_studio.asked import Standing, lacking, read_request, task_of
-from streamboost.pipelines.label_studio.tasks import Book, TaskEntry
+from streamboost.pipelines.label_studio.requests import RequestState, lacking, read_request, task_of
+from streamboost.pipelines.label_studio.tasks import TaskEntry, TaskStore
 from streamboost.pipelines.status.reader import StatusReader
 
 __all__ = ["Bridge", "whole_number"]
@@ -21,36 +21,36 @@ __all__ = ["Bridge", "whole_number"]
 _log = logging.getLogger(__name__)
 
 SOURCE = "label studio"
-"""What its labels name as theirs."""
+"""Source of the labels that the bridge writes."""
 
 PATIENCE = 60.0
-"""Seconds after which a task that was sent and cannot be found was not made."""
+"""Seconds after which a sent task that cannot be found counts as not created."""
 
 _TOGETHER = 100
 
 
 class Bridge:
-    """Carries requests to a project and answers back.
+    """Bridge between a pipeline's requests and labels, and a Label Studio project.
 
     Parameters
     ----------
     name
-        The pipeline's.
+        The pipeline's name.
     studio
-        The project.
+        The Label Studio project.
     find_choices
-        Gives the tag that takes the answers, as it is now.
+        Returns the current tag of the labelling interface that takes the answers.
     book
-        What is known of its tasks.
+        Store of the tasks.
     requests, labels
-        What the pipeline has asked, and the labels that have come.
+        Sources of the pipeline's requests and labels.
     answers
-        Where labels are written.
+        Sink for new labels.
     status
-        What the pipeline says of itself; None where it says nothing. Tasks then have no further
-        fields, and stay when their requests expire.
+        Reader of the pipeline's status; None if the pipeline publishes none. Tasks then have no
+        further fields, and stay when their requests expire.
     schema
-        What messages of labels look like.
+        Schema of label messages.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Bridge:
         name: str,
         studio: LabelStudio,
         find_choices: Callable[[], Choices],
-        book: Book,
+        book: TaskStore,
         requests: Source,
         labels: Source,
         answers: Sink,
@@ -82,20 +82,20 @@ class Bridge:
         book.resume("labels", labels)
 
     def turn(self) -> None:
-        """Carry over what there is now; after an error, call it again."""
+        """Process all new requests, labels and annotations once; may be repeated after an error."""
         self._look_at_interface()
         self._read_requests()
         self._read_labels()
-        standing = None if self._status is None else Standing.read(self._status)
+        standing = None if self._status is None else RequestState.read(self._status)
         self._find_sent()
         self._drop_closed(standing)
         self._send_new(standing)
         self._collect()
 
     def _look_at_interface(self) -> None:
-        """Take note of another labelling interface, under which what was refused is tried again.
+        """Load the labelling interface; if it has changed, retry the rejected tasks.
 
-        One that does not suit, as while somebody works on it, leaves all as it was before.
+        An unsuitable interface, for example while it is being edited, is ignored with a warning.
         """
         try:
             choices = self._find_choices()
@@ -134,7 +134,7 @@ class Bridge:
         sent = self._book.entries("sent")
         if not sent:
             return
-        found: dict[str, list[Task]] = {}
+        found: dict[str, list[LabelStudioTask]] = {}
         for task in self._studio.tasks(self._choices).values():
             if task.key is not None:
                 found.setdefault(task.key, []).append(task)
@@ -145,10 +145,10 @@ class Bridge:
             entry for entry in sent if entry.key not in made and (entry.sent or 0.0) <= overdue
         )
 
-    def _only(self, tasks: list[Task]) -> int:
-        """Return the one of these that stays, and remove the others that nobody has worked on.
+    def _only(self, tasks: list[LabelStudioTask]) -> int:
+        """Return the task to keep among duplicates, and delete the untouched others.
 
-        There are several where the server made one long after it was given up.
+        Duplicates occur if the server created a task after the bridge's timeout.
         """
         first, *others = sorted(tasks, key=lambda task: (not task.is_touched, task.id))
         for task in others:
@@ -156,8 +156,8 @@ class Bridge:
                 self._studio.delete(task.id)
         return first.id
 
-    def _drop_closed(self, standing: Standing | None) -> None:
-        """Let go of requests that want no answer, and remove their tasks if nobody began them."""
+    def _drop_closed(self, standing: RequestState | None) -> None:
+        """Close requests that need no answer any more, and delete their untouched tasks."""
 
         def has_expired(entry: TaskEntry) -> bool:
             return standing is not None and standing.has_closed(entry)
@@ -175,16 +175,16 @@ class Bridge:
         self._book.expire(one for one in closed if one.key in begun)
         self._book.close([one for one in closed if one.key not in begun])
 
-    def _tasks_of(self, entries: Sequence[TaskEntry]) -> list[tuple[TaskEntry, Task]]:
-        """Return the entries whose tasks are there, each with its task."""
+    def _tasks_of(self, entries: Sequence[TaskEntry]) -> list[tuple[TaskEntry, LabelStudioTask]]:
+        """Return the entries whose tasks still exist, each with its task."""
         known = {entry.key: entry for entry in entries}
         numbers = {entry.task for entry in entries if entry.task is not None}
         found = self._studio.tasks(self._choices, numbers).values()
         pairs = [(known[task.key], task) for task in found if task.key in known]
         return [(entry, task) for entry, task in pairs if entry.task == task.id]
 
-    def _send_new(self, standing: Standing | None) -> None:
-        """Make tasks of new requests; where there is a status, once it knows them."""
+    def _send_new(self, standing: RequestState | None) -> None:
+        """Create tasks for new requests; with a status, only for requests that it covers."""
         new = self._book.entries("new")
         if self._status is not None:
             new = [entry for entry in new if standing is not None and standing.knows(entry)]
@@ -193,8 +193,8 @@ class Bridge:
         for start in range(0, len(new), _TOGETHER):
             self._send(new[start : start + _TOGETHER], standing)
 
-    def _send(self, entries: list[TaskEntry], standing: Standing | None) -> None:
-        """Make tasks of `entries`; those that are refused are found by halves and set aside."""
+    def _send(self, entries: list[TaskEntry], standing: RequestState | None) -> None:
+        """Create tasks for `entries`; rejected ones are found by bisection and set aside."""
         known = standing.requests if standing else {}
         fields = [known[entry.id].get("fields", {}) if standing else {} for entry in entries]
         tasks = [
@@ -223,12 +223,12 @@ class Bridge:
         self._book.set_aside(entry, str(error))
         _log.warning(
             "the request for record %r is set aside until the labelling interface is another, or "
-            "this is started anew: %s",
+            "`streamboost label-studio` is restarted: %s",
             entry.id,
             error,
         )
 
-    def _tell_of_lacking(self, standing: Standing | None) -> None:
+    def _tell_of_lacking(self, standing: RequestState | None) -> None:
         for name in lacking(self._choices, standing.fields if standing else ()):
             self._tell(
                 f"{self._studio.where}: its labelling interface shows ${name}, which no record has "
@@ -236,13 +236,13 @@ class Bridge:
             )
 
     def _tell(self, warning: str) -> None:
-        """Warn of what lasts, but once."""
+        """Log a warning once, although its cause persists."""
         if warning not in self._told:
             self._told.add(warning)
             _log.warning("%s", warning)
 
     def _collect(self) -> None:
-        """Write the labels of finished tasks, each in a breath with the note that it is written."""
+        """Write the labels of finished tasks, closing each request right after its label."""
         entries = self._book.entries("open") + self._book.entries("expired")
         found = self._tasks_of(entries)
         there = {entry.key for entry, _ in found}
@@ -258,7 +258,7 @@ class Bridge:
         for entry, task in done:
             label = self._label(task.label or "")
             answer = Label(entry.id, label, task.time, SOURCE)
-            write_outside(self._answers, [self._schema.encode_label(answer)])
+            write_directly(self._answers, [self._schema.encode_label(answer)])
             self._book.close([entry])
         if done:
             _log.info("%d answers from %s", len(done), self._studio.where)
@@ -275,11 +275,11 @@ class Bridge:
 
 
 def whole_number(choice: str, where: str) -> int:
-    """Return the label that `choice` is; ConfigurationError where it is no whole number."""
+    """Convert a choice to an integer label; raises ConfigurationError if it is no integer."""
     try:
         return int(choice)
     except ValueError:
         raise ConfigurationError(
             f"{where}: the choice {choice!r} is not a whole number, which labels are by [schema] "
-            'label = "integer": mend the labelling interface'
+            'label = "integer": correct the labelling interface'
         ) from None

@@ -1,14 +1,13 @@
-"""Label Studio as the place where people answer: requests become tasks, annotations labels.
+"""`streamboost label-studio`: people answer the requests of a pipeline in Label Studio.
 
-A process of its own beside the pipeline: it reads the requests that the pipeline has written, and
-writes labels where the pipeline reads them. Nothing it does, and no way it ends, touches what the
-pipeline promises.
+The command is a separate process. It reads the requests that the pipeline has written, and writes
+labels to the pipeline's labels source. Its failures do not affect the guarantees of the pipeline.
 
-A request is noted in ``label_studio.db`` before its task is sent, and its task is found again by
-the text in its data; tasks without it are nobody's concern here. Where a sending is in doubt, the
-project is searched before anything is sent once more. What is written as a label is read back from
-the labels themselves, so that none is written twice. A request that is no longer open loses its
-task, unless somebody has begun it: what is answered then is written too, for the pipeline to count.
+A request is stored in ``label_studio.db`` before its task is sent, and its task is identified by
+the key in its data; other tasks are ignored. If a send has an unknown result, the project is
+searched for the task before a retry. Written labels are read back from the labels source, so that
+no label is written twice. The task of a closed request is deleted, unless an annotator has started
+it: the answer is then written, too, and the pipeline counts it.
 """
 
 import logging
@@ -18,26 +17,26 @@ from contextlib import closing, contextmanager
 from streamboost.connectors.base import Sink, Source
 from streamboost.connectors.label_studio.project import Choices, LabelStudio
 from streamboost.errors import ConfigurationError, UnavailableError
+from streamboost.pipelines.config.connectors.registry import feeder
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.endpoints.registry import feeder
 from streamboost.pipelines.label_studio.bridge import Bridge, whole_number
-from streamboost.pipelines.label_studio.tasks import FILE, Book
+from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
+from streamboost.pipelines.shutdown import Interrupted, StopToken
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
-from streamboost.pipelines.stop import Interrupted, Stop
 
 __all__ = ["project_of", "run"]
 
 _log = logging.getLogger(__name__)
 
 _LONGEST_REST = 60.0
-"""Seconds from one attempt to the next while they fail."""
+"""Maximum backoff between failed attempts, in seconds."""
 
 
 def project_of(config: Config) -> tuple[LabelStudio, Choices]:
     """Return the project of `config`, and the tag that takes the answers.
 
-    Raises ConfigurationError where the project does not suit the pipeline.
+    Raises ConfigurationError if the project does not match the pipeline.
     """
     section = config.sections.label_studio
     assert section is not None
@@ -49,11 +48,11 @@ def project_of(config: Config) -> tuple[LabelStudio, Choices]:
     return studio, choices
 
 
-def run(config: Config, stop: Stop, *, once: bool = False) -> None:
-    """Carry requests and answers until asked to stop; with `once`, what there is now.
+def run(config: Config, stop: StopToken, *, once: bool = False) -> None:
+    """Run the bridge until `stop` is requested; with `once`, process the pending messages only.
 
-    What fails and may pass is tried again, ever more seldom, but for `once`; other errors end it.
-    A wait under way when it is asked to stop may be given up, as a killed process gives it up.
+    Temporary errors are retried with exponential backoff, except with `once`; other errors are
+    raised. A stop request interrupts a pending network call, with the same effect as a kill.
     """
     section = config.sections.label_studio
     if section is None:
@@ -68,14 +67,14 @@ def run(config: Config, stop: Stop, *, once: bool = False) -> None:
             else:
                 _turn_on(open_bridge, stop, section.poll_interval)
     except Interrupted:
-        _log.warning("stopped while it waited: the next one goes on from there")
+        _log.warning("stopped while waiting: the next run continues from there")
 
 
 @contextmanager
 def _opened(config: Config) -> Iterator[Callable[[], Bridge]]:
-    """Hold what a bridge reads and writes meanwhile; give what makes it, asking the project."""
+    """Open the bridge's sources, sink and store; yield a function that creates the bridge."""
     state = State(config.state)
-    book = Book(state.path / FILE)
+    book = TaskStore(state.path / FILE)
     sections, around = config.sections, config.surroundings
     with (
         closing(feeder(sections.labels, "labels", around)) as answers,
@@ -86,8 +85,8 @@ def _opened(config: Config) -> Iterator[Callable[[], Bridge]]:
         yield lambda: _bridge(config, book, requests, labels, answers)
 
 
-def _turn_on(open_bridge: Callable[[], Bridge], stop: Stop, interval: float) -> None:
-    """Let the bridge take its turns until asked to stop, ever more seldom while they fail."""
+def _turn_on(open_bridge: Callable[[], Bridge], stop: StopToken, interval: float) -> None:
+    """Run the bridge's turns until `stop` is requested, with backoff after errors."""
     bridge, rest = None, 0.0
     while not stop.requested:
         try:
@@ -98,10 +97,12 @@ def _turn_on(open_bridge: Callable[[], Bridge], stop: Stop, interval: float) -> 
             if rest <= interval:
                 _log.warning("%s. It is tried again until it succeeds", error)
             rest = min(2 * max(rest, interval), max(_LONGEST_REST, 2 * interval))
-        stop.rest(rest)
+        stop.wait(rest)
 
 
-def _bridge(config: Config, book: Book, requests: Source, labels: Source, answers: Sink) -> Bridge:
+def _bridge(
+    config: Config, book: TaskStore, requests: Source, labels: Source, answers: Sink
+) -> Bridge:
     studio, _ = project_of(config)
     publishes = config.sections.monitor.publish_every > 0
     _log.info("%s: people answer in %s; Ctrl-C stops", config.name, studio.where)

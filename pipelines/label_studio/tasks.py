@@ -1,8 +1,8 @@
-"""``label_studio.db``: which request is which task, noted before the server is asked for it.
+"""``label_studio.db``: store of requests and their tasks, written before a task is created.
 
-A task is told from all others by the text in its data: the pipeline's name, a secret that only this
-file knows, and the request's batch and record. Its number alone says nothing, as a server that is
-begun anew gives it to somebody else's.
+A task is identified by the key in its data: the pipeline's name, a secret of this file, and the
+request's batch and record. The task number is not enough, as a reset server assigns the same
+numbers to other tasks.
 """
 
 import fcntl
@@ -20,19 +20,19 @@ from streamboost.connectors.base import Position, Source
 from streamboost.connectors.sqlite.database import Database, table_exists
 from streamboost.errors import StateError
 
-__all__ = ["FILE", "Book", "TaskEntry"]
+__all__ = ["FILE", "TaskEntry", "TaskStore"]
 
 FILE = "label_studio.db"
 
 TaskStage = Literal["new", "sent", "open", "expired", "refused", "done"]
-"""A request is new, then sent, and open once its task's number is known; done, it stays that.
+"""Stages of a request: new, sent, open once the number of its task is known, and finally done.
 
-One that is refused waits for another labelling interface; one that expired after somebody had begun
-its task waits for the answer, which the pipeline will count.
+A refused request waits for another labelling interface. An expired request, whose task an annotator
+had started, waits for the answer, which the pipeline will count.
 """
 
 KEPT = 100_000
-"""Requests that are done and still known, so that one that is read again makes no second task."""
+"""Number of requests kept after they are done, so that a replay creates no second task."""
 
 _FORMAT = 1
 _TABLES = (
@@ -54,22 +54,22 @@ _position = msgspec.json.Decoder(Position).decode
 
 @dataclass(frozen=True, slots=True)
 class TaskEntry:
-    """A request.
+    """A request and its task.
 
     Attributes
     ----------
     key
-        What tells it from all others.
+        Unique key of the request.
     id, sequence
-        The record's, and that of the batch that asked.
+        Record id, and sequence of the batch with the request.
     request
-        The message.
+        The request message.
     stage
-        How far it has come.
+        Stage of the request.
     task
-        The number of its task.
+        Number of the task in Label Studio.
     sent
-        When its task was sent, in seconds since the epoch.
+        Time at which the task was sent, in seconds since the epoch.
     answered
         Whether a label of the record has been read.
     """
@@ -84,15 +84,15 @@ class TaskEntry:
     answered: bool = False
 
 
-class Book:
-    """The file at `path`; each method leaves it whole, however it ends."""
+class TaskStore:
+    """Store in the SQLite file at `path`; each method is one transaction."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._database = Database(path)
 
     def mark(self, name: str) -> str:
-        """Return what the keys of the pipeline `name` begin with, which nobody else's do."""
+        """Return the unique prefix of the keys of the pipeline `name`."""
         with self._writing() as connection:
             found = connection.execute("SELECT secret FROM mark").fetchone()
             if found is None:
@@ -102,7 +102,7 @@ class Book:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep others from it meanwhile; StateError at once where somebody has it."""
+        """Lock the store; raises StateError if another process holds the lock."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.path.with_suffix(".lock").open("a") as file:
             try:
@@ -118,12 +118,12 @@ class Book:
                 self._database.close()
 
     def position(self, source: str) -> Position:
-        """Return where reading `source` goes on."""
+        """Return the stored position of `source`."""
         found = self._place(source)
         return {} if found is None else _position(found)
 
     def resume(self, name: str, source: Source) -> None:
-        """Have the source `name` go on where it was left."""
+        """Seek the source `name` to its stored position."""
         if (bookmark := self._place(f"{name}.bookmark")) is not None:
             source.expect(bookmark)
         source.seek(self.position(name))
@@ -141,7 +141,7 @@ class Book:
         entries: Iterable[TaskEntry],
         bookmark: str | None = None,
     ) -> None:
-        """Note requests that were read, but for those known, and where reading goes on."""
+        """Store new requests and the source's position; known requests are ignored."""
         with self._writing() as connection:
             connection.executemany(
                 "INSERT OR IGNORE INTO requests (key, id, sequence, request, stage) "
@@ -153,7 +153,7 @@ class Book:
     def answered(
         self, source: str, position: Position, ids: Sequence[str], bookmark: str | None = None
     ) -> None:
-        """Note whose labels were read, and where reading goes on."""
+        """Mark records as answered, and store the source's position."""
         with self._writing() as connection:
             connection.executemany(
                 "UPDATE requests SET answered = 1 WHERE id = ? AND stage != 'done'",
@@ -171,19 +171,19 @@ class Book:
         return [TaskEntry(*columns) for columns in found]
 
     def send(self, entries: Iterable[TaskEntry], now: float) -> None:
-        """Note that the tasks of `entries` are about to be made."""
+        """Mark `entries` as sent, before their tasks are created."""
         self._set("stage = 'sent', sent = ?", [(now, entry.key) for entry in entries])
 
     def recall(self, entries: Iterable[TaskEntry]) -> None:
-        """Note that the tasks of `entries` were not made."""
+        """Mark `entries` as new again, as their tasks were not created."""
         self._set("stage = 'new', sent = NULL, reason = NULL", [(e.key,) for e in entries])
 
     def set_aside(self, entry: TaskEntry, reason: str) -> None:
-        """Note that the task of `entry` is refused, and why."""
+        """Mark `entry` as refused, with the reason."""
         self._set("stage = 'refused', reason = ?", [(reason, entry.key)])
 
     def refusals(self) -> list[str]:
-        """Return why tasks are refused, the oldest first; it changes nothing."""
+        """Return the reasons of refused tasks, the oldest first, without writing to the file."""
         with self._database.reading() as connection:
             if connection is None or not table_exists(connection, "requests"):
                 return []
@@ -191,11 +191,11 @@ class Book:
             return [str(reason) for (reason,) in connection.execute(query)]
 
     def expire(self, entries: Iterable[TaskEntry]) -> None:
-        """Note that nobody waits for the answers that people have begun to give."""
+        """Mark `entries` as expired: their requests have closed, but their tasks are started."""
         self._set("stage = 'expired'", [(entry.key,) for entry in entries])
 
     def count(self, kind: str, n: int) -> int:
-        """Add `n` to what is counted as `kind`; return how many that makes."""
+        """Add `n` to the counter `kind`; return its new value."""
         with self._writing() as connection:
             connection.execute("INSERT OR IGNORE INTO counts VALUES (?, 0)", (kind,))
             connection.execute("UPDATE counts SET n = n + ? WHERE kind = ?", (n, kind))
@@ -203,11 +203,11 @@ class Book:
         return int(found[0])
 
     def open(self, tasks: Mapping[str, int]) -> None:
-        """Note the numbers of tasks, by their keys."""
+        """Mark requests as open, with the numbers of their tasks by key."""
         self._set("stage = 'open', task = ?", [(task, key) for key, task in tasks.items()])
 
     def close(self, entries: Iterable[TaskEntry]) -> None:
-        """Note that `entries` are done with; forget the oldest that are."""
+        """Mark `entries` as done, and delete the oldest done and expired requests."""
         self._set("stage = 'done', request = NULL", [(entry.key,) for entry in entries])
         with self._writing() as connection:
             connection.execute(

@@ -1,1 +1,1 @@
-"""What a running pipeline tells those who watch over it: log, last error, metrics."""
+"""Monitoring of a running pipeline: log, last error, health checks and Prometheus metrics."""

@@ -1,10 +1,10 @@
-"""The pipeline's own small web server: is it alive, is it ready, and its metrics.
+"""Web server of a pipeline for liveness and readiness checks, and for Prometheus metrics.
 
-It listens on 127.0.0.1 unless told otherwise, and runs in threads of its own, so that whoever asks
-neither slows nor stops the loop. ``/healthz`` and ``/readyz`` are open, and say only yes (200) or
-no (503). ``/metrics`` wants ``Authorization: Bearer TOKEN``, with the token that stands in a file
-which only the user who runs the pipeline may read, and, as a page elsewhere may call this machine
-by a name of its own, a Host that is this machine's.
+The server listens on 127.0.0.1 by default, and runs in separate threads, so that requests do not
+block the runner. ``/healthz`` and ``/readyz`` need no authentication, and answer only yes (200) or
+no (503). ``/metrics`` requires ``Authorization: Bearer TOKEN``, with the token from a file
+that only the pipeline's user may read. It also checks the Host
+header, against DNS rebinding by web pages.
 """
 
 import hmac
@@ -27,10 +27,10 @@ __all__ = ["HealthPlace", "HealthServer"]
 
 _NAMES = {"127.0.0.1", "localhost", "::1"}
 _CLOSING = 0.1
-"""Seconds that closing takes at most."""
+"""Maximum time to close the server, in seconds."""
 
 AT_ONCE = 50
-"""Connections that are open together; the oldest ends for a newer one."""
+"""Maximum number of open connections; the oldest is closed for a newer one."""
 
 _TEXT = "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
@@ -38,53 +38,54 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True)
 class HealthPlace:
-    """Where to listen.
+    """Address of the server, and its certificate.
 
     Parameters
     ----------
-    port : 0: any free one
-    address : of this machine
-    names : further names that it is reached by
+    port : port to listen on; 0: any free port
+    host : address or name to listen on
+    allowed_hosts : further allowed Host headers
     certificate, key : files for https, both or none
     """
 
     port: int
-    address: str = "127.0.0.1"
-    names: Sequence[str] = ()
+    host: str = "127.0.0.1"
+    allowed_hosts: Sequence[str] = ()
     certificate: Path | None = None
     key: Path | None = None
 
     def knows(self, host: str) -> bool:
-        """Tell whether a Host, without its port, is this machine's.
+        """Return whether a Host header, without its port, is allowed.
 
-        Beyond loopback any number is: a page elsewhere can have a name lead here, but no number.
+        If the server is reachable from other machines, every IP address is allowed: DNS rebinding
+        works with names only.
         """
         name = host.lower().strip("[]")
-        if name in _NAMES or name in {one.lower().strip("[]") for one in self.names}:
+        if name in _NAMES or name in {one.lower().strip("[]") for one in self.allowed_hosts}:
             return True
-        return self.address not in _NAMES and _is_number(name)
+        return self.host not in _NAMES and _is_number(name)
 
     @property
     def url(self) -> str:
-        """What it is reached by, without the port."""
-        host = f"[{self.address}]" if ":" in self.address else self.address
+        """URL of the server, without the port."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'http' if self.certificate is None else 'https'}://{host}"
 
     def listen(self, handler: type[BaseHTTPRequestHandler]) -> "_Server":
-        """Return a server that listens; ConfigurationError where none can."""
+        """Return a listening server; raises ConfigurationError if the port cannot be bound."""
         context = None if self.certificate is None else self._context()
         try:
             server = _Server(self, handler)
         except OSError as error:
             mend = "choose a free port, or 0 for none"
-            if self.address not in _NAMES:
+            if self.host not in _NAMES:
                 mend += ", and an address that this machine has, such as 0.0.0.0 for all"
             raise ConfigurationError(
-                f"[monitor] port = {self.port}: cannot listen on {self.address}:{self.port} "
+                f"[monitor] port = {self.port}: cannot listen on {self.host}:{self.port} "
                 f"({error.strerror or error}): {mend}"
             ) from error
         if context is not None:
-            # Whoever is slow to agree on a key keeps a thread waiting, not the one that accepts.
+            # The TLS handshake is done in the connection's thread, not in the accepting one.
             server.socket = context.wrap_socket(
                 server.socket, server_side=True, do_handshake_on_connect=False
             )
@@ -112,18 +113,19 @@ def _is_number(host: str) -> bool:
 
 
 class _Server(ThreadingHTTPServer):
-    """Answers each connection in a thread, a bounded number at once."""
+    """HTTP server with a thread per connection, and a bounded number of connections."""
 
     daemon_threads = True
+    request_queue_size = AT_ONCE  # the listen backlog: further connections depend on TCP retries
 
     def __init__(self, place: HealthPlace, handler: type[BaseHTTPRequestHandler]) -> None:
-        self.address_family = socket.AF_INET6 if ":" in place.address else socket.AF_INET
+        self.address_family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
         self._open: deque[socket.socket] = deque()
         self._lock = threading.Lock()
-        super().__init__((place.address, place.port), handler)
+        super().__init__((place.host, place.port), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection; where there are too many, the oldest has waited long enough."""
+        """Answer a connection; if there are too many, close the oldest."""
         with self._lock:
             self._open.append(request)
             oldest = self._open.popleft() if len(self._open) > AT_ONCE else None
@@ -133,29 +135,29 @@ class _Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """End a connection."""
+        """Close a connection."""
         with self._lock, suppress(ValueError):
             self._open.remove(request)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a caller that goes away: others would fill the log from afar."""
+        """Log nothing about aborted connections, as remote clients could fill the log."""
 
 
 class HealthServer:
-    """Answers from threads of its own until it is closed.
+    """Server for health checks and metrics, in background threads until `close`.
 
     Parameters
     ----------
-    place : where to listen, or the port alone
-    token : what /metrics wants
-    ready : tells whether the pipeline works as it should
-    metrics : gives the metrics in Prometheus' text format
+    place : address to listen on, or only the port
+    token : token that /metrics requires
+    ready : returns whether the pipeline is ready
+    metrics : returns the metrics in Prometheus' text format
 
     Raises
     ------
     ConfigurationError
-        When the port cannot be had, or a certificate not be used.
+        If the port cannot be bound, or the certificate is invalid.
 
     Examples
     --------
@@ -195,7 +197,7 @@ class HealthServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop answering."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -206,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
     ready: Callable[[], bool]
     metrics: Callable[[], bytes]
     knows: Callable[[str], bool]
-    timeout = 5.0  # seconds that a caller may take to ask
+    timeout = 5.0  # seconds for a client to send its request
 
     def do_GET(self) -> None:
         if self.path == "/healthz":
@@ -243,4 +245,4 @@ class _Handler(BaseHTTPRequestHandler):
         return "streamboost"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: a line for every look would drown the others."""
+        """Log nothing, as periodic checks would fill the log."""

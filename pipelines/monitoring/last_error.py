@@ -1,4 +1,4 @@
-"""The newest thing that went wrong, kept where `streamboost inspect` finds it."""
+"""Last error of a pipeline, stored in a file for `streamboost inspect`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -8,28 +8,28 @@ from pathlib import Path
 import msgspec
 
 from streamboost.errors import StreamBoostError
-from streamboost.pipelines.engine.watchers import Watcher
+from streamboost.pipelines.runner.observers import Observer
 from streamboost.storage import write_bytes
 
-__all__ = ["LastError", "Trouble", "last_trouble"]
+__all__ = ["LastError", "Trouble", "read_last_error"]
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """What went wrong, when (UTC, ISO 8601), and after which batch."""
+    """An error with its time (UTC, ISO 8601) and the sequence of the newest batch."""
 
     time: str
     sequence: int
     text: str
 
 
-class LastError(Watcher):
-    """Writes down what goes wrong, each in place of the one before.
+class LastError(Observer):
+    """Observer that stores the last error in a file.
 
     Parameters
     ----------
     path : the file
-    mask : takes secrets out of a text
-    sequence : tells the newest batch
+    mask : removes secrets from a text
+    sequence : returns the sequence of the newest batch
     """
 
     def __init__(self, path: Path, mask: Callable[[str], str], sequence: Callable[[], int]) -> None:
@@ -37,8 +37,8 @@ class LastError(Watcher):
         self._path = path
         self._mask = mask
 
-    def trouble(self, text: str) -> None:
-        """Write it down; where that cannot be done, the log alone has it."""
+    def on_error(self, text: str) -> None:
+        """Store an error; if the write fails, the error is only in the log."""
         time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         trouble = Trouble(time, self.sequence(), self._mask(text))
         with suppress(OSError, StreamBoostError):
@@ -46,19 +46,19 @@ class LastError(Watcher):
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Write down the error that ends what is done within."""
+        """Store an error that the body of the with statement raises."""
         try:
             yield
         except StreamBoostError as error:
-            self.trouble(str(error))
+            self.on_error(str(error))
             raise
         except Exception as error:
-            self.trouble(f"{type(error).__name__}: {error}")
+            self.on_error(f"{type(error).__name__}: {error}")
             raise
 
 
-def last_trouble(path: Path) -> Trouble | None:
-    """Return what was written down last, None where nothing was or it cannot be read."""
+def read_last_error(path: Path) -> Trouble | None:
+    """Return the stored error; None if there is none or the file cannot be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Trouble)
     except (OSError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""What a running pipeline tells Prometheus."""
+"""Prometheus metrics of a running pipeline."""
 
 import math
 import time
@@ -14,21 +14,22 @@ from prometheus_client import (
     generate_latest,
 )
 
-from streamboost.connectors.messages.written import Reason
-from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.engine.join import IGNORED
-from streamboost.pipelines.engine.loop import Loop
-from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.stream.evaluation.report import Estimate
-from streamboost.stream.training.schedule import Kind
+from streamboost.connectors.messages.outgoing import Reason
+from streamboost.escaping import escaped
+from streamboost.evaluation.report import Estimate
+from streamboost.learner.schedule import Kind
+from streamboost.pipelines.runner.batch import StepResult
+from streamboost.pipelines.runner.label_join import IGNORED
+from streamboost.pipelines.runner.observers import Observer
+from streamboost.pipelines.runner.runner import Runner
 
 __all__ = ["Metrics"]
 
 _BOUNDS = {"": "", "low_": ", least", "high_": ", most"}
-"""Of accuracy and cost, and the ends of their 95 % intervals."""
+"""Name parts and help texts of an estimate and of the ends of its 95 % interval."""
 
 _EVERY = 1.0
-"""Seconds from one look at the accuracy to the next: it takes about one in a thousand of them."""
+"""Seconds between two updates of the accuracy, which take about 0.1 % of the time."""
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -41,18 +42,21 @@ _OF_ANNOTATORS = {
     "confirmed": "Those of them that were as predicted.",
 }
 
+LONGEST_NAME = 200
+"""Characters of an annotator's name in the metrics."""
+
 Numbers = dict[str, Any]
-"""As `Pipeline.numbers` gives them."""
+"""The numbers that `Pipeline.numbers` returns."""
 
 
-class Metrics(Watcher):
-    """Counts what batches did since the process began.
+class Metrics(Observer):
+    """Observer that counts the effects of batches since the start of the process.
 
-    What is not a count is read from the pipeline when somebody asks, so that the loop has next to
-    nothing to do for it. `clock` gives seconds that never go back.
+    Gauges are read from the pipeline on scrape, at little cost to the runner. `clock` is
+    monotonic, in seconds.
     """
 
-    def __init__(self, loop: Loop, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, loop: Runner, clock: Callable[[], float] = time.monotonic) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # CPU time, memory, open files; on Linux
         self._loop = loop
@@ -62,8 +66,10 @@ class Metrics(Watcher):
         self._batches = self._counter("batches", "Batches committed.")
         self._records = self._counter("records", "Records predicted.")
         self._requests = self._counter("requests", "Labels asked for.")
-        self._labels = self._counter("labels", "Labels learned, those of [bootstrap] not counted.")
-        self._bootstrap = self._counter("bootstrap_labels", "Labels known beforehand, learned.")
+        self._labels = self._counter(
+            "labels", "Labels learned, those of [initial_data] not counted."
+        )
+        self._initial_labels = self._counter("initial_labels", "Labels known beforehand, learned.")
         self._ignored = self._counter("labels_ignored", "Labels dropped.", "kind", IGNORED)
         self._dead = self._counter(
             "dead_letters", "Messages that could not be used.", "reason", get_args(Reason)
@@ -107,7 +113,7 @@ class Metrics(Watcher):
         self._read = {name: self._gauge(name, text) for name, (text, _) in _READ.items()}
 
     def _judge_into(self) -> None:
-        """Make the gauges that `between_batches` sets."""
+        """Create the gauges that `between_batches` sets."""
         self._accuracy = {
             bound: self._gauge(
                 f"accuracy_{bound}ratio",
@@ -130,14 +136,14 @@ class Metrics(Watcher):
         for gauge in (self._naive, *self._cost):
             gauge.set(math.nan)
 
-    def committed(self, effects: Effects) -> None:
+    def committed(self, effects: StepResult) -> None:
         """Count one batch."""
         now = time.time()
         self._batches.inc()
         self._records.inc(effects.n_predicted)
         self._requests.inc(len(effects.asked) + len(effects.again))
-        self._labels.inc(len(effects.joined.ids) - effects.bootstrapped)
-        self._bootstrap.inc(effects.bootstrapped)
+        self._labels.inc(len(effects.joined.ids) - effects.initial_labels)
+        self._initial_labels.inc(effects.initial_labels)
         for kind, n in effects.ignored.items():
             self._ignored.labels(kind).inc(n)
         for letter in effects.dead:
@@ -150,11 +156,11 @@ class Metrics(Watcher):
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to renew the figures of accuracy."""
+        """Whether an update of the accuracy is due."""
         return self._is_stale and self._clock() - self._judged >= _EVERY
 
     def between_batches(self) -> None:
-        """Renew the figures of accuracy now and then."""
+        """Update the accuracy gauges if an update is due."""
         if not self.is_due:
             return
         self._is_stale, self._judged = False, self._clock()
@@ -169,7 +175,7 @@ class Metrics(Watcher):
             gauge.set(value)
 
     def expose(self) -> bytes:
-        """Return all of it in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         loop, backlog = self._loop, self._loop.backlog
         for gauge, values in ((self._lag, backlog.lag), (self._margin, backlog.margin)):
             for source, value in list(values.items()):
@@ -184,7 +190,7 @@ class Metrics(Watcher):
             self._weight.labels(expert).set(share)
         for source, counts in numbers["annotators"].items():
             for name, gauge in self._annotators.items():
-                gauge.labels(source).set(counts[name])
+                gauge.labels(_label_of(source)).set(counts[name])
         for name, (_, read) in _READ.items():
             self._read[name].set(read(loop, numbers))
         return generate_latest(self.registry)
@@ -192,9 +198,9 @@ class Metrics(Watcher):
     def _counter(
         self, name: str, text: str, label: str | None = None, known: Iterable[str] = ()
     ) -> Counter:
-        """Make a counter; with a label, one at 0 for each value `known`.
+        """Create a counter; with a label, initialize each value in `known` to 0.
 
-        Prometheus takes no increase from a series that was not there before.
+        Without the initial 0, Prometheus would not see the first increase of a series.
         """
         labels = () if label is None else (label,)
         counter = Counter(f"streamboost_{name}", text, labels, registry=self.registry)
@@ -206,18 +212,23 @@ class Metrics(Watcher):
         return Gauge(f"streamboost_{name}", text, labels, registry=self.registry)
 
 
+def _label_of(name: str) -> str:
+    """Return a name from a message as a label's value; Prometheus refuses a page with a NUL."""
+    return escaped(name)[:LONGEST_NAME]
+
+
 def _ends(found: Estimate | None) -> tuple[float, float, float]:
-    """Return an estimate and the ends of its interval; NaN where there is none."""
+    """Return an estimate and the ends of its interval; NaN without an estimate."""
     return (found.value, found.low, found.high) if found else (math.nan,) * 3
 
 
 _OF_PARTITIONS = {
-    "lag": "Records there are to be scored, where scoring is apart.",
-    "rate": "Records scored a second, where scoring is apart.",
-    "version": "The committee that scores, where scoring is apart.",
+    "lag": "Records there are to be scored, with distributed scoring.",
+    "rate": "Records scored a second, with distributed scoring.",
+    "version": "The committee that scores, with distributed scoring.",
 }
 
-_READ: dict[str, tuple[str, Callable[[Loop, Numbers], float]]] = {
+_READ: dict[str, tuple[str, Callable[[Runner, Numbers], float]]] = {
     "committee_version": (
         "Of the committee that serves; 0: none.",
         lambda loop, numbers: numbers["committee"]["version"],
@@ -229,7 +240,7 @@ _READ: dict[str, tuple[str, Callable[[Loop, Numbers], float]]] = {
     ),
     "budget_ratio": (
         "Share of the records whose label may be bought.",
-        lambda loop, numbers: float(loop.pipeline.learner.strategy.share),
+        lambda loop, numbers: float(loop.pipeline.learner.query_config.share),
     ),
     "budget_tokens": (
         "Labels that could be asked for now.",
@@ -265,4 +276,4 @@ _READ: dict[str, tuple[str, Callable[[Loop, Numbers], float]]] = {
         lambda loop, numbers: loop.retrying,
     ),
 }
-"""What each gauge tells, and how it is read when somebody asks."""
+"""Help text of each gauge, and the function that reads its value on scrape."""

@@ -1,5 +1,5 @@
-"""`streamboost serve`: a process beside the pipelines, for those who watch and label.
+"""`streamboost serve`: a separate web server process for monitoring, labelling and control.
 
-It reads what the pipelines publish, writes labels and records through the pipelines' own
-connectors, and queues commands. Whatever happens to it, the pipelines go on.
+The server reads the published status of the pipelines, writes labels and records through the
+pipelines' connectors, and queues commands. The pipelines do not depend on the server.
 """

@@ -1,4 +1,4 @@
-"""The web application: the way in, the API, and the guard before all of it."""
+"""Web application of `serve`: login, API, and the guard (authentication, rate limits)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -9,28 +9,28 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from streamboost.errors import ConfigurationError, ConnectorError, StateError
-from streamboost.pipelines.service.access.entrance import entrance
-from streamboost.pipelines.service.access.guard import Guard
-from streamboost.pipelines.service.access.people import People
-from streamboost.pipelines.service.access.settings import Rate, Settings
 from streamboost.pipelines.service.api import labelling, logins, predict, read, write
 from streamboost.pipelines.service.api.common import answer_errors, described
 from streamboost.pipelines.service.api.shortcut import Shortcut
-from streamboost.pipelines.service.labelling.served import Served
+from streamboost.pipelines.service.auth.guard import Guard
+from streamboost.pipelines.service.auth.login import entrance
+from streamboost.pipelines.service.auth.settings import AuthSettings, Rate
+from streamboost.pipelines.service.auth.users import Users
+from streamboost.pipelines.service.labelling.served import ServedState
 
 __all__ = ["create_app"]
 
 _INTERVAL = 0.2
-"""Seconds between two looks for labels that are due."""
+"""Seconds between two checks for labels that are due to be written."""
 
 
-def create_app(pipelines: Sequence[Served], settings: Settings, people: People) -> FastAPI:
-    """Return the application over `pipelines`, without pages.
+def create_app(pipelines: Sequence[ServedState], settings: AuthSettings, people: Users) -> FastAPI:
+    """Create the application for `pipelines`, without pages.
 
-    While it runs, it writes the labels whose time to be undone is over, and closes `pipelines` when
-    it ends. `people` makes login links.
+    While the application runs, it writes labels whose undo window has ended. At its end, it writes
+    all held labels and closes `pipelines`. `people` creates login links.
 
-    Raises ConfigurationError where two pipelines have one name.
+    Raises ConfigurationError if two pipelines have the same name.
     """
     names = [served.name for served in pipelines]
     if double := next((name for name in names if names.count(name) > 1), None):
@@ -44,7 +44,7 @@ def create_app(pipelines: Sequence[Served], settings: Settings, people: People) 
         version="1",
         description="Pipelines that learn from a stream with few labels: see, label, steer.",
         openapi_url="/api/v1/openapi.json",
-        docs_url=None,  # they would load their scripts from elsewhere
+        docs_url=None,  # the documentation pages would load scripts from another server
         redoc_url=None,
         lifespan=lambda _: _writing(pipelines),
     )
@@ -53,39 +53,39 @@ def create_app(pipelines: Sequence[Served], settings: Settings, people: People) 
     app.include_router(_api(settings))
     app.state.pipelines = dict(zip(names, pipelines, strict=True))
     app.state.people = people
-    people.labellers = lambda: _labellers(pipelines)
+    people.annotators = lambda: _annotators(pipelines)
     app.add_middleware(Shortcut, pipelines=app.state.pipelines)
-    # Added last, so that it comes first; also before what is mounted later.
+    # The middleware added last is the outermost, also for routes that are mounted later.
     app.add_middleware(Guard, settings=settings, people=people, failures=failures)
     return app
 
 
-def _labellers(pipelines: Sequence[Served]) -> Iterator[str]:
-    """Give the names under which anybody labelled, as far as they can be read."""
+def _annotators(pipelines: Sequence[ServedState]) -> Iterator[str]:
+    """Yield the names of all annotators, except of pipelines that cannot be read."""
     for served in pipelines:
         with suppress(StateError, ConnectorError):
-            yield from served.queue.labellers()
+            yield from served.queue.annotators()
 
 
-def _api(settings: Settings) -> APIRouter:
-    """Return the API; the guard has checked what its documentation says of tokens and cookies."""
+def _api(settings: AuthSettings) -> APIRouter:
+    """Create the API's router; its security schemes document the checks of the guard."""
     checked = [
         Security(HTTPBearer(auto_error=False, description="the token from its file")),
         Security(APIKeyCookie(name=settings.cookie, auto_error=False, description="a login")),
     ]
     api = APIRouter(prefix="/api/v1", dependencies=checked, responses=described())
-    for part in (predict, read, write, labelling, logins):  # the most asked first
+    for part in (predict, read, write, labelling, logins):  # the most frequent requests first
         api.include_router(part.router)
     return api
 
 
-def _is_ready(pipelines: Sequence[Served]) -> bool:
+def _is_ready(pipelines: Sequence[ServedState]) -> bool:
     return all(served.queue.trouble is None for served in pipelines)
 
 
 @asynccontextmanager
-async def _writing(pipelines: Sequence[Served]) -> AsyncIterator[None]:
-    """Write labels that are due, until the application ends."""
+async def _writing(pipelines: Sequence[ServedState]) -> AsyncIterator[None]:
+    """Write due labels while the application runs, and all held labels at its end."""
     tasks = [asyncio.create_task(_write_on(served)) for served in pipelines]
     try:
         yield
@@ -98,7 +98,7 @@ async def _writing(pipelines: Sequence[Served]) -> AsyncIterator[None]:
             await run_in_threadpool(served.close)
 
 
-async def _write_on(served: Served) -> None:
+async def _write_on(served: ServedState) -> None:
     while True:
         await run_in_threadpool(served.queue.write_due)
         await asyncio.sleep(_INTERVAL)

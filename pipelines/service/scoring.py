@@ -1,4 +1,4 @@
-"""Predictions on demand: what a pipeline's newest checkpoint says of records that nobody logs."""
+"""On-demand predictions and explanations by a pipeline's newest checkpoint, without logging."""
 
 import threading
 import time
@@ -17,44 +17,44 @@ from streamboost.storage import part
 if TYPE_CHECKING:
     import numpy as np
 
-    from streamboost.stream.learner import StreamLearner
-    from streamboost.stream.scoring import Scored
+    from streamboost.learner.learner import StreamLearner
+    from streamboost.predictions import Scored
 
 __all__ = ["Scoring"]
 
 Document = dict[str, Any]
 
 _LOOK = 0.05
-"""Seconds from one look for a newer checkpoint to the next: each costs a tenth of a prediction."""
+"""Seconds between two checks for a newer checkpoint: a check takes a tenth of a prediction."""
 
 _SHARE = 0.05
-"""The share of a core that loading newer checkpoints takes, at most."""
+"""Maximum share of a core for loading newer checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a checkpoint knows: of which batch, how records are read, and who predicts them."""
+    """Loaded checkpoint: batch sequence, schema and learner."""
 
     sequence: int
     schema: Schema
     learner: "StreamLearner"
 
     def label(self, label: Any) -> Any:
-        """Return a label as messages have it."""
+        """Return a label in the form of messages."""
         return as_json(label, self.schema.labels_are)
 
 
 class Scoring:
-    """Predicts records as the pipeline would have after its newest checkpoint; for any threads.
+    """Scorer of records with the learner of the newest checkpoint; thread-safe.
 
-    Nothing is logged, asked or learned, and the pipeline need not run. A newer checkpoint is loaded
-    by a thread, while the one before goes on answering; at full speed a pipeline takes several a
-    second, and some are passed over then.
+    Nothing is logged, requested or learned, and the pipeline need not run. A background thread
+    loads newer checkpoints, while the loaded checkpoint continues to answer. At full speed a
+    pipeline writes several checkpoints per second, and some are skipped.
 
     Parameters
     ----------
-    state : the pipeline's folder
-    clock : gives seconds that never go back
+    state : the pipeline's state folder
+    clock : monotonic clock, in seconds
     """
 
     def __init__(self, state: State, clock: Callable[[], float] = time.monotonic) -> None:
@@ -69,13 +69,13 @@ class Scoring:
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether a few records are predicted at once: all is loaded, and nobody else is served."""
+        """Whether a prediction would not wait: the model is loaded and warm, and no other runs."""
         return self._asked is self._known is not None and not self._scoring.locked()
 
     def predict(self, records: Sequence[Document]) -> Document:
-        """Return what is predicted of `records`, and the batch of the pipeline it goes by.
+        """Return the predictions of `records`, and the batch sequence of the checkpoint.
 
-        Raises DataError where one of them cannot be used, StateError where nothing is known yet.
+        Raises DataError if a record is invalid, StateError if there is no checkpoint yet.
         """
         known = self._newest()
         ids, X = self._read(known, records)
@@ -90,10 +90,10 @@ class Scoring:
         return {"sequence": known.sequence, "predictions": found}
 
     def explain(self, records: Sequence[Document]) -> Document:
-        """Return what each feature does to the committee's score of each class of `records`.
+        """Return each feature's contribution (SHAP values) to the committee's score of each class.
 
-        See `Committee.contributions`. Raises as `predict` does, and DataError where the committee
-        is of another kind.
+        See `Committee.contributions`. Raises the errors of `predict`, and DataError if the
+        committee does not support contributions.
         """
         known = self._newest()
         ids, X = self._read(known, records)
@@ -124,7 +124,7 @@ class Scoring:
     def _read(
         self, known: _Known, records: Sequence[Document]
     ) -> tuple[list[str | None], "np.ndarray"]:
-        """Return the ids of records, None where one has none, and their rows, float32 (n, D)."""
+        """Return the ids of records (None: no id), and their rows, float32 (n, D)."""
         get = getter(known.schema.id)
         nameless = [get(record) is None for record in records]
         whole = [
@@ -139,12 +139,12 @@ class Scoring:
         return [None if is_nameless else id for id, is_nameless in pairs], X
 
     def _newest(self) -> _Known:
-        """Return what is known; where there is more by now, have it loaded."""
+        """Return the loaded checkpoint; if there is a newer one, start loading it."""
         now = self._clock()
         if self._known is not None and now < self._due:
             return self._known
         self._due = now + _LOOK
-        with self._state.told():
+        with self._state.translate_errors():
             there = self._state.checkpoints.sequences
         if self._known is None:
             with self._loading:
@@ -166,7 +166,7 @@ class Scoring:
             self._loading.release()
 
     def _load(self) -> None:
-        """Load the newest sound checkpoint; where there is none, what is known stays."""
+        """Load the newest valid checkpoint; without one, the loaded checkpoint stays."""
         before = time.thread_time()
         try:
             self._restore()
@@ -174,7 +174,8 @@ class Scoring:
             self._due = self._clock() + (time.thread_time() - before) / _SHARE
 
     def _restore(self) -> None:
-        from streamboost.stream.learner import StreamLearner, at_rest  # they load the kernels
+        # The imports load the kernels.
+        from streamboost.learner.learner import StreamLearner, without_training
 
         there = self._state.checkpoints.sequences
         found = self._state.checkpoints.newest()
@@ -190,7 +191,7 @@ class Scoring:
                 "predictions it writes"
             )
         schema = Schema.from_json(manifest["schema"])
-        learner = StreamLearner.restore(at_rest(part(arrays, "learner.")))
+        learner = StreamLearner.restore(without_training(part(arrays, "learner.")))
         self._known = _Known(manifest["sequence"], schema, learner)
 
 

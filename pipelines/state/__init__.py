@@ -1,1 +1,1 @@
-"""The state folder: what a pipeline keeps between two runs."""
+"""State folder: journal entries, checkpoints, versions, commands and copies of a pipeline."""

@@ -1,4 +1,4 @@
-"""Checkpoints: the whole state of a pipeline after a batch, sealed; the newest few are kept."""
+"""Checkpoints: sealed files with the complete state of a pipeline after a batch."""
 
 import logging
 from collections.abc import Callable
@@ -15,60 +15,60 @@ _log = logging.getLogger(__name__)
 
 _KIND = "checkpoint"
 KEPT = 3
-"""So many checkpoints: one that is damaged need not stop anybody."""
+"""Number of checkpoints that are kept, so that a damaged one can be replaced by an older one."""
 
 Checkpoint = tuple[Arrays, dict[str, Any]]
 """The arrays of a pipeline's snapshot, and its manifest."""
 
 
 class Checkpoints:
-    """The files ``NNNNNNNNNN`` in `folder`, each named by the batch after which it was taken."""
+    """Store of checkpoints: files ``NNNNNNNNNN`` in `folder`, named by their batch."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.on_saved: Callable[[int], None] | None = None
-        """Told the batch of each checkpoint, once it is durable."""
+        """Callback with the batch of each checkpoint, after the checkpoint is durable."""
 
     @property
     def sequences(self) -> list[int]:
-        """The batches there is a checkpoint of, the newest first."""
+        """The batches with a checkpoint, the newest first."""
         if not self.folder.is_dir():
             return []
         names = [path.name for path in self.folder.iterdir()]
         return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
 
     def save(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
-        """Write a checkpoint durably, then remove all but the newest; ModelFileError if it cannot.
+        """Write a checkpoint durably, then remove all but the newest; ModelFileError on failure.
 
-        A crash at any moment leaves it whole or not there.
+        The write is atomic: after a crash, the checkpoint is complete or absent.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         write_arrays(self.path(manifest["sequence"]), arrays, kind=_KIND, manifest=manifest)
         for sequence in self.sequences[KEPT:]:
             self.path(sequence).unlink(missing_ok=True)
-        for unfinished in self.folder.glob(".*"):  # what a killed process had begun
+        for unfinished in self.folder.glob(".*"):  # left by a killed process
             unfinished.unlink(missing_ok=True)
         if self.on_saved is not None:
             self.on_saved(manifest["sequence"])
 
     def put(self, sequence: int, blob: bytes) -> None:
-        """Write down, as they are, the bytes of a checkpoint kept elsewhere."""
+        """Write the bytes of a checkpoint from a copy."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_bytes(self.path(sequence), blob)
 
     def load(self, sequence: int) -> Checkpoint:
-        """Return the checkpoint of a batch; ModelFileError where it is damaged."""
+        """Return the checkpoint of a batch; ModelFileError if the file is damaged."""
         return read_arrays(self.path(sequence), kind=_KIND)
 
     @staticmethod
     def read(name: str, blob: bytes) -> Checkpoint:
-        """Return the checkpoint in `blob`, called `name`; ModelFileError where it is damaged."""
+        """Return the checkpoint in `blob`; ModelFileError, with `name`, if `blob` is damaged."""
         return unseal(name, blob, kind=_KIND)
 
     def newest(self, at_most: int | None = None) -> Checkpoint | None:
-        """Return the newest sound checkpoint, of batch `at_most` or before; None without one.
+        """Return the newest undamaged checkpoint of batch `at_most` or before, or None.
 
-        Damaged ones are passed over with a warning.
+        Damaged checkpoints are skipped with a warning.
         """
         for sequence in self.sequences:
             if at_most is not None and sequence > at_most:
@@ -80,9 +80,9 @@ class Checkpoints:
         return None
 
     def newest_time(self) -> float:
-        """Return when the newest checkpoint was written, in seconds since the epoch; 0: none is."""
+        """Return the time of the newest checkpoint in seconds since the epoch; 0: none exists."""
         for sequence in self.sequences:
-            with suppress(FileNotFoundError):  # a newer one may take its place meanwhile
+            with suppress(FileNotFoundError):  # a newer checkpoint may have replaced this one
                 return self.path(sequence).stat().st_mtime
         return 0.0
 

@@ -1,12 +1,12 @@
-"""What an operator tells a pipeline while it runs.
+"""Commands of operators to a running pipeline, and their queue.
 
-A command is queued in ``commands.db`` of the state folder. It enters with the next batch, takes
-effect before that batch's records are predicted, and stands in its journal entry, so that a replay
-obeys it at the same place. One that cannot be obeyed is refused in the log, and enters no batch.
+A command is queued in ``commands.db`` of the state folder, and is read with the next batch. The
+command takes effect before the records of that batch are predicted. The journal entry of the batch
+has the command, so that a replay applies it to the same batch. Invalid commands are rejected in the
+log, and are part of no batch.
 
-Whatever becomes of the queue's file, no more than commands in it is lost. The offset of a command
-is the microsecond in which it was queued: where the file had to be made anew, what is queued then
-comes after all that was read of the one before.
+If the queue's file is lost or damaged, only queued commands are lost. The offset of a command is
+its time in microseconds, so commands in a new file have higher offsets than those read before.
 """
 
 import fcntl
@@ -39,18 +39,23 @@ STREAM = "commands"
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One command.
+    """Command of an operator.
 
-    ``promote`` lets the challenger serve now, although the labels have not decided yet.
-    ``rollback`` lets the kept `version` serve, under a new number; a training under way is given
-    up. ``pause`` keeps the committee that serves and starts no training; the pipeline goes on
-    predicting, asking, and keeping the labels that come. ``resume`` ends that. ``retrain`` trains
-    anew, as soon as no training is under way. ``merge`` makes the class `label` one with `into`,
-    and ``drop`` forgets it and what was labelled so; both hold for labels to come, too. ``unmerge``
-    ends the merge of `label`: labels that were given as that class are of it again. ``decide``
-    has the pipeline decide by `decision` from now on (`Decisions`), until the file says something
-    else of it; by an empty one, no more. With `new`, merge and decide may name a class that no
-    label has had yet.
+    ========  ==================================================================================
+    promote   deploys the challenger before the labels have decided
+    rollback  deploys the kept `version` under a new number, and cancels a training in progress
+    pause     keeps the active committee and starts no training; predictions, requests and labels
+              continue
+    resume    ends a pause
+    retrain   trains a new committee, after a training in progress has ended
+    merge     merges class `label` into class `into`, for future labels too
+    unmerge   undoes the merge of `label`: its original labels get their class back
+    drop      removes class `label` and its labels, for future labels too
+    decide    makes decisions by `decision` (`Decisions`), until the configuration changes its
+              decisions; an empty `decision` ends decisions
+    ========  ==================================================================================
+
+    With `new`, merge and decide may name a class that no label has had yet.
     """
 
     command: Kind
@@ -87,7 +92,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def may_be_new(self) -> list[str]:
-        """The classes named that may be new ones, where `new` says so: to merge into, to decide."""
+        """The named classes that may be new if `new` is set: merge targets and decisions."""
         if self.decision is None:
             return [] if self.into is None else [self.into]
         costs = self.decision.get("costs") or {}
@@ -105,9 +110,9 @@ _decode = msgspec.json.Decoder(Command).decode
 
 
 def queue_command(state: Path, command: Command) -> None:
-    """Have the pipeline whose state folder is `state` obey `command` in its next batch.
+    """Queue `command` for the next batch of the pipeline with the state folder `state`.
 
-    A queue that is damaged is set aside for a new one.
+    A damaged queue is renamed, and a new one is created.
     """
     path = state / FILE
     with _alone_in(state), closing(Database(path)) as database:
@@ -121,7 +126,7 @@ def queue_command(state: Path, command: Command) -> None:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process queues into `folder`, lest one sets aside what another made."""
+    """Lock `folder` against other processes that queue commands and may replace the file."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -146,39 +151,39 @@ def _set_aside(path: Path) -> Path:
 
 
 class CommandSource(SqliteSource):
-    """The queue of a state folder, to be read; that it cannot be is said once, and stops nobody.
+    """Source of queued commands; read errors are reported once, and do not stop the pipeline.
 
     Attributes
     ----------
-    on_trouble : told of it, besides the log
+    on_error : callback with the error text, in addition to the log
     """
 
     def __init__(self, state: Path) -> None:
         super().__init__(state / FILE, STREAM)
-        self.on_trouble: Callable[[str], None] = lambda trouble: None
+        self.on_error: Callable[[str], None] = lambda trouble: None
         self._path = state / FILE
         self._has_failed = False
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` commands, none where they cannot be read."""
+        """Poll up to `limit` commands; return none if the queue cannot be read."""
         try:
             messages = super().poll(limit)
-        except Exception as error:  # whatever it is, the pipeline has to go on
+        except Exception as error:  # a damaged queue must not stop the pipeline
             self._say(error)
             return []
         self._has_failed = False
         return messages
 
     def lag(self) -> int:
-        """Return how many commands wait: offsets do not count them."""
+        """Return the number of queued commands, which offsets (times) do not give."""
         with self._database.reading() as connection:
             if connection is None or not table_exists(connection, STREAM):
                 return 0
             query = f"SELECT count(*) FROM {STREAM} WHERE offset >= ?"
             return int(connection.execute(query, (self._next,)).fetchone()[0])
 
-    def beginning(self) -> None:
-        """Return None: nobody deletes commands, and the first one's offset is when it came."""
+    def beginning_offsets(self) -> None:
+        """Return None: commands are never deleted, and the first offset is a time, not 0."""
 
     def _say(self, error: Exception) -> None:
         if self._has_failed:
@@ -186,21 +191,21 @@ class CommandSource(SqliteSource):
         self._has_failed = True
         reason: object = error
         if isinstance(error, ConnectorError):
-            # Only of a position beyond the end there is no cause.
+            # The only error without a cause is a position after the end.
             reason = error.__cause__ or "commands were read of it that it does not hold any more"
         text = (
-            f"{self._path} is lost or cannot be read: {reason}. The pipeline goes on, and obeys "
-            "what `streamboost tell` or `serve` queues from now on; where they cannot, move the "
+            f"{self._path} is lost or cannot be read: {reason}. The pipeline continues, and obeys "
+            "what `streamboost control` or `serve` queues from now on; where they cannot, move the "
             "file away"
         )
         _log.warning("%s", text)
-        self.on_trouble(text)
+        self.on_error(text)
 
 
 def decode_commands(
     messages: Sequence[Message], refuse: Callable[[str, Exception], None]
 ) -> list[Command]:
-    """Return the commands in `messages`; `refuse` is told of what is none."""
+    """Decode the commands in `messages`; call `refuse` for messages that are no command."""
     commands = []
     for message in messages:
         try:

@@ -1,7 +1,7 @@
-"""Copies of checkpoints, kept where they outlive the state folder.
+"""Copies of checkpoints outside the state folder, in a folder or an object store.
 
-A copy is one sealed file: a checkpoint, which says what schema and configuration it belongs to, and
-the committees to roll back to. One that was cut short is none, wherever it is kept.
+A copy is one sealed file: a checkpoint with its schema and configuration, and the committees for
+rollback. The seal detects truncated copies.
 """
 
 import logging
@@ -27,45 +27,45 @@ _KIND = "copy"
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A checkpoint as its file has it, and the files of the committees to roll back to."""
+    """Copy of a checkpoint: the bytes of its file, and the files of the committees."""
 
     checkpoint: bytes
     versions: Mapping[int, bytes]
     manifest: dict[str, Any]
-    """The checkpoint's."""
+    """Manifest of the checkpoint."""
 
     @classmethod
     def of(cls, name: str, checkpoint: bytes, versions: Mapping[int, bytes]) -> "Copy":
-        """Return a copy; ModelFileError where the checkpoint, called `name`, is damaged."""
+        """Return a copy; ModelFileError, with `name`, if the checkpoint is damaged."""
         return cls(checkpoint, versions, Checkpoints.read(name, checkpoint)[1])
 
     @property
     def sequence(self) -> int:
-        """The batch after which the checkpoint was taken."""
+        """The batch of the checkpoint."""
         return int(self.manifest["sequence"])
 
     def encode(self) -> bytes:
-        """Return it as a sealed file."""
+        """Return the copy as a sealed file."""
         files = {"checkpoint": self.checkpoint}
         files |= {f"version.{version}": blob for version, blob in self.versions.items()}
         return seal({k: np.frombuffer(blob, np.uint8) for k, blob in files.items()}, kind=_KIND)
 
     @classmethod
     def decode(cls, name: str, blob: bytes) -> "Copy":
-        """Read what `encode` wrote; ModelFileError where it is damaged."""
+        """Decode a sealed file; ModelFileError if the file is damaged."""
         files, _ = unseal(name, blob, kind=_KIND)
         versions = {int(n): file.tobytes() for n, file in part(files, "version.").items()}
         return cls.of(name, files["checkpoint"].tobytes(), versions)
 
 
-class Place(Protocol):
-    """Where files are kept. What goes wrong is a ConnectorError, whatever the system calls it."""
+class CopyTarget(Protocol):
+    """Storage for copies; all errors of the storage are raised as ConnectorError."""
 
     def names(self) -> list[str]:
-        """Return the names of the files; none where the place is not there yet."""
+        """Return the names of the files; an empty list if the storage does not exist yet."""
 
     def read(self, name: str) -> bytes:
-        """Return what a file holds."""
+        """Return the content of a file."""
 
     def write(self, name: str, blob: bytes) -> None:
         """Write a file."""
@@ -75,7 +75,7 @@ class Place(Protocol):
 
 
 class Folder:
-    """A folder of a file system that is mounted here."""
+    """Storage for copies in a folder of a mounted file system."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -84,29 +84,29 @@ class Folder:
         return str(self.path)
 
     def names(self) -> list[str]:
-        """Return the names of the files, with those of unfinished ones."""
-        with _told(self):
+        """Return the names of the files, including unfinished ones."""
+        with _translate_errors(self):
             return [file.name for file in self.path.iterdir()] if self.path.exists() else []
 
     def read(self, name: str) -> bytes:
-        """Return what a file holds."""
-        with _told(self):
+        """Return the content of a file."""
+        with _translate_errors(self):
             return (self.path / name).read_bytes()
 
     def write(self, name: str, blob: bytes) -> None:
-        """Write a file durably; after a crash it is whole or not there."""
-        with _told(self):
+        """Write a file durably and atomically: after a crash, it is complete or absent."""
+        with _translate_errors(self):
             self.path.mkdir(parents=True, exist_ok=True)
             write_bytes(self.path / name, blob)
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        with _told(self):
+        with _translate_errors(self):
             (self.path / name).unlink(missing_ok=True)
 
 
 class Remote:
-    """What fsspec finds at an address, such as ``s3://bucket/copies``."""
+    """Storage for copies at an fsspec address, such as ``s3://bucket/copies``."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -135,16 +135,16 @@ class Remote:
                 return []
 
     def read(self, name: str) -> bytes:
-        """Return what a file holds."""
+        """Return the content of a file."""
         with self._system() as (system, root):
             return bytes(system.cat_file(f"{root}/{name}"))
 
     def write(self, name: str, blob: bytes) -> None:
-        """Write a file; where the system is no object store, a crash may leave a part of it."""
+        """Write a file; except in object stores, a crash may leave a partial file."""
         from fsspec.implementations.local import LocalFileSystem
 
         with self._system() as (system, root):
-            if isinstance(system, LocalFileSystem):  # others have no folders, or theirs are made
+            if isinstance(system, LocalFileSystem):  # others need no folders, or create them
                 system.makedirs(root, exist_ok=True)
             system.pipe_file(f"{root}/{name}", blob)
 
@@ -157,16 +157,16 @@ class Remote:
     def _system(self) -> Iterator[tuple[Any, str]]:
         from fsspec.core import url_to_fs
 
-        with _told(self):
+        with _translate_errors(self):
             system, root = url_to_fs(self.address)
             yield system, root.rstrip("/")
 
 
 @contextmanager
-def _told(place: Place) -> Iterator[None]:
+def _translate_errors(place: CopyTarget) -> Iterator[None]:
     try:
         yield
-    # Every system has errors of its own, and many share no base.
+    # File systems raise their own exceptions, many without a common base class.
     except Exception as error:
         text = str(error) if isinstance(error, StreamBoostError) else repr(error)
         raise ConnectorError(
@@ -176,9 +176,9 @@ def _told(place: Place) -> Iterator[None]:
 
 
 class Copies:
-    """The newest copies of the checkpoints of pipeline `name`, at a place others may share."""
+    """Copies of the newest checkpoints of pipeline `name`; pipelines may share the storage."""
 
-    def __init__(self, place: Place, name: str) -> None:
+    def __init__(self, place: CopyTarget, name: str) -> None:
         self.place = place
         self._name = name
         self._pattern = re.compile(rf"{re.escape(name)}\.(\d{{10}})\.copy")
@@ -186,12 +186,12 @@ class Copies:
 
     @property
     def sequences(self) -> list[int]:
-        """The batches there is a copy of, the newest first."""
+        """The batches with a copy, the newest first."""
         found = (self._pattern.fullmatch(name) for name in self.place.names())
         return sorted((int(match[1]) for match in found if match), reverse=True)
 
     def write(self, copy: Copy) -> None:
-        """Write a copy, then remove all but the newest, and what a killed process had begun."""
+        """Write a copy, then remove old copies, and unfinished files of killed processes."""
         self.place.write(self.file(copy.sequence), copy.encode())
         for sequence in self.sequences[KEPT:]:
             self.place.remove(self.file(sequence))
@@ -200,7 +200,7 @@ class Copies:
                 self.place.remove(name)
 
     def newest(self) -> Copy | None:
-        """Return the newest sound copy; None without one. Others are passed over with a warning."""
+        """Return the newest undamaged copy, or None; damaged copies are skipped with a warning."""
         for sequence in self.sequences:
             name = self.file(sequence)
             try:
@@ -210,10 +210,10 @@ class Copies:
         return None
 
     def set_aside_after(self, sequence: int) -> None:
-        """Keep the copies of batches after `sequence` under another name: nobody reads them now."""
+        """Rename the copies of batches after `sequence`, so that they are no longer read."""
         for newer in self.sequences:
             if newer > sequence:
-                with suppress(ModelFileError):  # what cannot be read stays where it is
+                with suppress(ModelFileError):  # unreadable copies keep their name
                     self.place.write(
                         f"{self.file(newer)}.unread", self.place.read(self.file(newer))
                     )

@@ -1,23 +1,23 @@
-"""The state folder: what a pipeline keeps between two runs.
+"""State folder: the files that a pipeline keeps between two runs.
 
 ====================  =====================================================================
-``log.db``            the SQLite log: journal and positions where they are not kept in Kafka, and
-                      every stream without a path
-``checkpoints/``      the whole state after one batch each, sealed, the newest three
+``log.db``            SQLite log: journal and positions unless they are in Kafka, and every stream
+                      without a path
+``checkpoints/``      sealed checkpoints of the complete state, the newest three
 ``versions/``         the newest committees
-``committee.safetensors``  what the pipeline began with, where [bootstrap] names one
-``commands.db``       the queue of commands
-``status.db``         how it does, for others to look at; it may be deleted at any time
-``label_studio.db``   which request is which task of Label Studio
-``schema.json``       the schema with its features named
-``config.toml``       the configuration the state belongs to, secrets masked
-``fingerprint``       of that configuration, secrets included: a salt and a hash
-``last_error``        what went wrong last, when, and after which batch
-``metrics.token``     what /metrics wants, made when [monitor] has a port
-``labelling.db``      who labelled what, and when; written by `serve` alone
-``serve.token``       what `serve` wants
-``serve.logins/``     who is logged in there, a file each
-``lock``              held by the process that runs, which writes its number there
+``committee.safetensors``  the initial committee, if [initial_data] names one
+``commands.db``       queue of commands
+``status.db``         published status documents; may be deleted at any time
+``label_studio.db``   mapping of requests to tasks of Label Studio
+``schema.json``       schema with its features
+``config.toml``       configuration of the state, secrets masked
+``fingerprint``       salt and hash of that configuration, secrets included
+``last_error``        newest error with its time and batch
+``metrics.token``     token for /metrics, created if [monitor] has a port
+``labelling.db``      labels with annotators and times; written only by `serve`
+``serve.token``       token for `serve`
+``serve.logins/``     sessions of `serve`, a file each
+``lock``              lock file of the running process, with its process id
 ====================  =====================================================================
 """
 
@@ -39,15 +39,15 @@ from streamboost.storage import write_bytes
 __all__ = ["LOG", "State", "kept_token"]
 
 LOG = "log.db"
-"""The log's file, within the state folder."""
+"""Name of the log file in the state folder."""
 
 _MOMENT = 0.001
 _PATIENCE = 5.0
-"""Seconds after which the lock is tried again, and in all."""
+"""Seconds between attempts to get the lock, and the timeout in seconds."""
 
 
 class State:
-    """The files of one pipeline's state, in the folder `path`."""
+    """State folder of one pipeline, at `path`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -63,50 +63,50 @@ class State:
         self._lock = path / "lock"
 
     def make(self) -> None:
-        """Make the folder, which nobody but its owner can look into, if it is not there."""
+        """Create the folder if it does not exist, accessible only for its owner."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
     def is_made(self) -> bool:
-        """Whether a run has left anything of what it knows."""
+        """Whether the folder has a log, configuration, schema, checkpoint or version of a run."""
         kept = (self.log, self.config, self._fingerprint, self._schema)
         folders = (self.checkpoints.folder, self.versions)
-        with self.told():
+        with self.translate_errors():
             return any(file.exists() for file in kept) or any(
                 folder.is_dir() and any(folder.iterdir()) for folder in folders
             )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for this process, making it if need be.
+        """Lock the folder for this process; create the folder if it does not exist.
 
-        Raises StateError at once while another process holds it. The lock goes with the process,
-        however that ends.
+        If another process holds the lock, StateError is raised at once. The system releases the
+        lock with the process, even after a kill.
         """
-        with self.told():
+        with self.translate_errors():
             self.make()
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._hold(descriptor)
             os.truncate(descriptor, 0)
-            with suppress(OSError):  # without room for its number the process holds it all the same
+            with suppress(OSError):  # on a full disk the process id is missing, but the lock holds
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
         finally:
             os.close(descriptor)
 
     def _hold(self, descriptor: int) -> None:
-        """Lock the file for this process alone; StateError while another one runs."""
+        """Get the exclusive lock; StateError if another process runs on the folder."""
         deadline = time.monotonic() + _PATIENCE
         while not _locked(descriptor, fcntl.LOCK_EX):
-            # Those who only look share the lock, for a moment.
+            # `is_running` of other processes holds a shared lock for a moment: retry after that.
             if not _locked(descriptor, fcntl.LOCK_SH) or time.monotonic() > deadline:
                 raise self.held()
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             time.sleep(_MOMENT)
 
     def held(self) -> StateError:
-        """Return the error that says which process holds the folder."""
+        """Return the error with the id of the process that holds the lock."""
         return StateError(
             f"{self.path}: process {self._holder()} is running on this state: stop it first, or "
             "give this pipeline a state folder of its own"
@@ -116,29 +116,32 @@ class State:
         return (self._read(self._lock) or "").strip()[:32] or "unknown"
 
     def running(self) -> str | None:
-        """Return the id of the process that holds the folder; None where none does."""
+        """Return the id of the process that holds the lock, or None."""
         return self._holder() if self.is_running() else None
 
     def is_running(self) -> bool:
-        """Tell whether a process holds the folder now."""
-        with self.told():
+        """Return whether a process holds the lock."""
+        with self.translate_errors():
             if not self._lock.exists():
                 return False
             with self._lock.open() as file:
                 return not _locked(file.fileno(), fcntl.LOCK_SH)
 
     def configuration(self) -> str | None:
-        """Return the configuration the state was made with, secrets masked; None: nobody knows."""
+        """Return the stored configuration of the state, secrets masked; None: no file."""
         return self._read(self.config)
 
     def keep_configuration(self, configuration: str, fingerprint: str) -> None:
-        """Write down the configuration the state is made with."""
+        """Write the configuration of the state, and its fingerprint."""
         self._write(self.config, configuration)
         self._write(self._fingerprint, fingerprint + "\n")
 
     def fill(self, origin: Mapping[str, str], copy: Copy | None) -> None:
-        """Make an empty folder one that a run goes on from, its fingerprint last."""
-        with self.told():
+        """Fill an empty folder from a journal's `origin` and a copy; a run continues from there.
+
+        The fingerprint is written last.
+        """
+        with self.translate_errors():
             if copy is not None:
                 versions = Versions(self.versions, 1)
                 self.versions.mkdir(exist_ok=True)
@@ -149,7 +152,7 @@ class State:
         self._write(self._fingerprint, origin["fingerprint"] + "\n")
 
     def schema(self) -> Schema | None:
-        """Return the schema that earlier runs settled on, or None."""
+        """Return the schema of earlier runs, or None."""
         text = self._read(self._schema)
         try:
             return None if text is None else Schema.from_json(text)
@@ -157,26 +160,26 @@ class State:
             raise StateError(f"{self._schema}: {error}") from error
 
     def keep_schema(self, schema: Schema) -> None:
-        """Write down the schema that all later runs use."""
+        """Write the schema for all later runs."""
         self._write(self._schema, schema.to_json())
 
     def forget_schema(self) -> None:
-        """Have the next run settle on one anew."""
-        with self.told():
+        """Delete the schema, so that the next run infers the schema again."""
+        with self.translate_errors():
             self._schema.unlink(missing_ok=True)
 
     def fingerprint(self) -> str:
-        """Return what tells the state's configuration from another."""
+        """Return the fingerprint (salt and hash) of the state's configuration."""
         return (self._read(self._fingerprint) or "").strip()
 
     def start_at(self, sequence: int | None) -> Checkpoint | None:
-        """Return the newest sound checkpoint of committed batch `sequence` or before.
+        """Return the newest undamaged checkpoint of committed batch `sequence` or before.
 
-        None says that the journal has to be replayed from its beginning, or that nothing is
-        committed (`sequence` None). Raises StateError where that cannot be, as there are
-        checkpoints.
+        Returns None if the journal has to be replayed from its beginning, or if no batch is
+        committed (`sequence` None). Raises StateError if checkpoints exist without a committed
+        batch, or if the checkpoint belongs to another state.
         """
-        with self.told():
+        with self.translate_errors():
             known = self.checkpoints.sequences
         if sequence is None:
             if known:
@@ -194,23 +197,23 @@ class State:
         return found
 
     def _read(self, path: Path) -> str | None:
-        """Return the text of a small file, None where there is none."""
-        with self.told():
+        """Return the text of a file, or None if the file does not exist."""
+        with self.translate_errors():
             try:
                 return path.read_text(encoding="utf-8", errors="replace")
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
     def _write(self, path: Path, text: str) -> None:
-        """Write a small file, unless it is as it should be: its disk may be full."""
+        """Write a file if its text differs, as a rewrite could fail on a full disk."""
         if self._read(path) == text:
             return
-        with self.told():
+        with self.translate_errors():
             write_bytes(path, text.encode())
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Raise what the file system refuses as StateError."""
+    def translate_errors(self) -> Iterator[None]:
+        """Convert OSError and ModelFileError of file operations to StateError."""
         try:
             yield
         except (OSError, ModelFileError) as error:
@@ -220,15 +223,15 @@ class State:
             ) from error
 
     def begin_anew(self) -> str:
-        """Say how to begin anew."""
+        """Return the instruction to start with an empty state, for error messages."""
         return (
-            f"To begin anew, move {self.path} away, and with it the outputs that lie outside it; "
-            "the records are then read again from their beginning"
+            f"To start with an empty state, move {self.path} away, and with it the outputs that "
+            "lie outside it; the records are then read again from their beginning"
         )
 
 
 def _locked(descriptor: int, kind: int) -> bool:
-    """Tell whether the lock could be had at once."""
+    """Try to get a lock of `kind` without waiting; return whether that succeeded."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -237,9 +240,9 @@ def _locked(descriptor: int, kind: int) -> bool:
 
 
 def kept_token(path: Path) -> str:
-    """Return the token in the file `path`, which is made if it is not there.
+    """Return the token in the file `path`; create the file with a random token if missing.
 
-    Raises StateError where others may read it, or it cannot be written.
+    Raises StateError if other users can read the file, if it is empty, or if writing fails.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -258,6 +261,6 @@ def kept_token(path: Path) -> str:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(token + "\n")
     except OSError as error:
-        path.unlink()  # the next start would find it empty
+        path.unlink()  # otherwise the next start would find an empty file
         raise StateError(f"{path} cannot be written: {error}; make room on its disk") from error
     return token

@@ -1,4 +1,4 @@
-"""What the journal says of a batch."""
+"""Journal entries: the write-ahead log of batches, from which a replay restores the state."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -6,20 +6,20 @@ from typing import Any, Literal
 import msgspec
 
 from streamboost.errors import StateError
+from streamboost.learner.schedule import Training
 from streamboost.pipelines.state.commands import Command
-from streamboost.stream.training.schedule import Training
 
 __all__ = ["JOINED", "JournalEntry", "JournalExtras", "Ranges"]
 
 JOINED = ("labels", "records")
-"""The sources that meet in the join."""
+"""Names of the sources of the label join."""
 
 Ranges = dict[str, dict[str, tuple[int, int]]]
 """For each source and partition, the offsets [start, end) that a batch read."""
 
 
 class JournalExtras(msgspec.Struct, omit_defaults=True):
-    """Collects what the next journal entry says in addition to its batch; see `JournalEntry`."""
+    """Optional fields of the next journal entry, for changes outside its batch."""
 
     environment: dict[str, str] | None = None
     gap: tuple[int, int] | None = None
@@ -31,55 +31,54 @@ class JournalExtras(msgspec.Struct, omit_defaults=True):
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the journal says of a batch: all that a replay needs beside the messages themselves.
+    """Journal entry of a batch: with the messages themselves, all input of a replay.
 
     Attributes
     ----------
     format
-        The version of what entries hold; those of another one are refused.
+        Format version of the entry; entries of other versions are rejected.
     sequence
-        The batch's number; the first is 1.
+        Number of the batch; the first is 1.
     ranges
-        For each source and partition, the offsets [start, end) that it read.
+        By source and partition, the offsets [start, end) that the batch read.
     read
-        How many records and labels these held, and how many of them known beforehand.
+        Number of messages in `ranges`, by source (records, labels, initial data).
     tick
-        The clock at its start, in milliseconds since the epoch.
+        Processing time at the start of the batch, in milliseconds since the epoch.
     commands
-        Those it obeyed.
+        Commands that were applied.
     swap
-        The version a thread had trained and that came in with it.
+        Version that was trained in the background and delivered with this batch, or None.
     promoted
-        The version that began to serve.
+        Version that was deployed in this batch, or None.
     trainings
-        Those that were started.
+        Trainings that were started.
     digest
-        Chains what the batch changed to the batches before.
+        Hash chained over the changes of this batch and all before.
     environment
-        The releases and processor at work; given where they are not those of the batch before.
+        Releases and processor; given if they changed since the previous batch.
     gap
-        Batches (first, last) before this one whose labels it has not learned: they were given up.
+        Batches (first, last) before this one that were lost, without learning from their labels.
     caught_up
-        The sources, of records and labels, of which everything had been read since the batch
-        before.
+        Sources (records, labels) that were read to their end since the previous batch.
     resumed
-        Whether it is the first batch of a run.
+        Whether this is the first batch of a run.
     deleted
-        The offsets within `ranges` that were deleted before they were read.
+        Offsets within `ranges` that were deleted before they were read.
     bookmarks
-        The bookmarks of sources after the batch (`Source.bookmark`), where they changed.
+        Bookmarks of sources after the batch (`Source.bookmark`), if changed.
     identities
-        What tells the sources from others of their names; given where they are not those before.
+        Stable ids of the sources (topic ids), if changed.
     origin
-        What a lost state folder is made again from: `schema`, `configuration` (what of it binds,
-        secrets masked), its `fingerprint`, and the SHA-256 of the file of the `committee` it began
-        with, if any; given with `environment`.
+        Data to rebuild a lost state folder: `schema`, `configuration` (its binding keys, secrets
+        masked), its `fingerprint`, and the SHA-256 of the file of the initial `committee`, if any;
+        given with `environment`.
     fields
-        Those that were added to the file, learned from with this batch on, each with what it holds.
+        Fields added to the configuration and learned from this batch on, with their options.
     rules
-        What labels and ids have to obey from this batch on (`Schema.rules`), where that changed.
+        Rules for labels and ids from this batch on (`Schema.rules`), if changed.
     decision
-        What the file says of decisions from this batch on, where that changed; empty: nothing.
+        Decisions of the configuration from this batch on, if changed; empty: no decisions.
     """
 
     format: Literal[3]
@@ -105,12 +104,12 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     decision: dict[str, Any] | None = None
 
     def encode(self) -> bytes:
-        """Return it as JSON."""
+        """Return the entry as JSON."""
         return msgspec.json.encode(self)
 
     @classmethod
     def decode(cls, message: bytes) -> "JournalEntry":
-        """Read what `encode` wrote; StateError where this release cannot."""
+        """Decode an entry; StateError if this release cannot read the entry."""
         try:
             return _decode(message)
         except msgspec.MsgspecError as error:

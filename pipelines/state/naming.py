@@ -1,32 +1,49 @@
-"""Classes and versions that commands name: whether they are there."""
+"""Validation of the classes and versions that commands name."""
 
+import re
 import sys
 from collections.abc import Collection, Mapping
+from html import unescape
 from pathlib import Path
 from typing import Any, get_args
 
-from streamboost.connectors.messages.labels import LabelKind, nearest, read_label
+from streamboost.connectors.messages.labels import (
+    LabelKind,
+    hidden_fault,
+    nearest,
+    normalize_label,
+    read_label,
+)
 from streamboost.errors import StateError
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import Versions
 
-__all__ = ["NEW", "as_label", "refuse_unknown", "refuse_unknown_class", "refuse_unmerged"]
+__all__ = [
+    "as_label",
+    "refuse_unconfirmed",
+    "refuse_unknown",
+    "refuse_unknown_class",
+    "refuse_unmerged",
+]
 
-NEW = "; confirm a class that is to be new with --new (`new` in the API)"
-"""The remedy where a class may be one that no label has had yet."""
+_NEW = "; confirm a class that is to be new with --new (`new` in the API)"
+"""Remedy in errors about commands that may name a class without labels."""
 
 _ALIKE = 0.6
-"""How like the name of a class another must be to be proposed."""
+"""Minimum similarity of a class name to be suggested."""
 
 _NAMED = 10
-"""Classes that an error names."""
+"""Maximum number of classes in an error message."""
+
+_TAG = re.compile("<[a-z/!?]", re.IGNORECASE)
+"""The beginning of a tag; a class such as "<=50K" has none."""
 
 Label = str | int
 
 
 def as_label(text: str, kind: LabelKind | None) -> Label:
-    """Return the label that a command names; StateError where labels are of another kind."""
+    """Convert the class name of a command to a label; StateError if not of the label type."""
     if kind is None:
         raise StateError("no label has come yet that would tell what labels are: wait for one")
     label, fault = read_label(text, kind)
@@ -36,7 +53,7 @@ def as_label(text: str, kind: LabelKind | None) -> Label:
 
 
 def refuse_unknown_class(label: Label, known: Collection[Label], remedy: str = "") -> None:
-    """Raise StateError with the nearest name where a class is none of the `known` ones."""
+    """Raise StateError, with the most similar name, if a class is not in `known`."""
     if label in known:
         return
     near = nearest(label, known, _ALIKE)
@@ -47,19 +64,37 @@ def refuse_unknown_class(label: Label, known: Collection[Label], remedy: str = "
     raise StateError(f"there is no class {label!r}{hint}{remedy}")
 
 
+def refuse_unconfirmed(command: Command, label: Label, known: Collection[Label]) -> None:
+    """Raise StateError if a class of a command is new and unconfirmed, or its name is unclear.
+
+    An unclear name has invisible characters or markup.
+    """
+    if not command.new:
+        refuse_unknown_class(label, known, _NEW)
+    if label in known or not isinstance(label, str):
+        return
+    fault = hidden_fault(label)
+    if not fault and (_TAG.search(label) or unescape(label) != label):
+        fault = "holds markup: leave out tags and entities such as &lt;"
+    elif not fault and (tidy := normalize_label(label)[0]) != label:
+        fault = f"is not in Unicode's composed form without outer spaces: write {tidy!r}"
+    if fault:
+        raise StateError(f"the new class {label!r} {fault}")
+
+
 def refuse_unmerged(label: Label, merged: Collection[Label]) -> None:
-    """Raise StateError where a class is none of those that were merged into others."""
+    """Raise StateError if a class was not merged into another."""
     if label not in merged:
         names = f"{_listed(merged)} {'are' if len(merged) > 1 else 'is'}" if merged else "none is"
         raise StateError(f"the class {label!r} is not merged into another: {names}")
 
 
 def refuse_unknown(state: Path, command: Command, documents: Mapping[str, Any]) -> None:
-    """Raise StateError where a command names a version or a class that is not there.
+    """Raise StateError if a command names an unknown version or class.
 
-    `documents` are those that the pipeline whose state folder is `state` has published, without
-    which only files are looked at. They may be a second old: the pipeline checks a command again
-    with the batch that it enters.
+    `documents` are the published status documents of the pipeline with the state folder `state`;
+    without documents, only the files of versions are checked. Documents may be a second old: the
+    pipeline validates the command again in its batch.
     """
     learner = documents.get("learner") or {}
     if command.version is not None:
@@ -76,8 +111,8 @@ def refuse_unknown(state: Path, command: Command, documents: Mapping[str, Any]) 
         refuse_unmerged(as_label(command.label, kind), learner["merged_classes"])
     elif command.label is not None:
         refuse_unknown_class(as_label(command.label, kind), known)
-    for name in () if command.new else command.may_be_new:
-        refuse_unknown_class(as_label(name, kind), known, NEW)
+    for name in command.may_be_new:
+        refuse_unconfirmed(command, as_label(name, kind), known)
 
 
 def _listed(classes: Collection[Label]) -> str:

@@ -1,4 +1,4 @@
-"""The newest committees of a pipeline, kept so that it can be rolled back to one."""
+"""Versions: the newest committees of a pipeline, kept for rollback."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,16 +14,16 @@ __all__ = ["Versions"]
 
 
 class Versions:
-    """The newest `most` committees that served or were to serve.
+    """Store of the newest `most` committees, active, formerly active, or challengers.
 
-    They are in memory at first; `write` puts them into files, ``NNNNNNNN.safetensors`` in `folder`,
-    which `Committee.load` reads. Writing them with each checkpoint is enough: a replay from there
-    makes the later ones anew.
+    Committees are first kept in memory. `write` saves them as ``NNNNNNNN.safetensors`` in `folder`,
+    which `Committee.load` reads. A write with each checkpoint is sufficient, as a replay from the
+    checkpoint trains later versions again.
 
     Parameters
     ----------
-    folder : where the files are; without one there are none
-    most : how many are kept
+    folder : folder of the files; None: keep all in memory
+    most : number of versions that are kept
     """
 
     def __init__(self, folder: Path | None, most: int) -> None:
@@ -34,11 +34,11 @@ class Versions:
 
     @property
     def numbers(self) -> list[int]:
-        """The versions there are, the oldest first."""
+        """The kept versions, the oldest first."""
         return sorted(self._held.keys() | self._written)[-self._most :]
 
     def add(self, committees: "Iterable[Committee | None]") -> None:
-        """Keep those of `committees` that are one, the oldest leaving when there are too many."""
+        """Add the committees that are not None; evict the oldest beyond the limit."""
         for committee in committees:
             if committee is not None:
                 self._held[committee.version] = committee
@@ -46,7 +46,10 @@ class Versions:
             del self._held[version]
 
     def fetch(self, version: int) -> None:
-        """Have `version` at hand for `[]`; StateError where it is not kept, or damaged."""
+        """Load `version` into memory for `[]`; StateError if the version is not kept.
+
+        Raises ModelFileError if its file is damaged.
+        """
         if version in self._held:
             return
         if self._folder is None or version not in self._written:
@@ -64,23 +67,23 @@ class Versions:
         return self._held[version]
 
     def write(self) -> None:
-        """Put into files what is not in one yet."""
+        """Save the versions that have no file yet, and delete the files of old versions."""
         if self._folder is None:
             return
         self._folder.mkdir(exist_ok=True)
-        for unfinished in self._folder.glob(".*"):  # what a killed process had begun
+        for unfinished in self._folder.glob(".*"):  # left by a killed process
             unfinished.unlink(missing_ok=True)
         for version in self.numbers:
             if version not in self._written:
                 self._held[version].save(self._path(self._folder, version))
                 self._written.add(version)
-        # An older checkpoint needs those that were the newest when it was taken.
+        # Older checkpoints need the versions that were the newest at their time.
         for version in sorted(self._written)[: -self._most * KEPT]:
             self._path(self._folder, version).unlink(missing_ok=True)
             self._written.discard(version)
 
     def forget_after(self, version: int) -> None:
-        """Remove the files of versions newer than `version`, whose numbers are given again."""
+        """Delete the files of versions newer than `version`, whose numbers will be reused."""
         if self._folder is None:
             return
         for newer in [n for n in self._written if n > version]:

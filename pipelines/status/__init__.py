@@ -1,1 +1,1 @@
-"""How a pipeline does, published beside its state for others to read."""
+"""Published status of a pipeline: ``status.db`` in the state folder, its writer and readers."""

@@ -1,29 +1,29 @@
 """Compares the labels of each annotator with the labels of the others.
 
-A record is asked about again because its label looks wrong, so what comes of that is no fair
-sample: neither of those whose labels are looked at, nor of those who answer then. Labels are
-compared that something tells of whether they look wrong or not: a confident prediction on arrival,
-or another label that nobody had asked for again. What is said of these, also later on, decides.
+Relabel requests are a biased sample, since a record is requested again when its label looks wrong.
+A label is therefore compared only if the comparison does not depend on a relabel request: with a
+confident prediction on arrival, or with another label given before any relabel request. Votes that
+arrive later count for such labels, too.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from streamboost.stream.checks import Label
+from streamboost.checks import Label
 
 __all__ = ["Annotators", "votes_of"]
 
 SURE = 0.9
-"""The probability from which on a prediction is confident."""
+"""Probability from which a prediction counts as confident."""
 
 COUNTED = ("compared", "against", "together", "outvoted")
-"""Labels that are compared, and those of them that are against the others; records that others
-labelled, too, and those of them of which more people said one other thing than said the same."""
+"""Names of the counts: compared labels, and those of them in conflict with the others; records
+with labels of others, and those of them where a majority chose one other class."""
 
 
 class Vote(NamedTuple):
-    """What somebody said of a record, and at what tick."""
+    """A vote: the label that an annotator gave a record, with its batch time (tick)."""
 
     tick: int
     label: str
@@ -31,7 +31,7 @@ class Vote(NamedTuple):
 
 
 def votes_of(labels: Iterable[tuple[int, Label | None, str | None]]) -> list[Vote]:
-    """Return what each who is known by name said last of a record, and all that others said.
+    """Return the votes on a record: the last label of each named source, and all unnamed labels.
 
     >>> found = votes_of([(1, "a", "ann"), (2, "b", None), (3, "b", "ann"), (4, 7, "bob")])
     >>> [(vote.source, vote.label) for vote in found]
@@ -42,14 +42,14 @@ def votes_of(labels: Iterable[tuple[int, Label | None, str | None]]) -> list[Vot
         if source is not None:
             votes = [vote for vote in votes if vote.source != source]
         if label is None:
-            votes = []  # it was taken back, whoever had said it
+            votes = []  # a retraction removes the labels of all annotators
         else:
             votes.append(Vote(tick, str(label), source))
     return votes
 
 
 class Annotators:
-    """Counts what others say of the labels of records that are noted.
+    """Counters of agreement and conflict by annotator, over a set of records.
 
     >>> annotators = Annotators()
     >>> annotators.note("7", {"labels": [(1, "ok", "ann"), (2, "no", "bob"), (3, "no", "eve")]})
@@ -62,18 +62,18 @@ class Annotators:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def of(self, source: str) -> dict[str, int]:
-        """Return what is counted of somebody, by the names of `COUNTED`."""
+        """Return the counts of an annotator, by the names of `COUNTED`."""
         return {name: self._counts[source, name] for name in COUNTED}
 
     def note(self, id: str, record: Mapping[str, Any]) -> None:
-        """Count what is known of the record `id` by now, in the place of what was."""
+        """Count the votes on the record `id`, replacing its earlier counts."""
         self.forget(id)
         if found := list(_counted(record)):
             self._found[id] = found
             self._counts.update(found)
 
     def forget(self, id: str) -> None:
-        """Count the record `id` no more."""
+        """Subtract the counts of the record `id`."""
         for one in self._found.pop(id, ()):
             self._counts[one] -= 1
             if not self._counts[one]:
@@ -81,7 +81,7 @@ class Annotators:
 
 
 def _counted(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Give each source and the names of what is to be counted of it."""
+    """Yield pairs of a source and the name of a count to increment."""
     votes, again, guess = votes_of(record["labels"]), record.get("again"), _guess(record)
     for own in votes:
         if own.source is None:
@@ -103,7 +103,11 @@ def _counted(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def _against(said: Counter[str], own: str, guess: str | None, unbidden: bool) -> bool | None:
-    """Tell whether a label is against what others `said`; None: nothing tells, or they are even."""
+    """Return whether a label conflicts with the others' votes `said`; None: undecided.
+
+    A confident prediction `guess` counts as a vote. Without one, at least one vote must be
+    `unbidden`, that is given before a relabel request.
+    """
     if guess is not None:
         voices = said + Counter([guess])
         return _most(voices, own) > voices[own]
@@ -112,12 +116,12 @@ def _against(said: Counter[str], own: str, guess: str | None, unbidden: bool) ->
 
 
 def _most(said: Counter[str], but: str) -> int:
-    """Return how often the commonest was said of all but one."""
+    """Return the number of votes for the most frequent label other than `but`."""
     return max((n for label, n in said.items() if label != but), default=0)
 
 
 def _guess(record: Mapping[str, Any]) -> str | None:
-    """Return what was predicted of a record on arrival, if that was confident."""
+    """Return the label predicted on arrival if the prediction was confident, else None."""
     label = record.get("label")
     share = (record.get("probabilities") or {}).get(str(label))
     return str(label) if share is not None and share >= SURE else None

@@ -1,46 +1,48 @@
-"""How a pipeline stands, in the documents of its status.
+"""Documents of a pipeline's status: their content and how they are read from a running pipeline.
 
 =====================  ======================================================================
-``pipeline``           what it is called and made of, `state` (recovering, running, retrying,
-                       stopped), `sequence` of the batch as of which all this is told, `time`
-                       of the newest commit, further `fields`
-``learner``            the committee that serves, what is being trained, the versions kept
-``experts``            the weight that each has in predictions, as a share of all
-``annotators``         by who gave them: how many `labels`, how often they `agreed` with others on
+``pipeline``           name and configuration, `state` (recovering, running, retrying, stopped),
+                       `sequence` of the batch that the documents describe, `time` of the newest
+                       commit, further `fields`
+``learner``            the active committee, the running training, the versions kept
+``experts``            the weight of each expert in predictions, as a share of all
+``annotators``         by annotator: number of `labels`, how often they `agreed` with others on
                        `shared` records, and with confident predictions (`confirmed` of `judged`);
-                       and of the records that are kept how many labels are `against` the others
-                       of those `compared`, and on how many records others answered `together`, and
-                       had `outvoted` them
-``rivals``             the figures of models that run beside what serves, as ``evaluation``'s
-``workers``            where scoring is apart, by partition: who scores it (`worker`), `lag`,
-                       records a second (`rate`), committee's `version`, `records` so far, and
-                       `tick` of its newest batch
-``ledger``             what was asked, answered, and what the budget had `allowed`
+                       among the kept records, the labels in conflict (`against`) of those
+                       `compared`, the records with labels of others (`together`), and those
+                       where a majority `outvoted` the annotator
+``shadow_models``      the metrics of shadow models, in the form of ``evaluation``
+``workers``            with distributed scoring, by partition: its scorer (`worker`), `lag`,
+                       records per second (`rate`), the committee's `version`, number of `records`
+                       so far, and `tick` of its newest batch
+``ledger``             counts of requests and answers, and the requests that the budget `allowed`
 ``join``               counters of records and labels
-``fields``             records with each field that came later (`unknown`), and values by field that
-                       could not be read (`unreadable`)
-``evaluation``         the honest figures, since the start and of late, each with the `records` it
-                       is of, the `answered` requests that tell, and those still `waiting`
-``lag``                messages to be read, by source
-``latency``            median and 99th percentile of the seconds that a batch's parts take
-``classes``            of late: how often predicted, and how often answered where asked
-``confusion``          of late, of the labels asked for: true classes in rows, predicted in columns;
-                       these are the hard ones, and `evaluation` has an estimate for all
-``features``           missing rates, means, quartiles and stability, the least stable first, with
-                       the largest index since the start (`peak`), when that was (`peaked`), when
-                       it first counted as shifted (`began`), the records and the time at which
-                       that shift started (`started`), and was last unseen (`calm`), and
-                       whether it is `shifted`
-``distributions``      of the features that moved most: the values in each bin, then and now
-``importances``        what splits on each feature gain the committee that serves, as shares of all
+``fields``             by field: records with a field unknown to the schema (`unknown`), and values
+                       that could not be read (`unreadable`)
+``evaluation``         the unbiased estimates, since the start and in the sliding window, each with
+                       its `records`, `answered` requests, and those still `waiting`
+``lag``                consumer lag in messages, by source
+``latency``            median and 99th percentile of the seconds of each stage of a batch
+``classes``            class mix in the sliding window: counts of predictions and of answers
+``confusion``          confusion matrix of requested labels in the sliding window: true classes in
+                       rows, predicted ones in columns; requested records are the hard ones, and
+                       `evaluation` has an estimate for all
+``features``           missing rates, means, quartiles and PSI, the largest PSI first, with the
+                       largest PSI since the start (`peak`) and its time (`peaked`), the time at
+                       which the feature first counted as shifted (`began`), the estimated record
+                       number and time at which that shift `started`, the last time before it at
+                       which the PSI was small (`calm`), and whether the feature is `shifted` now
+``distributions``      histograms of the features with the largest PSI, then and now
+``importances``        feature importances of the active committee: gain, as shares of all
 ``typical``            the median of each column (`names`) for each class (`classes`) among the
                        newest labelled records
-``feature_reference``  what the features are compared with
-``trouble``            what went wrong last in this run; empty if nothing did
-``beat``               `time` at which the pipeline last said anything, also while nothing comes
+``feature_reference``  the reference sample of feature drift: bin edges, counts and means
+``trouble``            the last error of this run; empty if there was none
+``heartbeat``          `time` of the pipeline's last publication, also while no records arrive
 =====================  ======================================================================
 
-A killed pipeline's `state` stays as it was: whether a process runs is told by the state's lock.
+The `state` of a killed pipeline stays unchanged. The lock of the state folder shows whether a
+process is running.
 """
 
 from collections.abc import Mapping
@@ -48,32 +50,32 @@ from dataclasses import replace
 from typing import Any
 
 from streamboost.connectors.messages.schema import Schema
+from streamboost.evaluation.report import Report
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.engine.changes import known_classes
-from streamboost.pipelines.engine.loop import Loop
-from streamboost.pipelines.engine.pipeline import Pipeline
-from streamboost.pipelines.status.recent import MOST_CLASSES, Since
-from streamboost.stream.evaluation.report import Report
+from streamboost.pipelines.runner.commands import known_classes
+from streamboost.pipelines.runner.pipeline import Pipeline
+from streamboost.pipelines.runner.runner import Runner
+from streamboost.pipelines.status.recent import MOST_CLASSES, IntervalStats
 
 __all__ = ["about", "of_schema", "point_of", "standing", "state_of", "steady_of"]
 
 MOST_KNOWN = 5_000
-"""Of more classes it is not published which there are: the pipeline alone checks commands."""
+"""Maximum number of known classes to publish; with more, only the pipeline checks commands."""
 
 MOST_LABELS = 500
-"""Of the classes that the committee knows, to choose an answer from."""
+"""Maximum number of the committee's classes to publish, to choose an answer from."""
 
 
 def steady_of(pipeline: Pipeline) -> dict[str, int]:
-    """Return the columns of `Records.X` that mean the same whatever is learned, by their names."""
+    """Return the columns of `Records.X` whose encoding is static, by name."""
     features, fields = pipeline.learner.features, pipeline.schema.features
     if features is None:
         return {name: at for at, name in enumerate(fields)}
-    return {features.names[at]: at for at in features.steady}
+    return {features.names[at]: at for at in features.static_columns}
 
 
 def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
-    """Return what stays the same for a whole run, without any path or address."""
+    """Return the part of the document ``pipeline`` that is constant in a run, without paths."""
     sections, query = config.sections, config.core.query
     return {
         "name": config.name,
@@ -88,10 +90,10 @@ def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
         "accepts_labels": sections.labels.closed is None,
         "accepts_records": sections.source.closed is None,
         "budget": float(query.budget),
-        "strategy": {
+        "query": {
             "mode": query.mode,
-            "rule": query.rule if query.mode == "stream" else None,
-            "utility": query.utility,
+            "selection": query.selection if query.mode == "stream" else None,
+            "strategy": query.strategy,
             "audit": query.audit,
         },
         "keep_versions": sections.pipeline.keep_versions,
@@ -99,22 +101,22 @@ def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def of_schema(schema: Schema) -> dict[str, Any]:
-    """Return what stays the same until the file adds a field, or a first label comes."""
+    """Return the schema's part of the document ``pipeline``: features and label type."""
     return {
         "features": list(schema.features),
         "label_type": schema.labels_are or schema.label,
     }
 
 
-def state_of(loop: Loop) -> str:
-    """Return the word for what a pipeline is doing."""
+def state_of(loop: Runner) -> str:
+    """Return the state of a pipeline: "running", "recovering" or "retrying"."""
     if loop.retrying:
         return "retrying"
     return "running" if loop.is_running else "recovering"
 
 
-def standing(loop: Loop) -> dict[str, dict[str, Any]]:
-    """Return the documents that are read off the pipeline between two batches."""
+def standing(loop: Runner) -> dict[str, dict[str, Any]]:
+    """Return the documents that are read from the pipeline between two batches."""
     pipeline, numbers = loop.pipeline, loop.pipeline.numbers()
     learner, evaluation = pipeline.learner, pipeline.learner.evaluation
     committee, (since_start, recent) = learner.committee, evaluation.both()
@@ -125,17 +127,17 @@ def standing(loop: Loop) -> dict[str, dict[str, Any]]:
             "labels_of_classes": committee.classes[:MOST_LABELS].tolist() if committee else [],
             "known_classes": known if len(known) <= MOST_KNOWN else None,
             "merged_classes": pipeline.classes.merged,
-            "bootstrapped": numbers["bootstrapped"],
+            "initial_labels": numbers["initial_labels"],
             "versions": [_version(pipeline, number) for number in pipeline.versions.numbers],
         },
         "experts": numbers["experts"],
         "annotators": numbers["annotators"],
-        "rivals": numbers.get("rivals", {}),
+        "shadow_models": numbers.get("shadow_models", {}),
         "workers": numbers.get("workers", {}),
         "ledger": {
             **numbers["ledger"],
             "pending": learner.ledger.pending,
-            "allowed": float(learner.strategy.budget) * numbers["ledger"]["records"],
+            "allowed": float(learner.query_config.budget) * numbers["ledger"]["records"],
         },
         "join": {
             **numbers["join"],
@@ -151,12 +153,12 @@ def standing(loop: Loop) -> dict[str, dict[str, Any]]:
             "unanswered": evaluation.unanswered,
         },
         "lag": dict(loop.backlog.lag),
-        "latency": loop.stopwatch.in_numbers(),
+        "latency": loop.stage_timer.in_numbers(),
     }
 
 
 def _bounded(report: Report) -> Report:
-    """Return a report without what grows with the square of very many classes."""
+    """Truncate a report with very many classes, and drop its confusion matrix."""
     if len(report.classes) <= MOST_CLASSES:
         return report
     return replace(report, classes=report.classes[:MOST_CLASSES], confusion=None)
@@ -175,9 +177,9 @@ def _version(pipeline: Pipeline, number: int) -> dict[str, Any]:
 
 
 def point_of(
-    documents: Mapping[str, Mapping[str, Any]], since: Since, seconds: float
+    documents: Mapping[str, Mapping[str, Any]], since: IntervalStats, seconds: float
 ) -> dict[str, Any]:
-    """Return what the curves need of `documents` and of what happened in the last `seconds`."""
+    """Return a point of the curves, from `documents` and the counts of the last `seconds`."""
     ledger, learner = documents["ledger"], documents["learner"]
     recent, whole = documents["evaluation"]["recent"], documents["evaluation"]["since_start"]
     return {

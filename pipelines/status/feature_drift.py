@@ -1,17 +1,17 @@
-"""Whether the records look as they did: each feature's population stability index.
+"""Feature drift by the population stability index (PSI) of each feature.
 
-A feature's values are sorted into ten bins, cut at the deciles of a reference, and one for those
-that are missing. With shares p in the reference and q among the newest records,
+A feature's values are sorted into ten bins, cut at the deciles of a reference sample, and one bin
+for missing values. With shares p in the reference and q in the sliding window,
 
     PSI = sum over bins of (q - p) ln(q / p),
 
-which is 0 for equal shares. By the usual rule (Siddiqi 2006, Credit Risk Scorecards, ch. 6) below
-0.1 nothing of note has changed, and above 0.25 much has. Chance alone makes it about
-(1/n + 1/m) times a chi-square with as many degrees of freedom as there are bins, less one, for
-n and m records (Yurdakul and Naranjo 2020, Journal of Risk Model Validation 14(4)).
+which is 0 for equal shares. The usual rule (Siddiqi 2006, Credit Risk Scorecards, ch. 6) reads a
+PSI below 0.1 as no change and above 0.25 as a large change. Without drift, the PSI of n and m
+records is distributed as about (1/n + 1/m) times a chi-square variable. Its degrees of freedom are
+the number of bins minus one (Yurdakul and Naranjo 2020, Journal of Risk Model Validation 14(4)).
 
-The reference is the first 1,000 records of the pipeline; after a training that drift called for,
-which no longer sees what came before, the first 1,000 from there on.
+The reference is the first 1,000 records of the pipeline. After a training caused by drift, the
+reference is the first 1,000 records from there on.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamboost.pipelines.status.labelled import quartiles
+from streamboost.pipelines.status.neighbours import quartiles
 
 __all__ = [
     "RECORDS",
@@ -38,18 +38,18 @@ __all__ = [
 ]
 
 RECORDS = 1_000
-"""In the reference, and among the newest: enough that chance alone seldom makes a PSI of 0.04."""
+"""Size of the reference and of the sliding window: noise alone rarely makes a PSI of 0.04."""
 
 BINS = 10
 
 _ABSENT = 0.5
-"""Added to every count, so that an empty bin has a logarithm."""
+"""Pseudo-count added to every bin, so that the logarithm of an empty bin is finite."""
 
 SHIFTED = 0.2
 """Index from which a feature counts as shifted."""
 
 FOLLOWED = 64
-"""Features whose index is followed over time: those that moved most since the start."""
+"""Number of features whose PSI is recorded over time: those with the largest peaks."""
 
 _NORMAL_95 = 1.645
 
@@ -66,9 +66,9 @@ def stability(before: np.ndarray, now: np.ndarray) -> float:
 
 
 def by_chance(bins: int, before: int, now: int) -> float:
-    """Return the PSI that chance alone exceeds for one feature in twenty.
+    """Return the 95 % quantile of the PSI without drift.
 
-    The quantile of the chi-square is Wilson and Hilferty's (1931).
+    The quantile of the chi-square is approximated by Wilson and Hilferty (1931).
     """
     k = max(bins - 1, 1)
     quantile = k * (1.0 - 2.0 / (9.0 * k) + _NORMAL_95 * sqrt(2.0 / (9.0 * k))) ** 3
@@ -77,18 +77,18 @@ def by_chance(bins: int, before: int, now: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the features of n records looked like."""
+    """Reference sample of n records: bin edges, counts and means of each feature."""
 
     n: int
     edges: list[list[float]]
     counts: list[list[int]]
     means: list[float | None]
     taken: int
-    """When it was taken, in milliseconds since the epoch."""
+    """Time of the sample, in milliseconds since the epoch."""
 
     @classmethod
     def of(cls, X: np.ndarray, taken: int) -> "Reference":
-        """Take the reference of the rows `X` (n, D), at least one."""
+        """Compute the reference of the rows `X` (n, D), n > 0, at time `taken`."""
         shares = np.arange(1, BINS) / BINS
         edges = [
             np.unique(np.quantile(known, shares)).tolist() if len(known) else []
@@ -99,21 +99,21 @@ class Reference:
 
 
 def _bins(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
-    """Return the bin of each value of a column (n,), the last one for those that are missing."""
+    """Return the bin of each value of a column (n,); missing values are in the last bin."""
     bins = np.searchsorted(np.asarray(edges), column, side="right")
     bins[np.isnan(column)] = len(edges) + 1
     return bins
 
 
 def _counts(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
-    """Return how many values of a column (n,) lie in each bin, the missing ones at the end."""
+    """Count the values of a column (n,) in each bin; missing values are in the last bin."""
     return np.bincount(_bins(column, edges), minlength=len(edges) + 2)
 
 
 def changed_at(bins: np.ndarray, n_bins: int) -> int:
-    """Return the place in `bins` (n,), each from 0 on below `n_bins`, from which on they differ.
+    """Return the maximum-likelihood change point in `bins` (n,), with values below `n_bins`.
 
-    It is the split into two parts, each with shares of its own, that makes them most likely.
+    The sequence is split into two parts, each multinomial with its own shares.
 
     >>> changed_at(np.repeat([0, 1], [70, 30]), 2)
     70
@@ -125,7 +125,7 @@ def changed_at(bins: np.ndarray, n_bins: int) -> int:
 
 
 def _likelihood(counts: np.ndarray) -> np.ndarray:
-    """Return the logarithm of the likelihood (m,) of counts (m, B), at the shares they have."""
+    """Return the maximum log-likelihoods (m,) of multinomial counts (m, B)."""
     totals = counts.sum(axis=1, keepdims=True)
     found: np.ndarray = (counts * np.log(np.maximum(counts, 1.0) / totals)).sum(axis=1)
     return found
@@ -137,14 +137,14 @@ def _mean(column: np.ndarray) -> float | None:
 
 
 def _deviation(column: np.ndarray) -> float | None:
-    """Return the standard deviation of the known values."""
+    """Return the standard deviation of the values that are not missing."""
     known = column[~np.isnan(column)]
     return float(known.std(dtype=np.float64)) if len(known) else None
 
 
 @dataclass(slots=True)
 class FeatureDrift:
-    """Compares the newest records with a reference.
+    """Comparison of the newest records with a reference sample, by PSI.
 
     Examples
     --------
@@ -159,10 +159,10 @@ class FeatureDrift:
     reference: Reference | None = field(default=None)
 
     def measure(self, X: np.ndarray) -> list[dict[str, Any]]:
-        """Return what the features of the rows `X` (n, D) look like, one entry per feature.
+        """Return statistics of the rows `X` (n, D), one entry per feature.
 
-        `psi` is None where there is no reference or no row; `by_chance` is what chance alone
-        exceeds for one feature in twenty; `lower` and `upper` are quartiles.
+        `psi` is None without a reference or rows. `by_chance` is the 95 % quantile of the PSI
+        without drift. `lower` and `upper` are quartiles.
         """
         parts = quartiles(X)
         return [
@@ -172,9 +172,9 @@ class FeatureDrift:
         ]
 
     def bins(self, X: np.ndarray, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
-        """Return how the values of some features fall between `edges`, `now` and `then`.
+        """Return histograms of the named features: `edges`, and counts `now` and `then`.
 
-        The counts have one bin more than there are edges, and at their end that of missing values.
+        With k edges there are k + 1 bins, followed by the bin of missing values.
         """
         reference, found = self.reference, {}
         if reference is None or not len(X):
@@ -190,7 +190,7 @@ class FeatureDrift:
         return found
 
     def changed_at(self, X: np.ndarray, name: str) -> int:
-        """Return the row of `X` (n, D), in the order they came, from which on a feature differs."""
+        """Return the row of `X` (n, D), in arrival order, that is the feature's change point."""
         assert self.reference is not None
         place = self.names.index(name)
         edges = self.reference.edges[place]
@@ -220,15 +220,15 @@ class FeatureDrift:
 
 
 Moment = tuple[int, int]
-"""How many records had come, and the time in milliseconds since the epoch."""
+"""Number of records so far, and the time in milliseconds since the epoch."""
 
 
 @dataclass(slots=True)
 class Course:
-    """How a feature's index went: where it was largest, and how it came to count as shifted.
+    """Drift history of a feature: its largest PSI, and the start of its first shift.
 
-    `calm` is when it was below half of `SHIFTED` last, before it first was `SHIFTED`; `shifted`
-    says whether it is that now, as far as `RECORDS` rows told last.
+    `calm` is the last moment with a PSI below half of `SHIFTED`, before the PSI first reached
+    `SHIFTED`. `shifted` is the state at the last full window of `RECORDS` rows.
     """
 
     peak: float = -1.0
@@ -244,15 +244,15 @@ _COURSE = tuple(one.name for one in fields(Course))
 
 @dataclass(slots=True)
 class Farthest:
-    """How far each feature was from its reference at most, and since when it differed.
+    """Drift history of all features: largest PSI and start of the first shift.
 
-    It is told of windows of `RECORDS` rows alone: fewer move by chance.
+    Only full windows of `RECORDS` rows are used, as the PSI of fewer rows is mostly noise.
     """
 
     known: dict[str, Course] = field(default_factory=dict)
 
     def resume(self, features: Iterable[Mapping[str, Any]]) -> None:
-        """Take up what `note` said in an earlier run."""
+        """Restore the history from the entries that `note` completed in an earlier run."""
         for one in features:
             if one.get("peak") is not None:
                 told = {key: one[key] for key in _COURSE}
@@ -265,12 +265,13 @@ class Farthest:
         now: Moment,
         changed: Callable[[str], Moment],
     ) -> None:
-        """Take in what was measured `now` of `n` rows, and tell of each feature what is known.
+        """Update the history by a measurement of `n` rows, and add its values to `features`.
 
-        `peak` is its largest index since the start, `peaked` when that was, `began` when it first
-        was `SHIFTED`, which the window makes later than the shift, and `started` when the shift
-        itself began, with the records by then; None: never. Where a shift comes at once it began
-        where its rows `changed`, and one that creeps in where the index was last small.
+        `peak` is the largest PSI since the start and `peaked` its time. `began` is the time at
+        which the PSI first reached `SHIFTED`, which is later than the shift because of the window.
+        `started` is the estimated start of the shift, as records and time; None: never. For an
+        abrupt shift, the start is the change point of the rows (`changed`). For a gradual shift,
+        the start is the last moment with a small PSI.
         """
         for one in features:
             if n >= RECORDS and (index := one["psi"]) is not None:
@@ -288,9 +289,9 @@ class Farthest:
 
 
 def moved_most(features: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return the index of those of `features`, as `measure` has them, that moved most.
+    """Return the PSI of the `FOLLOWED` features with the largest peaks, from `measure`'s entries.
 
-    As far as `Farthest` tells that goes by the whole time, so that the same ones are followed.
+    The peak since the start decides, if known, so that the same features are followed over time.
 
     >>> moved_most([{"name": "a", "psi": 0.123456}, {"name": "b", "psi": None}])
     {'a': 0.1235}

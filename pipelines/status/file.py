@@ -1,18 +1,18 @@
-"""``status.db``: what a pipeline last said of itself, for others to look at.
+"""``status.db``: a pipeline's published status, a SQLite file for other processes to read.
 
-It holds no more than fits a screen's worth of history, and nothing that the pipeline reads to do
-its work: it may be deleted at any time. All values are JSON texts.
+The file has a bounded history. The pipeline does not need the file: it may be deleted at any time.
+All values are JSON texts.
 
 =================  ==========================================================================
-``documents``      one per ``name``: how things stand; ``time`` in milliseconds since the epoch
-``points``         what the curves are drawn from, the older ones ever wider apart
-``marks``          what happened when: promotions, trainings, drift, commands, troubles, gaps
-``predictions``    the newest, as they were sent, in arrays of those that came together
-``dead_letters``   the newest, their payload cut
-``requests``       those that are open, exactly, with the record's other fields
-``records``        the newest that were asked about or labelled: when that was, what they are
-                   (`truth`) and were predicted to be (`said`), and all that is known of them
-``versions``       the committees that served, what they were made of, and how much they predicted
+``documents``      one per ``name``: current state; ``time`` in milliseconds since the epoch
+``points``         points of the curves, thinned with age
+``marks``          events: promotions, trainings, drift, commands, errors, gaps
+``predictions``    the newest, as they were sent, one array per batch
+``dead_letters``   the newest, their payload truncated
+``requests``       all open requests, with the record's other fields
+``records``        the newest requested or labelled records: time, label (`truth`), prediction
+                   (`said`), and everything known about the record
+``versions``       committees that have been active, their size, and number of predictions
 =================  ==========================================================================
 """
 
@@ -40,27 +40,27 @@ TABLES = {
 }
 
 RATES = ("records_per_second", "labels_per_second", "batch_seconds", "margin")
-"""What a point says besides what was written, after what it counts."""
+"""Rates of a point, computed from its counts when the point is read."""
 
 COUNTED = ("seconds", "batches", "records", "labels", "busy", "margins")
-"""What a point counts since the one before, from which its rates are."""
+"""Counts of a point since the point before, from which the rates are computed."""
 
 MOST_WAL = 64_000_000
-"""Bytes of the write-ahead log at which the file is begun anew: somebody who looks and never
-finishes, such as a stopped process, keeps it from being folded in."""
+"""Size in bytes of SQLite's write-ahead log at which the file is recreated. A reader that never
+ends its transaction, such as a stopped process, blocks the checkpoint of that log."""
 
 BUSY_SECONDS = 1.0
-"""To wait for another who writes."""
+"""Timeout for the lock of another writer."""
 
 Row = tuple[Any, ...]
 Content = Mapping[str, Mapping[Any, Row]]
-"""For each table its rows, by their first column."""
+"""Rows by table name and primary key (the first column)."""
 
 
 def rates(
     seconds: float, batches: int, records: int, labels: int, busy: float, margins: float
 ) -> tuple[float | None, ...]:
-    """Return the `RATES` of what a point counts."""
+    """Compute the `RATES` from the counts of a point."""
     return (
         records / seconds if seconds else 0.0,
         labels / seconds if seconds else 0.0,
@@ -70,9 +70,9 @@ def rates(
 
 
 class StatusFile:
-    """The file, kept equal to the content it is given, writing what has changed.
+    """Writer of the file, which writes only the rows that have changed.
 
-    One thread alone may use it. Rows are compared by identity: one that changes must be another
+    Only one thread may use a writer. Rows are compared by identity: a changed row must be a new
     object.
     """
 
@@ -83,10 +83,10 @@ class StatusFile:
         self._there: dict[str, dict[Any, Row]] = {}
 
     def write(self, content: Content) -> None:
-        """Bring the file to `content`; sqlite3.Error or OSError where that cannot be.
+        """Make the file equal to `content`; raises sqlite3.Error or OSError if a write fails.
 
-        A file that is damaged, of another format or too large is begun anew, and so is one that
-        was deleted.
+        The file is recreated if it is damaged, has another format, has too large a log or was
+        deleted.
         """
         try:
             self._sync(content)
@@ -135,7 +135,10 @@ class StatusFile:
         return connection
 
     def _is_same(self) -> bool:
-        """Whether the path still leads to the file that is open, and its log can be borne."""
+        """Return whether the path is still the open file and its log is not too large.
+
+        With a log of more than `MOST_WAL` bytes, the file is closed and deleted.
+        """
         try:
             size = self.path.with_name(f"{self.path.name}-wal").stat().st_size
             same = _identity(self.path) == self._file
@@ -148,13 +151,13 @@ class StatusFile:
 
     def _open(self) -> sqlite3.Connection:
         if not self.path.exists():
-            self._remove()  # what is left of a deleted file's log would be taken for this one's
-        # Only one thread uses it, but another may close it at the end.
+            self._remove()  # SQLite would apply the left-over log of a deleted file
+        # Only one thread uses the connection, but another may close it at the end.
         connection = sqlite3.connect(
             self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            # A power cut may spoil it; to wait for the disk would cost the pipeline's commits time.
+            # A power loss may damage the file, but fsync would slow the pipeline's commits down.
             connection.execute("PRAGMA synchronous = OFF")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA journal_size_limit = 1000000")
@@ -172,7 +175,7 @@ class StatusFile:
         connection.commit()
 
     def _remove(self) -> None:
-        """Delete the file and then its companions: who looks meanwhile finds none."""
+        """Delete the file first and then its log files, so that no reader opens a partial set."""
         for suffix in ("", "-wal", "-shm"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 

@@ -25,31 +25,31 @@ __all__ = [
 ]
 
 NOTHING = "—"
-"""Stands where there is nothing to tell yet."""
+"""Placeholder for an unknown value."""
 
 COUNTERS = {
     "records": "predicted",
     "duplicate_ids": "records whose id was held already (dead letters)",
     "labels": "labels that came",
-    "answered": "labels that answered a request (learned)",
-    "unasked": "labels that came without a request (learned)",
+    "answered": "first labels of requested records (learned)",
+    "unsolicited": "labels that came without a request (learned)",
     "early": "labels that came before their record",
     "late": "labels that came after their record had left the join window (dropped)",
     "expired": "labels that came after their request had expired (dropped)",
     "duplicate": "labels that came again with the same value (dropped)",
     "conflicting": "labels that came again with another value (dropped: the first stays)",
-    "corrected": "labels that came again with another value (it holds, or has a vote)",
-    "taken_back": "labels that were taken back",
+    "corrected": "labels that came again with another value (replace it, or count as a vote)",
+    "retracted": "labels retracted by a null label",
     "unknown": "labels whose record never came (dropped)",
-    "void": "labels that were nothing, and took nothing back (dropped)",
+    "empty_label": "null labels for records without a label (dropped)",
     "held_records": "records kept for labels to come",
     "open_requests": "requests that wait for an answer",
     "waiting_labels": "labels that wait for their record",
 }
-"""What the counters of records and labels count."""
+"""Descriptions of the counters of records and labels."""
 
-RECORDS_APART = "asked about: scorers predict, and the learner keeps these"
-"""What its records are to a learner to whom others' predictions come."""
+RECORDS_APART = "requested records received by the learner (scorers predict all)"
+"""Description of the counter ``records`` of a learner with distributed scoring."""
 
 UNUSABLE = "messages not usable"
 
@@ -77,7 +77,7 @@ def estimate(found: Mapping[str, Any] | None) -> str:
 
 
 def amount(value: float | None) -> str:
-    """Return a number with four digits that count, large ones in groups of three.
+    """Return a number with four significant digits, large ones with thousands separators.
 
     >>> amount(1234567), amount(3.14159), amount(0.00012), amount(7.0), amount(None)
     ('1,234,567', '3.142', '0.00012', '7', '—')
@@ -92,7 +92,7 @@ def amount(value: float | None) -> str:
 
 
 _NUMBERS = 8
-"""Numbers of a list that are shown one by one."""
+"""Maximum length of a list whose numbers are shown."""
 
 
 def shown(given: Any) -> str:
@@ -111,7 +111,7 @@ def shown(given: Any) -> str:
 
 
 def is_number(given: Any) -> bool:
-    """Tell whether the value of a field is a number, as which JSON's true and false do not count.
+    """Return whether the value of a field is a number; JSON's true and false are not.
 
     >>> is_number(1.5), is_number(True), is_number("1")
     (True, False, False)
@@ -151,7 +151,7 @@ def plural(n: int, what: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return what an error says as a sentence.
+    """Return an error message as a sentence.
 
     >>> sentence("there is nothing to undo")
     'There is nothing to undo.'
@@ -166,7 +166,7 @@ _UNITS = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|min|h|kB|MB|GB|bytes|points)(?!\w
 
 
 def unbroken(text: str) -> str:
-    """Return a text no line of which ends between a number and its unit.
+    """Replace spaces between numbers and units by no-break spaces.
 
     >>> unbroken("94.2 % of 7 s words")
     '94.2\\xa0% of 7\\xa0s words'
@@ -175,9 +175,9 @@ def unbroken(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text in which the marks that turn the direction of writing can be seen.
+    """Replace bidirectional control characters by visible text.
 
-    Unseen, they show what is there in another order than it has.
+    Such invisible characters would display the text in another order.
 
     >>> visible("a\\u202eb")
     'a⟨U+202E⟩b'

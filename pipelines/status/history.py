@@ -1,4 +1,4 @@
-"""The history a pipeline shows of itself, held in memory within bounds."""
+"""Bounded in-memory history of a pipeline: points, marks, predictions and dead letters."""
 
 import time
 from collections import deque
@@ -11,41 +11,41 @@ import numpy as np
 from streamboost.pipelines.status.file import COUNTED, RATES, Row
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["MOST_POINTS", "Board", "text_of"]
+__all__ = ["MOST_POINTS", "HistoryBuffer", "text_of"]
 
 MOST_POINTS = 2_000
 MOST_MARKS = 1_000
 MOST_PREDICTIONS = 500
 MOST_DEAD_LETTERS = 200
 MOST_PAYLOAD = 4_096
-"""Characters of a dead letter's payload; a multiple of four, as base64 needs."""
+"""Maximum characters of a dead letter's payload; a multiple of four, as base64 needs."""
 
 LONGEST_PREDICTION = 10_000
-"""Bytes from which on a prediction is kept without the record's fields that it repeats."""
+"""Size in bytes above which a prediction is kept without its copy of the record's fields."""
 
 RECENT = 600_000
-"""Milliseconds: points of that age may be about twice as far apart as the newest."""
+"""Age in milliseconds at which the interval of points is about twice that of the newest."""
 
 encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode
 
 
-class Board:
-    """Points, marks, predictions and dead letters, each by a number that is never given twice."""
+class HistoryBuffer:
+    """Buffer of points, marks, predictions and dead letters, each by a unique number."""
 
     def __init__(self) -> None:
         self.points: dict[int, Row] = {}
         self.marks: dict[int, Row] = {}
         self.predictions: dict[int, Row] = {}
         self.dead_letters: dict[int, Row] = {}
-        # Beyond all that earlier runs have given: no run gives a million a second.
+        # Larger than the numbers of earlier runs, as no run uses a million numbers per second.
         self._next = time.time_ns() // 1_000
         self._values: dict[int, dict[str, Any]] = {}
         self._sizes: dict[int, int] = {}
 
     def resume(self, reader: StatusReader) -> None:
-        """Go on from what an earlier run has left."""
+        """Restore the history of an earlier run."""
         for mark in reader.marks():
-            # Whoever has seen a mark asks for those after its number.
+            # Clients poll for the marks after the number of the last one they have seen.
             number = mark.pop("id")
             self.marks[number] = tuple(mark.values())
             self._next = max(self._next, number)
@@ -56,7 +56,7 @@ class Board:
         self.buried([encode(one) for one in reversed(reader.dead_letters(MOST_DEAD_LETTERS))])
 
     def point(self, tick: int, sequence: int, value: dict[str, Any]) -> None:
-        """Add a point; beyond the most there may be, two old ones become one."""
+        """Add a point; if there are more than `MOST_POINTS`, merge two old points."""
         number = self._number()
         self.points[number] = (tick, sequence, text_of(value))
         self._values[number] = value
@@ -64,14 +64,14 @@ class Board:
             self._merge_two(tick)
 
     def mark(self, tick: int, sequence: int, kind: str, version: int | None, text: str) -> None:
-        """Add a mark."""
+        """Add an event of the charts (drift, deployment, command); evict the oldest if full."""
         self.marks[self._number()] = (tick, sequence, kind, version, text)
         _cut(self.marks, MOST_MARKS)
 
     def predicted(self, messages: Iterable[bytes]) -> None:
-        """Add predictions as they were sent, all in one row: there are many, and often.
+        """Add the predictions of an interval as they were sent, all in one row.
 
-        Long ones leave out the fields of the record that they repeat.
+        Large predictions are kept without their copy of the record's fields.
         """
         newest = [_bare(message) for message in deque(messages, maxlen=MOST_PREDICTIONS)]
         if not newest:
@@ -87,13 +87,13 @@ class Board:
             del self.predictions[number], self._sizes[number]
 
     def buried(self, messages: Iterable[bytes]) -> None:
-        """Add dead letters as they were sent, but for the rest of long payloads."""
+        """Add dead letters as they were sent, with long payloads truncated."""
         for message in deque(messages, maxlen=MOST_DEAD_LETTERS):
             self.dead_letters[self._number()] = (_shortened(message).decode(),)
         _cut(self.dead_letters, MOST_DEAD_LETTERS)
 
     def content(self) -> dict[str, Mapping[int, Row]]:
-        """Return all of it as it is now."""
+        """Return a copy of the rows, by table."""
         return {
             "points": dict(self.points),
             "marks": dict(self.marks),
@@ -106,7 +106,7 @@ class Board:
         return self._next
 
     def _merge_two(self, now: int) -> None:
-        """Let a point go whose neighbours are close, for its age; the next one counts for it."""
+        """Merge the point with the closest neighbours in time, by age, into the next."""
         numbers = list(self.points)
         times = np.array([self.points[number][0] for number in numbers], dtype=np.int64)
         spans = (times[2:] - times[:-2]) / (now - times[1:-1] + RECENT)

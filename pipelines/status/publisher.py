@@ -1,8 +1,8 @@
-"""Publishing how a pipeline does into ``status.db``, for `streamboost serve` to show.
+"""Publisher of a pipeline's status to ``status.db``, for `streamboost serve`.
 
-The loop notes what each batch did, and reads off the pipeline at most once per interval; a thread
-of its own turns that into text and writes it. Whatever becomes of the file, the loop neither waits
-nor fails.
+The runner's thread counts the effects of each batch, and reads the pipeline's state at most once
+per interval. A separate thread encodes and writes the status. Errors and delays of the file never
+block or stop the runner.
 """
 
 import logging
@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.engine.intake import wall_clock
-from streamboost.pipelines.engine.loop import Loop
-from streamboost.pipelines.engine.watchers import Watcher
+from streamboost.pipelines.runner.batch import StepResult
+from streamboost.pipelines.runner.batch_reader import wall_clock
+from streamboost.pipelines.runner.observers import Observer
+from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.status.documents import (
     of_schema,
     point_of,
@@ -23,9 +23,9 @@ from streamboost.pipelines.status.documents import (
     state_of,
     steady_of,
 )
-from streamboost.pipelines.status.judged import JudgedNotes
-from streamboost.pipelines.status.labelled import LABELLED, LabelledNow
-from streamboost.pipelines.status.recent import Notes, Since
+from streamboost.pipelines.status.labelled_records import LabelledRecordLog
+from streamboost.pipelines.status.neighbours import LABELLED, LabelledIndex
+from streamboost.pipelines.status.recent import IntervalNotes, IntervalStats
 from streamboost.pipelines.status.requests import OpenRequests
 from streamboost.pipelines.status.writer import Publication, Writer
 
@@ -34,36 +34,35 @@ __all__ = ["Publisher"]
 _log = logging.getLogger(__name__)
 
 _SHARE = 0.02
-"""The share of its time that the loop spends on reading off the pipeline, at most."""
+"""Maximum share of the runner's time for reading the pipeline's state."""
 
 _WRITTEN = 0.03
-"""The share of a core that writing takes: its thread and the loop's hold each other up."""
+"""Maximum share of a core for writing, as the writer and the runner share the interpreter lock."""
 
 BEAT = 5.0
-"""Seconds after which a pipeline to which nothing comes says that it is there."""
+"""Seconds between heartbeats of an idle pipeline."""
 
 _CLOSING = 5.0
 """Seconds to wait for the last publications."""
 
 
-class Publisher(Watcher):
-    """Tells the world how a pipeline does.
+class Publisher(Observer):
+    """Observer of a runner that publishes the pipeline's status.
 
     Parameters
     ----------
-    loop : that of the pipeline
-    folder : that of the pipeline's state
-    about : what stays the same in the document ``pipeline``
-    every : seconds from one publication to the next; it takes longer where reading off the pipeline
-        would otherwise cost the loop more than a fiftieth of its time, or writing more than three
-        hundredths of a core's
-    mask : takes secrets out of a text
-    clock : gives seconds that never go back
+    loop : the pipeline's runner
+    folder : the pipeline's state folder
+    about : the constant part of the document ``pipeline``
+    every : minimum seconds between two publications; reading the pipeline's state takes at most
+        2 % of the runner's time, and writing at most 3 % of a core
+    mask : removes secrets from a text
+    clock : monotonic clock, in seconds
     """
 
     def __init__(
         self,
-        loop: Loop,
+        loop: Runner,
         folder: Path,
         about: dict[str, Any],
         *,
@@ -85,32 +84,32 @@ class Publisher(Watcher):
         self._state, self._is_still, self._has_failed = "", False, False
         steady = steady_of(loop.pipeline)
         self._writer = Writer(folder, list(steady))
-        self._notes = Notes(list(steady.values()), known=self._writer.has_reference)
+        self._notes = IntervalNotes(list(steady.values()), known=self._writer.has_reference)
         self._requests = OpenRequests(loop.pipeline, self._writer.requests.rows)
-        self._judged = JudgedNotes(loop.pipeline)
+        self._judged = LabelledRecordLog(loop.pipeline)
 
-    def committed(self, effects: Effects) -> None:
-        """Note what one batch did."""
+    def committed(self, effects: StepResult) -> None:
+        """Add the effects of a committed batch to the next publication."""
         with self._unfelt():
             self._committed = wall_clock()
             self._notes(effects, self._committed)
             self._judged(effects, self._requests(effects))
 
-    def replayed(self, effects: Effects) -> None:
-        """Note what is open of a batch that was committed by an earlier run."""
+    def replayed(self, effects: StepResult) -> None:
+        """Record the open requests of a replayed batch of an earlier run."""
         with self._unfelt():
             self._requests(effects)
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to publish, and nothing is being written."""
+        """Whether a publication is due and the writer is idle."""
         if not self._writer.is_idle:
             return False
         pause = min(self._writer.cost / _WRITTEN, BEAT)
         return self._clock() >= max(self._due, self._said + pause)
 
     def between_batches(self) -> None:
-        """Publish if it is time and there is something new."""
+        """Publish if a publication is due and something is new."""
         if self.is_due:
             with self._unfelt():
                 self._look()
@@ -124,18 +123,18 @@ class Publisher(Watcher):
             if self._clock() - self._said >= BEAT:
                 self._beat()
             return
-        self._is_still = is_still  # one more without anything new lets the rates fall to nothing
+        self._is_still = is_still  # one more publication without batches sets the rates to 0
         self._publish(state)
 
-    def trouble(self, text: str) -> None:
-        """Note what went wrong."""
+    def on_error(self, text: str) -> None:
+        """Record an error for the next publication."""
         now, sequence, text = wall_clock(), self._loop.pipeline.sequence, self._mask(text)
         self._trouble = {"time": now, "sequence": sequence, "text": text}
         self._notes.since.marks.append((now, sequence, "trouble", None, text))
-        self._state = ""  # so that it is published although no batch comes
+        self._state = ""  # forces a publication even without a batch
 
     def close(self) -> None:
-        """Publish for the last time, and wait a little for it to be written."""
+        """Publish the state "stopped", and wait up to `_CLOSING` seconds for each write."""
         self._writer.wait(_CLOSING)
         with self._unfelt():
             if self._writer.is_idle:
@@ -144,44 +143,44 @@ class Publisher(Watcher):
 
     @contextmanager
     def _unfelt(self) -> Iterator[None]:
-        """Let nothing that goes wrong here reach the pipeline."""
+        """Catch and log all errors, so that none stops the pipeline."""
         try:
             yield
         except Exception:
             if not self._has_failed:
-                _log.exception("the status cannot be told; the pipeline goes on")
+                _log.exception("the status cannot be published; the pipeline continues")
             self._has_failed = True
 
     def _beat(self) -> None:
         self._said, now = self._clock(), wall_clock()
-        documents = {"beat": {"time": now}}
+        documents = {"heartbeat": {"time": now}}
         of = self._loop.pipeline
         about = now, of.sequence, of.schema
-        self._writer.take(Publication(*about, documents, None, Since(), None, None))
+        self._writer.take(Publication(*about, documents, None, IntervalStats(), None, None))
 
-    def _newly_labelled(self) -> LabelledNow | None:
-        """Return the newest labelled records, None where they are those of the last time."""
+    def _newly_labelled(self) -> LabelledIndex | None:
+        """Return the newest labelled records; None if no label was learned since the last call."""
         pipeline = self._loop.pipeline
         if pipeline.learner.n_labels == self._labels:
             return None
         self._labels = pipeline.learner.n_labels
         lags = pipeline.learner.label_lags
         steady = {name: lags + column for name, column in steady_of(pipeline).items()}
-        return LabelledNow(*pipeline.learner.newest_labelled(LABELLED), steady)
+        return LabelledIndex(*pipeline.learner.newest_labelled(LABELLED), steady)
 
     def _publish(self, state: str) -> None:
         before, loop = time.thread_time(), self._loop
         self._state = state
         documents: dict[str, dict[str, Any]] = {}
         point, recent, asked, labelled = None, None, None, None
-        if loop.is_running and loop.is_settled:
+        if loop.is_running and loop.is_committed:
             asked = self._requests.take()
             documents, recent = standing(loop), self._notes.recent()
             labelled = self._newly_labelled()
             seconds, self._published = self._clock() - self._published, self._clock()
             point = point_of(documents, self._notes.since, seconds)
             self._sequence = loop.pipeline.sequence
-        # What a batch asked that was not read off yet must not look as if it were closed.
+        # Requests of a batch that was not read yet must not look closed: the sequence stays older.
         documents["pipeline"] = (
             self._about
             | of_schema(loop.pipeline.schema)
@@ -195,7 +194,7 @@ class Publisher(Watcher):
         documents["trouble"] = self._trouble
         since, now = self._notes.take(), wall_clock()
         judged = self._judged.take()
-        documents["beat"] = {"time": now}
+        documents["heartbeat"] = {"time": now}
         self._said = self._clock()
         self._writer.take(
             Publication(

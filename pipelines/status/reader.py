@@ -1,4 +1,4 @@
-"""Reading ``status.db``, from any process and any number of threads."""
+"""Reader of ``status.db``, for any process and any number of threads."""
 
 import sqlite3
 import threading
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from streamboost.pipelines.status.choice import CHOSEN, DISPUTED, Choice
 from streamboost.pipelines.status.file import COUNTED, FILE, FORMAT, RATES, rates
+from streamboost.pipelines.status.record_filter import CHOSEN, DISPUTED, RecordFilter
 
-__all__ = ["Status", "StatusReader", "Told"]
+__all__ = ["LabelEvidence", "Status", "StatusReader"]
 
 _BUSY_SECONDS = 1.0
 
@@ -23,10 +23,11 @@ Status = dict[str, Any]
 Found = TypeVar("Found")
 
 
-class Told(NamedTuple):
-    """A record whose label was asked for: by what it was predicted, and its chance of being asked.
+class LabelEvidence(NamedTuple):
+    """An answered request: the version that predicted, true and predicted label, and probability.
 
-    All but the numbers are text. `arrived` is when it came, in milliseconds since 1970.
+    `chance` is the inclusion probability of the request. `arrived` is the record's arrival time, in
+    milliseconds since 1970.
     """
 
     version: int
@@ -37,7 +38,7 @@ class Told(NamedTuple):
 
 
 class _Connection(sqlite3.Connection):
-    """One that is closed with the thread whose it is."""
+    """A connection that is closed when its thread ends."""
 
     def __del__(self) -> None:
         with suppress(sqlite3.ProgrammingError):  # one that was never opened
@@ -45,7 +46,7 @@ class _Connection(sqlite3.Connection):
 
 
 class _Look(threading.local):
-    """A thread's connection, the file it leads to, and how many files that thread has opened."""
+    """Thread-local state: the connection, its file, and the number of files opened so far."""
 
     connection: _Connection | None = None
     file: tuple[int, int, int] = (0, 0, 0)
@@ -53,11 +54,11 @@ class _Look(threading.local):
 
 
 class StatusReader:
-    """What the pipeline whose state folder is `path` last said of itself.
+    """Reader of the published status of the pipeline with the state folder `path`.
 
-    It never writes, and never waits for the pipeline. While there is no status, or it cannot be
-    read, documents are None and lists are empty. Any number of threads may use it; each has a
-    connection of its own.
+    A reader never writes and never waits for the pipeline. If there is no readable status,
+    documents are None and lists are empty. Any number of threads may share a reader; each has its
+    own connection.
 
     Examples
     --------
@@ -72,26 +73,26 @@ class StatusReader:
         self._look = _Look()
 
     def document(self, name: str) -> Status | None:
-        """Return the document `name`, None where there is none."""
+        """Return the document `name`, or None."""
         found = self._read("SELECT value FROM documents WHERE name = ?", (name,), _object)
         return found[0] if found else None
 
     def documents(self) -> dict[str, Status]:
-        """Return all documents by their names, as of one moment."""
+        """Return all documents by name, in one consistent snapshot."""
         query = "SELECT name, value FROM documents"
         return dict(self._read(query, (), lambda row: (row[0], _object(row))))
 
     def points(self, since_ms: int = 0) -> list[Status]:
         """Return the points later than `since_ms`, the oldest first.
 
-        Each counts what happened in the `seconds` since the one before, from which its rates are.
+        The counts and rates of a point cover the `seconds` since the point before.
         """
         return list(self.numbered_points(since_ms).values())
 
     def numbered_points(
         self, since_ms: int = 0, known: Mapping[tuple[Any, ...], Status] | None = None
     ) -> dict[tuple[Any, ...], Status]:
-        """Return the points as `points` does, by their rows; those `known` need no decoding."""
+        """Return the points as `points` does, by row; points in `known` are not decoded again."""
         query = "SELECT time, sequence, id, value FROM points WHERE time > ? ORDER BY time, id"
         found = known or {}
         rows = self._read(query, (since_ms,), lambda row: (row, found.get(row) or _point(row)))
@@ -108,32 +109,32 @@ class StatusReader:
         return [prediction for row in rows for prediction in reversed(row)][:limit]
 
     def dead_letters(self, limit: int = 200) -> list[Status]:
-        """Return the newest dead letters, the newest first, their payloads cut at 4,096."""
+        """Return the newest dead letters, the newest first, payloads truncated at 4,096."""
         query = "SELECT value FROM dead_letters ORDER BY id DESC LIMIT ?"
         return self._read(query, (limit,), _object)
 
     def requests(self, limit: int = -1) -> list[Status]:
-        """Return the open requests, the most useful answer first; all where `limit` is -1.
+        """Return the open requests by utility, the largest first; `limit` -1 returns all.
 
-        Beside what a request says, `fields` has the record's further fields.
+        In addition to the request's own keys, `fields` has the record's further fields.
         """
         query = "SELECT value FROM requests ORDER BY utility DESC, id LIMIT ?"
         return self._read(query, (limit,), _object)
 
     def request_ids(self) -> list[str]:
-        """Return the ids of the open requests, the most useful answer first."""
+        """Return the ids of the open requests by utility, the largest first."""
         query = "SELECT id FROM requests ORDER BY utility DESC, id"
         return self._read(query, (), lambda row: str(row[0]))
 
     def request(self, id: str) -> Status | None:
-        """Return the open request for the record `id`, None where there is none."""
+        """Return the open request for the record `id`, or None."""
         found = self._read("SELECT value FROM requests WHERE id = ?", (id,), _object)
         return found[0] if found else None
 
     def judged(self, id: str) -> Status | None:
-        """Return what is known of a record that was asked about or labelled; None: not kept.
+        """Return the data of a requested or labelled record; None if it is not kept.
 
-        `truth` is what it is, as text; None: nobody has said.
+        `truth` is the record's label as text; None if it has none.
         """
         query = "SELECT truth, value FROM records WHERE id = ?"
         found = self._read(query, (id,), _judged)
@@ -142,11 +143,11 @@ class StatusReader:
     def confused(
         self, truth: str | None = None, said: str | None = None, limit: int = 100
     ) -> list[Status]:
-        """Return labelled records, the newest first: of those that are `truth`, or were `said`."""
-        return self.chosen(Choice(truth, said), limit)
+        """Return labelled records by label `truth` and prediction `said`, the newest first."""
+        return self.chosen(RecordFilter(truth, said), limit)
 
-    def chosen(self, choice: Choice, limit: int = 100, offset: int = 0) -> list[Status]:
-        """Return the labelled records of a choice, the newest first, after the first `offset`."""
+    def chosen(self, choice: RecordFilter, limit: int = 100, offset: int = 0) -> list[Status]:
+        """Return the labelled records that match a filter, the newest first, from `offset` on."""
         query = (
             f"SELECT truth, value FROM records WHERE {CHOSEN} "
             "ORDER BY time DESC, id LIMIT :limit OFFSET :offset"
@@ -154,15 +155,15 @@ class StatusReader:
         values = {**asdict(choice), "limit": limit, "offset": offset}
         return self._read(query, values, _judged)
 
-    def count(self, choice: Choice | None) -> int:
-        """Return how many labelled records of a choice are kept; None: how many records are."""
+    def count(self, choice: RecordFilter | None) -> int:
+        """Count the labelled records that match a filter; None counts all kept records."""
         query = "SELECT count(*) FROM records" + (f" WHERE {CHOSEN}" if choice else "")
         return sum(self._read(query, asdict(choice) if choice else {}, lambda row: int(row[0])))
 
-    def tally(self, choice: Choice) -> list[tuple[str, str | None, int]]:
-        """Return what those of a choice are, what each was predicted as, and how many, most first.
+    def tally(self, choice: RecordFilter) -> list[tuple[str, str | None, int]]:
+        """Count a filter's records by label and predicted label, the largest count first.
 
-        What was not predicted comes with None.
+        The predicted label of a record without a prediction is None.
         """
         query = (
             f"SELECT truth, said, count(*) FROM records WHERE {CHOSEN} "
@@ -170,10 +171,10 @@ class StatusReader:
         )
         return self._read(query, asdict(choice), lambda row: (row[0], row[1], int(row[2])))
 
-    def told(self) -> list[Told]:
-        """Return what the answered requests tell of committees, by when their records came.
+    def told(self) -> list[LabelEvidence]:
+        """Return the answered requests as evidence about versions, in arrival order.
 
-        Those whose label is disputed tell nothing: it is open what is right.
+        Records with a disputed label are left out.
         """
         query = (
             "SELECT json_extract(value, '$.version') AS version, truth, said, "
@@ -182,7 +183,7 @@ class StatusReader:
             "WHERE truth IS NOT NULL AND said IS NOT NULL AND version > 0 AND chance > 0 "
             f"AND NOT {DISPUTED} ORDER BY arrived, id"
         )
-        return self._read(query, (), lambda row: Told(*row))
+        return self._read(query, (), lambda row: LabelEvidence(*row))
 
     def ids_like(self, start: str, limit: int = 20) -> list[str]:
         """Return the ids of kept records that begin with `start`, the newest first."""
@@ -190,24 +191,24 @@ class StatusReader:
         return self._read(query, (len(start), start, limit), lambda row: str(row[0]))
 
     def judged_rows(self) -> list[tuple[Any, ...]]:
-        """Return the kept records as they stand in the file, the oldest first."""
+        """Return the rows of the table ``records``, the oldest first."""
         query = "SELECT id, time, truth, said, value FROM records ORDER BY time, id"
         return self._read(query, (), tuple)
 
     def versions(self) -> list[Status]:
-        """Return the committees that served, the oldest first."""
+        """Return the committees that have been active, the oldest first."""
         return self._read("SELECT value FROM versions ORDER BY id", (), _object)
 
     def stamp(self) -> int:
-        """Return a number that differs from the one before, in this thread, after a change.
+        """Return a number that changes, within a thread, whenever the file has changed.
 
-        0 says that there is nothing to be read.
+        0 means that there is no readable status.
         """
         found = self._read("PRAGMA data_version", (), lambda row: int(row[0]))
         return (self._look.opened << 32) + found[0] if found else 0
 
     def close(self) -> None:
-        """Close this thread's connection; those of others go with their threads."""
+        """Close this thread's connection; those of other threads are closed when they end."""
         if self._look.connection is not None:
             self._look.connection.close()
             self._look.connection = None
@@ -218,7 +219,7 @@ class StatusReader:
         values: tuple[Any, ...] | dict[str, Any],
         make: Callable[[tuple[Any, ...]], Found],
     ) -> list[Found]:
-        """Return what `make` makes of each row, nothing where the file cannot be made sense of."""
+        """Return `make` applied to each row; an empty list if the file cannot be read."""
         try:
             return [make(row) for row in self._connection().execute(query, values)]
         except (sqlite3.Error, OSError, msgspec.MsgspecError):
@@ -226,9 +227,9 @@ class StatusReader:
             return []
 
     def _connection(self) -> sqlite3.Connection:
-        """Return this thread's connection, which leads to the file that is there now."""
+        """Return this thread's connection to the current file, reopened if it was replaced."""
         look, found = self._look, self.path.stat()
-        # Without a write-ahead log the file alone is all there is: then its times tell of changes.
+        # Without a write-ahead log, the modification time of the file shows changes.
         file = (found.st_dev, found.st_ino, 0 if self._is_live() else found.st_mtime_ns)
         if look.connection is not None and look.file == file:
             return look.connection
@@ -239,7 +240,7 @@ class StatusReader:
         return look.connection
 
     def _is_live(self) -> bool:
-        """Whether a pipeline has the file open, or was killed while it had."""
+        """Return whether a pipeline has the file open, or was killed with the file open."""
         return self.path.with_name(f"{self.path.name}-wal").exists()
 
 

@@ -1,4 +1,4 @@
-"""What the batches of a pipeline did, noted as they are committed."""
+"""Counters and sliding windows of the newest batches, updated as batches are committed."""
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -7,32 +7,32 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.pipelines.engine.batch import Effects
+from streamboost.checks import Label
+from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.status.feature_drift import RECORDS
 from streamboost.pipelines.status.history import MOST_DEAD_LETTERS, MOST_MARKS, MOST_PREDICTIONS
-from streamboost.stream.checks import Label
 
-__all__ = ["Mark", "Notes", "Recent", "RecentRows", "Since"]
+__all__ = ["IntervalNotes", "IntervalStats", "Mark", "RecentRecords", "RecentRows"]
 
 RECENT_RECORDS = 2_000
-"""Predictions in the class mix: as many as the evaluation's window of newest records."""
+"""Number of predictions in the class mix: the size of the evaluation's sliding window."""
 
 _LOOKED_AT = max(RECENT_RECORDS, RECORDS, MOST_PREDICTIONS)
-"""Of the newest records anything is shown of so many at most."""
+"""Maximum number of the newest records that any window needs."""
 
 RECENT_ANSWERS = 1_000
-"""Labels asked for, in the class mix and the confusion matrix."""
+"""Number of requested labels in the class mix and the confusion matrix."""
 
 MOST_CLASSES = 50
-"""In the class mix, the confusion matrix and the figures: the commonest."""
+"""Maximum number of classes in the class mix, confusion matrix and metrics: the most frequent."""
 
 Mark = tuple[int, int, str, int | None, str]
 """Milliseconds since the epoch, the batch's sequence, kind, version, text."""
 
 
 @dataclass(slots=True)
-class Since:
-    """What happened since the last publication, within bounds."""
+class IntervalStats:
+    """Counts and messages of the interval since the last publication, within bounds."""
 
     batches: int = 0
     records: int = 0
@@ -47,15 +47,15 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
-    """What is to be counted of the newest records and answers.
+class RecentRecords:
+    """Sliding windows of the newest records and answers.
 
     Attributes
     ----------
-    predicted : the labels predicted
-    answered : labels asked for, each with what had been predicted
+    predicted : the predicted labels
+    answered : requested labels, each with the predicted label
     rows : features, float32 (n, D)
-    first : those to compare them with, None until there are enough
+    first : reference rows to compare with; None until there are enough
     """
 
     predicted: list[Label | None]
@@ -64,7 +64,7 @@ class Recent:
     first: np.ndarray | None
 
     def mix(self) -> dict[str, Any]:
-        """Return how often each class was predicted, and how often it was the answer."""
+        """Count the predictions and the answers of each class."""
         predicted = Counter(label for label in self.predicted if label is not None)
         answered = Counter(label for label, _ in self.answered)
         labels = _commonest(predicted + answered)
@@ -75,7 +75,7 @@ class Recent:
         }
 
     def confusion(self) -> dict[str, Any]:
-        """Return how often each class (row) was predicted as each (column), of those asked for."""
+        """Return the confusion matrix of requested labels: true classes in rows."""
         pairs = [(true, said) for true, said in self.answered if said is not None]
         labels = _commonest(Counter(label for pair in pairs for label in pair))
         codes = {label: code for code, label in enumerate(labels)}
@@ -87,17 +87,17 @@ class Recent:
 
 
 def _commonest(counts: Counter[Label]) -> list[Label]:
-    """Return the commonest labels in their order, as many as are shown."""
+    """Return the `MOST_CLASSES` most frequent labels, sorted."""
     return sorted(label for label, _ in counts.most_common(MOST_CLASSES))
 
 
 class RecentRows:
-    """The newest rows of a stream, float32 (n, D), and its first ones.
+    """Ring buffer of the newest rows of a stream, float32 (n, D), and its first rows.
 
     Attributes
     ----------
-    seen : how many came
-    first : the first rows, if they are wanted, or since `restart`, once there are enough of them
+    seen : number of rows added
+    first : the first rows, or the first since `restart`, once there are enough; None if not wanted
     """
 
     def __init__(self, n_features: int, n_rows: int = RECORDS, *, wanted: bool = True) -> None:
@@ -107,7 +107,7 @@ class RecentRows:
         self._wanted = n_rows if wanted else 0
 
     def add(self, X: np.ndarray) -> None:
-        """Take in the rows `X` (n, D)."""
+        """Add the rows `X` (n, D)."""
         n_rows = len(self._rows)
         while self._wanted and len(X):
             part, X = X[: self._wanted], X[self._wanted :]
@@ -119,15 +119,15 @@ class RecentRows:
 
     @property
     def wants_all(self) -> bool:
-        """Whether the first rows are still to come; else the newest alone count."""
+        """Whether first rows are still missing; otherwise, only the newest rows are needed."""
         return self._wanted > 0
 
     def restart(self) -> None:
-        """Let the rows that come next be the first."""
+        """Make the next rows the first rows."""
         self.first, self._wanted = None, len(self._rows)
 
     def newest(self) -> np.ndarray:
-        """Return a copy of the newest rows, in the order they came."""
+        """Return a copy of the newest rows, in arrival order."""
         return np.roll(self._rows[: self.seen], -(self.seen % len(self._rows)), axis=0)
 
     def _append(self, X: np.ndarray) -> None:
@@ -138,18 +138,18 @@ class RecentRows:
         self.seen += len(X)
 
 
-class Notes:
-    """Notes what batches do, at next to no cost; called with the effects of each.
+class IntervalNotes:
+    """Collector of the effects of each batch, at little cost.
 
-    Of what the newest alone are wanted of, it looks at those that are the newest when somebody
-    asks: at full speed most are gone by then.
+    The sliding windows are updated only when they are read. At full speed, most records have left
+    the windows by then and are never processed.
 
-    `columns` are those of `Records.X` that are watched; `known` says that there is something to
-    compare them with already.
+    `columns` are the monitored columns of `Records.X`; `known` is true if a reference sample exists
+    already.
     """
 
     def __init__(self, columns: list[int], *, known: bool = False) -> None:
-        self.since = Since()
+        self.since = IntervalStats()
         self.rows = RecentRows(len(columns), wanted=not known)
         self._columns = columns
         self._predicted: deque[Label | None] = deque(maxlen=RECENT_RECORDS)
@@ -157,8 +157,8 @@ class Notes:
         self._late: deque[tuple[np.ndarray, np.ndarray, list[bytes]]] = deque()
         self._n_late = 0
 
-    def __call__(self, effects: Effects, now: int) -> None:
-        """Note one batch, committed at `now`, in milliseconds since the epoch."""
+    def __call__(self, effects: StepResult, now: int) -> None:
+        """Count one batch, committed at `now`, in milliseconds since the epoch."""
         since, joined, messages = self.since, effects.joined, effects.messages
         since.batches += 1
         since.records += effects.n_predicted
@@ -176,21 +176,21 @@ class Notes:
             self._put_off(effects)
         self._mark(effects)
 
-    def take(self) -> Since:
-        """Return what happened since this was called last."""
+    def take(self) -> IntervalStats:
+        """Return the counts since the last call."""
         self._look()
-        since, self.since = self.since, Since()
+        since, self.since = self.since, IntervalStats()
         return since
 
-    def recent(self) -> Recent:
-        """Return copies of the newest, for another thread to count."""
+    def recent(self) -> RecentRecords:
+        """Return copies of the sliding windows, for another thread to count."""
         self._look()
-        return Recent(
+        return RecentRecords(
             list(self._predicted), list(self._answered), self.rows.newest(), self.rows.first
         )
 
-    def _put_off(self, effects: Effects) -> None:
-        """Keep what a batch predicted until it is looked at, or is none of the newest any more."""
+    def _put_off(self, effects: StepResult) -> None:
+        """Keep the predictions of a batch until the windows are read or they have left these."""
         late, labels = self._late, effects.scored.labels
         late.append((labels, effects.records.X, effects.messages.predictions))
         self._n_late += len(labels)
@@ -200,7 +200,7 @@ class Notes:
             self._n_late -= len(late.popleft()[0])
 
     def _look(self) -> None:
-        """Take in what was put off."""
+        """Update the windows by the kept batches."""
         for labels, X, predictions in self._late:
             self._predicted.extend(labels.tolist())
             self.rows.add(X[:, self._columns])
@@ -208,7 +208,7 @@ class Notes:
         self._late.clear()
         self._n_late = 0
 
-    def _mark(self, effects: Effects) -> None:
+    def _mark(self, effects: StepResult) -> None:
         tick, sequence, marks = effects.tick, effects.sequence, self.since.marks
         if effects.gap is not None:
             first, last = effects.gap

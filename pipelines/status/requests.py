@@ -1,4 +1,4 @@
-"""The open requests, each with what a person needs to answer it."""
+"""Open requests for the status file, each with the data that an annotator needs."""
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
@@ -8,42 +8,42 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from streamboost.checks import as_wide
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import flat
-from streamboost.pipelines.engine.batch import Effects
-from streamboost.pipelines.engine.pipeline import Pipeline
-from streamboost.pipelines.engine.requests import request_of
+from streamboost.pipelines.runner.batch import StepResult
+from streamboost.pipelines.runner.pipeline import Pipeline
+from streamboost.pipelines.runner.requests import request_of
 from streamboost.pipelines.status.file import Row
-from streamboost.pipelines.status.labelled import Looks
-from streamboost.stream.checks import as_wide
+from streamboost.pipelines.status.neighbours import LabelledSummary
 
-__all__ = ["Asked", "OpenRequests", "RequestRows", "Sent", "other_fields", "shown_by"]
+__all__ = ["OpenRequests", "RequestRows", "Sent", "StatusRequest", "other_fields", "shown_by"]
 
 LONGEST_IMAGE = 100_000
-"""Characters kept of an image that a record holds."""
+"""Maximum characters of an image in a record."""
 
 LONGEST_TEXT = 10_000
-"""Characters kept of a text field."""
+"""Maximum characters of a text field; longer texts are truncated."""
 
 MOST_FIELDS = 100
 
 MOST_CLASSES = 50
-"""Probabilities kept: those of the likeliest classes."""
+"""Maximum number of probabilities: those of the likeliest classes."""
 
 MOST_BYTES = 64_000_000
-"""Kept of all open requests; beyond it, new ones come without features and further fields. And of
-the records in a pool that may still be asked for."""
+"""Maximum total size of the open requests; beyond it, new requests have no features and further
+fields. The same limit applies to the records of a pool that may still be requested."""
 
 COMPARED = 300
-"""New requests of a publication that are compared with what is labelled: more than people answer
-meanwhile, and the others are seen last."""
+"""Maximum number of new requests per publication with a nearest-neighbour search: more than people
+answer in that time, and the others have a lower utility."""
 
 SLACK = 1_000
-"""Requests that may be held here although they are not open any more."""
+"""Number of closed requests that may be kept before they are dropped."""
 
 _HIDDEN = "label"
-"""A field of that name would give the answer away, as it would to the committee."""
+"""Name of a field that is never shown, as it would reveal the label."""
 
 _NOTHING = b"{}"
 
@@ -52,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Looked(msgspec.Struct, gc=False):
-    """What is looked at in every request; all else is passed on as it was sent."""
+    """The decoded keys of a request; all other keys are passed on as they were sent."""
 
     probabilities: dict[str, float | None]
     utility: float
@@ -66,14 +66,14 @@ Sent = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Which requests are open, and those of them that were not before.
+class StatusRequest:
+    """The open requests, and the new ones since the last publication.
 
     Attributes
     ----------
-    ids : of all that are open
-    new : what was sent of those that have not been handed over yet
-    rows : their features, float32 (D,) each
+    ids : record ids of all open requests
+    new : sent messages of the new requests, by record id
+    rows : features of the new requests, float32 (D,) each
     """
 
     ids: frozenset[str]
@@ -81,7 +81,7 @@ class Asked:
     rows: dict[str, np.ndarray] = field(default_factory=dict)
 
     def most_useful(self, most: int = COMPARED) -> dict[str, np.ndarray]:
-        """Return the rows of the `most` new ones whose answers are worth the most."""
+        """Return the rows of the `most` new requests with the largest utility."""
         if len(self.rows) <= most:
             return self.rows
         ids = nlargest(most, self.rows, key=lambda id: _look(self.new[id][0]).utility)
@@ -89,29 +89,30 @@ class Asked:
 
 
 class OpenRequests:
-    """Follows the requests of a pipeline from batch to batch, at little cost to the loop.
+    """Tracker of the open requests of a pipeline from batch to batch, at little cost.
 
-    The join knows which are open. What it does not know of them is taken from the batch that made
-    them; where an earlier run did and is not replayed, from its status. Where neither is at hand, a
-    request is made anew with what the committee says of the record now, without further fields.
+    The label join knows which requests are open. Their messages are taken from the batch that sent
+    them. For a batch of an earlier run without a replay, they are taken from that run's status. If
+    neither is available, the request is rebuilt with the current prediction and without further
+    fields.
 
     Parameters
     ----------
-    pipeline : the one that asks
-    known : the ids of those that an earlier run's status has
+    pipeline : the pipeline with the requests
+    known : record ids of the requests in an earlier run's status
     """
 
     def __init__(self, pipeline: Pipeline, known: Iterable[str]) -> None:
         self._pipeline = pipeline
         self._known = set(known)
         self._new: dict[str, Sent] = {}
-        strategy = pipeline.learner.strategy
-        self._pool = strategy.window if strategy.mode == "pool" else 0
+        query = pipeline.learner.query_config
+        self._pool = query.window if query.mode == "pool" else 0
         self._held: dict[str, bytes] = {}
         self._held_bytes = 0
 
-    def __call__(self, effects: Effects) -> dict[str, Sent]:
-        """Take in the requests of a batch, and return what was sent of each."""
+    def __call__(self, effects: StepResult) -> dict[str, Sent]:
+        """Add the requests of a batch, and return the sent message of each."""
         asked: dict[str, Sent] = {}
         ids = [*effects.asked.ids, *effects.again.ids]
         if self._pool:
@@ -126,25 +127,25 @@ class OpenRequests:
             self._drop_closed()
         return asked
 
-    def take(self) -> Asked:
-        """Return those that are open; what is new of them is handed over but once."""
+    def take(self) -> StatusRequest:
+        """Return the open requests; each new request is returned in full only once."""
         self._drop_closed()
         ids = frozenset(self._pipeline.join.open_requests)
         if missing := ids - self._known - self._new.keys():
             self._restore(sorted(missing))
         new, self._new, self._known = self._new, {}, set(ids)
         requested = self._pipeline.join.requested
-        return Asked(ids, new, {id: requested(id).x for id in new})
+        return StatusRequest(ids, new, {id: requested(id).x for id in new})
 
     def _hold(self, records: Records) -> None:
-        """Keep the records of a batch, as a later one may ask for any in the pool."""
+        """Keep the records of a batch, as a later batch may request any record of the pool."""
         held = self._held
         for id, message in zip(records.ids, records.messages, strict=True):
             self._held_bytes += len(message.payload) - len(held.pop(id, b""))
             held[id] = message.payload
 
     def _let_go(self) -> None:
-        """Let go of the records that have left the pool, or are too many bytes."""
+        """Evict the oldest records that have left the pool or exceed `MOST_BYTES`."""
         held = self._held
         while len(held) > self._pool or self._held_bytes > MOST_BYTES:
             self._held_bytes -= len(held.pop(next(iter(held))))
@@ -154,7 +155,7 @@ class OpenRequests:
             del self._new[id]
 
     def _restore(self, ids: list[str]) -> None:
-        """Make requests anew that nothing is at hand for."""
+        """Rebuild open requests whose messages are not available."""
         pipeline, join = self._pipeline, self._pipeline.join
         held = [join.requested(id) for id in ids]
         X = as_wide([record.x for record in held], pipeline.learner.n_features or 0)
@@ -171,7 +172,7 @@ class OpenRequests:
                 propensity=asked.propensity,
                 expires=join.expires_after.end(asked.asked),
                 sequence=pipeline.sequence,
-                not_by=asked.not_by,
+                excluded_annotators=asked.excluded_annotators,
             )
             self._new[id] = (request.encode(), _NOTHING)
 
@@ -182,12 +183,12 @@ def _payloads(records: Records, ids: Set[str]) -> dict[str, bytes]:
 
 
 class RequestRows:
-    """The rows of open requests, each with its record's further fields.
+    """Rows of the table ``requests``, each with the record's further fields.
 
     Attributes
     ----------
-    rows : by the record's id
-    fields : the names of further fields seen, each with whether it holds text
+    rows : rows by record id
+    fields : names of the further fields seen so far, with True for text fields
     """
 
     def __init__(self) -> None:
@@ -195,25 +196,25 @@ class RequestRows:
         self.fields: dict[str, bool] = {}
         self._sizes: dict[str, int] = {}
         self._bytes = 0
-        self._looks = Looks()
+        self._looks = LabelledSummary()
 
     def resume(self, requests: Iterable[dict[str, Any]]) -> None:
-        """Take up what an earlier run has left."""
+        """Restore the requests of an earlier run."""
         for request in requests:
             fields, near = request.pop("fields"), request.pop("near")
             self._put(request["id"], _encode(request), fields, near)
 
     def update(
         self,
-        asked: Asked,
+        asked: StatusRequest,
         near: Mapping[str, list[dict[str, Any]]],
         schema: Schema,
         kept: Callable[[str], dict[str, Any]],
     ) -> None:
-        """Have the rows of those that are open now, with the labelled records `near` new ones.
+        """Update the rows to the open requests, with the labelled records `near` each new one.
 
-        `schema` is that of the records; requests have its fields anyway. `kept` gives the further
-        fields of a record that was asked about before, which is not at hand any more.
+        Fields of `schema` are part of the request already. `kept` returns the further fields of a
+        record whose payload is not available, because it was requested before.
         """
         for id in self.rows.keys() - asked.ids:
             del self.rows[id]
@@ -246,7 +247,7 @@ class RequestRows:
 
 
 def _with(request: bytes, fields: dict[str, Any], near: list[dict[str, Any]]) -> bytes:
-    """Return a request, which is a JSON object, with further keys."""
+    """Append the keys `fields` and `near` to a request, a JSON object."""
     return b'%s,"fields":%s,"near":%s}' % (request[:-1], _encode(fields), _encode(near))
 
 
@@ -256,18 +257,17 @@ def _likeliest(probabilities: dict[str, float | None]) -> dict[str, float | None
 
 
 def shown_by(schema: Schema) -> set[str]:
-    """Return the fields of a record that are no further ones."""
+    """Return the record's fields that the schema uses, which are not further fields."""
     named = schema.id, schema.time or schema.id, schema.label_fields.label
     return {*named, *schema.features}
 
 
 def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of a record besides those `hidden`, within bounds.
+    """Return the fields of a record except the `hidden` ones, within bounds.
 
-    What lies in an object of which something is hidden is given by its path.
-
-    Lists and objects are given as the JSON they were, and images (``data:image/...``) that are too
-    large by their size.
+    An object with a hidden part is flattened: its other parts are named by their paths. Lists and
+    other objects are JSON texts. An image (``data:image/...``) that is too large is replaced by a
+    text with its size.
 
     >>> other_fields(b'{"id": 7, "a": 0.5, "text": "Hello", "tags": ["x"]}', {"id", "a"})
     {'text': 'Hello', 'tags': '["x"]'}
@@ -296,5 +296,5 @@ def _bounded(value: Any) -> Any:
         return value
     if not value.startswith("data:image/"):
         return value[:LONGEST_TEXT]
-    # A part of an image is none.
+    # A truncated image could not be shown.
     return value if len(value) <= LONGEST_IMAGE else f"an image of {len(value):,} characters"

@@ -1,4 +1,4 @@
-"""The committees that served, each with what it was made of and how much it predicted."""
+"""Committees that have been active, with their size and number of predictions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 __all__ = ["ServedVersions"]
 
 MOST = 200
-"""Committees that are told of: the newest."""
+"""Maximum number of committees kept, the newest."""
 
 MOST_CLASSES = 500
-"""Classes told that a committee knows."""
+"""Maximum number of classes listed for a committee."""
 
 FEATURES = 50
-"""Features whose importance is told: the greatest."""
+"""Maximum number of feature importances, the largest."""
 
 
 class ServedVersions:
-    """The rows of ``versions``, by their number."""
+    """Rows of the table ``versions``, by version number."""
 
     def __init__(self) -> None:
         self.rows: dict[int, Row] = {}
@@ -31,16 +31,16 @@ class ServedVersions:
         self._serves: Committee | None = None
 
     def resume(self, versions: Iterable[Mapping[str, Any]]) -> None:
-        """Take up what an earlier run has left."""
+        """Restore the versions of an earlier run."""
         for one in versions:
             self._note(int(one["version"]), dict(one))
 
     def update(
         self, committee: "Committee | None", labels: int, columns: Sequence[str], now: int
     ) -> dict[str, float]:
-        """Note the committee that serves at `now`; return its features' importances.
+        """Record the committee that is active at `now`; return its feature importances.
 
-        `labels` are those known, and `columns` what those of the rows are that it scores.
+        `labels` is the number of learned labels, and `columns` are the names of the row's columns.
         """
         if committee is None:
             return {}
@@ -60,7 +60,7 @@ class ServedVersions:
         return dict(self._known[committee.version]["importances"])
 
     def count(self, predicted: Mapping[int, int]) -> None:
-        """Take in how many records more each version predicted."""
+        """Add to the number of predictions of each version."""
         for version in predicted.keys() & self._known.keys():
             known = self._known[version]
             self._note(version, known | {"predicted": known["predicted"] + predicted[version]})
@@ -72,8 +72,8 @@ class ServedVersions:
 def _importances(committee: "Committee", columns: Sequence[str]) -> dict[str, float]:
     try:
         shares = committee.feature_importances().tolist()
-    except DataError:  # not all committees are made of trees
+    except DataError:  # not all committees have trees
         return {}
-    # Columns that came after it was trained it knows nothing of.
+    # Columns added after the training have no importance.
     found = sorted(zip(columns, shares, strict=False), key=lambda one: -one[1])
     return {name: round(share, 4) for name, share in found[:FEATURES] if share > 0}

@@ -1,4 +1,4 @@
-"""The thread that turns what a pipeline noted into text, and writes it to ``status.db``."""
+"""Writer thread that encodes publications and writes them to ``status.db``."""
 
 import logging
 import threading
@@ -21,12 +21,12 @@ from streamboost.pipelines.status.feature_drift import (
     moved_most,
 )
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
-from streamboost.pipelines.status.history import Board, text_of
-from streamboost.pipelines.status.judged import Judged, JudgedRows, Usual
-from streamboost.pipelines.status.labelled import LabelledNow, near, typical
+from streamboost.pipelines.status.history import HistoryBuffer, text_of
+from streamboost.pipelines.status.labelled_records import LabelledChanges, LabelledRecordRows, Usual
+from streamboost.pipelines.status.neighbours import LabelledIndex, near, typical
 from streamboost.pipelines.status.reader import StatusReader
-from streamboost.pipelines.status.recent import Recent, Since
-from streamboost.pipelines.status.requests import Asked, RequestRows
+from streamboost.pipelines.status.recent import IntervalStats, RecentRecords
+from streamboost.pipelines.status.requests import RequestRows, StatusRequest
 from streamboost.pipelines.status.served_versions import ServedVersions
 
 if TYPE_CHECKING:
@@ -37,56 +37,56 @@ __all__ = ["Publication", "Writer"]
 _log = logging.getLogger(__name__)
 
 MOST_FEATURES = 500
-"""Features shown: where there are more, those that changed most."""
+"""Maximum number of features shown: those with the largest PSI."""
 
 
 MOST_DISTRIBUTIONS = 50
-"""Of them, those whose distribution is shown."""
+"""Maximum number of features with a histogram."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What the loop hands over; nothing in it changes any more."""
+    """Immutable data that the runner hands to the writer thread."""
 
     time: int
     sequence: int
     schema: Schema
     documents: dict[str, dict[str, Any]]
     point: dict[str, Any] | None
-    since: Since
-    recent: Recent | None
-    requests: Asked | None
-    judged: Judged | None = None
+    since: IntervalStats
+    recent: RecentRecords | None
+    requests: StatusRequest | None
+    judged: LabelledChanges | None = None
     committee: "Committee | None" = None
-    labelled: LabelledNow | None = None
+    labelled: LabelledIndex | None = None
 
 
 class Writer:
-    """Writes publications one at a time, in a thread of its own; none of its troubles gets out.
+    """Writer of publications, one at a time, in a separate thread; errors are logged only.
 
     Parameters
     ----------
-    folder : where the file is
-    watched : the names of the columns whose drift is looked at
+    folder : the folder of the file
+    watched : names of the columns that are monitored for drift
 
     Attributes
     ----------
-    requests : those that are open, at first as an earlier run has left them
-    cost : seconds of CPU time that the newest publication took
+    requests : open requests, initially those of an earlier run
+    cost : CPU time of the newest publication, in seconds
     has_failed : whether the newest publication could not be written
     """
 
     def __init__(self, folder: Path, watched: list[str]) -> None:
         self._file = StatusFile(folder / FILE)
-        self._board = Board()
+        self._board = HistoryBuffer()
         self._documents: dict[str, Row] = {}
         self._drift = FeatureDrift(watched)
         self._farthest = Farthest()
         self._came: deque[Moment] = deque(maxlen=RECORDS)
         self._first: Any = None
-        self._labelled: LabelledNow | None = None
+        self._labelled: LabelledIndex | None = None
         self.requests = RequestRows()
-        self._judged = JudgedRows()
+        self._judged = LabelledRecordRows()
         self._usual: dict[str, Usual] = {}
         self._versions = ServedVersions()
         self._resume(StatusReader(folder))
@@ -100,34 +100,34 @@ class Writer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has written, or tried to, all it was given."""
+        """Whether no publication is pending."""
         return self._pending is None
 
     @property
     def has_reference(self) -> bool:
-        """Whether there is something to compare features with, from an earlier run at first."""
+        """Whether there is a reference sample for feature drift, possibly of an earlier run."""
         return self._drift.reference is not None
 
     def take(self, publication: Publication) -> None:
-        """Have a publication written; it must be idle."""
+        """Queue a publication; the writer must be idle."""
         with self._condition:
             self._pending = publication
             self._condition.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Wait until it is idle, but not for long."""
+        """Wait until the writer is idle, at most `seconds`."""
         with self._condition:
             self._condition.wait_for(lambda: self.is_idle, seconds)
 
     def close(self, seconds: float) -> None:
-        """End once it is idle, which is waited for, but not for long."""
+        """End the thread once the writer is idle; wait at most `seconds` for its end."""
         with self._condition:
             self._is_closed = True
             self._condition.notify_all()
         self._thread.join(seconds)
 
     def _resume(self, reader: StatusReader) -> None:
-        """Take up what an earlier run has left, as far as it can be made sense of."""
+        """Restore the status of an earlier run, as far as it is readable."""
         try:
             self._board.resume(reader)
             self._documents = {
@@ -165,7 +165,7 @@ class Writer:
         try:
             self._write(publication)
             self.has_failed = False
-        except Exception as error:  # whatever it is, the pipeline has to go on
+        except Exception as error:  # no error of the status may stop the pipeline
             if not self.has_failed:
                 _log.warning("no status can be published: %s. It is tried again", error)
             self.has_failed = True
@@ -218,7 +218,7 @@ class Writer:
             }
         )
 
-    def _count(self, recent: Recent, records: int, now: int) -> dict[str, Any]:
+    def _count(self, recent: RecentRecords, records: int, now: int) -> dict[str, Any]:
         drift = self._drift
         if recent.first is not None and recent.first is not self._first:
             self._first = recent.first

@@ -1,1 +1,1 @@
-"""streamboost inside other libraries."""
+"""Adapters of streamboost to other libraries."""

@@ -1,4 +1,4 @@
-"""River's dictionaries as values of fields, which join as features come up."""
+"""Fields of River's feature dictionaries, which are added as features appear."""
 
 from collections.abc import Callable, Hashable, Mapping
 from datetime import date
@@ -15,43 +15,43 @@ from streamboost.features.layout import Values, is_missing
 __all__ = ["Fields"]
 
 _WORDS = 4
-"""Words that make a first value a text, where fewer are a category."""
+"""Least number of words of a text; a shorter first value is a category."""
 
 _DEEPEST = 8
-"""Levels of dictionaries that are looked into."""
+"""Largest depth of nested dictionaries."""
 
-_JUDGED = 20
-"""Values of a category after which it is looked at again."""
+_N_CHECKED = 20
+"""Number of values of a category after which its kind is checked again."""
 
 
 class Fields:
-    """Gives every feature of River's dictionaries a field of `features`, once it is learned.
+    """Adds a field to `features` for every feature of River's dictionaries, once it is learned.
 
-    A feature's first value that is not missing tells what it holds: numbers (True and False are 1
-    and 0), texts of four words or more, categories, times, or lists of numbers. Features that come
-    up together are sorted by type and name, so that results do not depend on the order inside
-    a dictionary. Dictionaries within are read by names with dots. A category whose first 20 values
-    nearly all differ and hold several words is a text from then on.
+    A feature's kind follows from its first value that is not missing: numbers (True and False are 1
+    and 0), texts of four words or more, categories, times, or lists of numbers. Features that
+    appear together are sorted by type and name, so that results do not depend on the order inside
+    a dictionary. Nested dictionaries are read by dotted names. If nearly all of the first 20 values
+    of a category differ and have several words, the feature is a text from then on.
     """
 
     def __init__(self, features: Features, *, categories: bool) -> None:
         self._features = features
         self._categories = categories
-        self._places: dict[Hashable, int] = {}  # that of the newest field of each feature
-        self._feature: list[Hashable] = []  # that of each field
-        self._judged: dict[Hashable, list[str]] = {}  # the first values of categories
-        self._plain: set[type] = set()  # types seen that are no dictionaries
+        self._places: dict[Hashable, int] = {}  # index of the newest field of each feature
+        self._feature: list[Hashable] = []  # the feature of each field
+        self._first_values: dict[Hashable, list[str]] = {}  # the first values of categories
+        self._plain: set[type] = set()  # types seen that are no mappings
         self._all: Callable[[Mapping[Hashable, Any]], Values] | None = None
 
     def values(self, x: Mapping[Hashable, Any], *, grow: bool = False) -> Values:
-        """Return the values of `x` by field, None where one is missing.
+        """Return the values of `x` by field, None for missing values.
 
-        Features without a field get one if `grow`; else they are left out.
+        Features without a field get one if `grow`; else they are ignored.
 
         Raises
         ------
         DataError
-            When `grow`, and a feature holds what nothing can be learned from.
+            When `grow`, and the value of a new feature is of no supported type.
         """
         types = {*map(type, x.values())}
         if not types <= self._plain:
@@ -61,7 +61,7 @@ class Fields:
                 self._plain |= types
         if grow:
             self._grow(x)
-        if self._all is not None and type(x) is dict:  # others may answer for what is missing
+        if self._all is not None and type(x) is dict:  # subclasses may define `__missing__`
             try:
                 return self._all(x)
             except KeyError:
@@ -78,9 +78,9 @@ class Fields:
             for feature in sorted(new, key=lambda f: (type(f).__name__, str(f))):
                 self._add(feature, feature, new[feature])
                 if new[feature].kind == "category":
-                    self._judged[feature] = []
-        for feature in list(self._judged):
-            self._judge(feature, x.get(feature))
+                    self._first_values[feature] = []
+        for feature in list(self._first_values):
+            self._check_category(feature, x.get(feature))
 
     def _add(self, name: Hashable, feature: Hashable, field: Field) -> None:
         self._places[feature] = len(self._feature)
@@ -88,20 +88,20 @@ class Fields:
         self._all = itemgetter(*self._feature) if len(self._feature) > 1 else None
         self._features.add(name, field)
 
-    def _judge(self, feature: Hashable, value: Any) -> None:
-        """Look at a value of a category, which turns out to be a text where all differ."""
+    def _check_category(self, feature: Hashable, value: Any) -> None:
+        """Check a value of a category, which becomes a text if nearly all values differ."""
         if not isinstance(value, str):
             return
-        seen = self._judged[feature]
+        seen = self._first_values[feature]
         seen.append(value)
-        if len(seen) == _JUDGED:
-            del self._judged[feature]
+        if len(seen) == _N_CHECKED:
+            del self._first_values[feature]
             worded = sum(len(one.split()) > 1 for one in seen)
-            if worded > _JUDGED // 2 and len(set(seen)) > 0.8 * _JUDGED:
+            if worded > _N_CHECKED // 2 and len(set(seen)) > 0.8 * _N_CHECKED:
                 self._add((feature, "text"), feature, Field("text"))
 
     def _field(self, feature: Hashable, value: Any) -> Field:
-        """Return what `feature` holds, by its first value."""
+        """Return the field for `feature`, by its first value."""
         if isinstance(value, str):
             if len(value.split()) >= _WORDS:
                 return Field("text")
@@ -119,7 +119,7 @@ class Fields:
 
 
 def _advice(feature: Hashable, value: Any) -> str:
-    """Return what to do about a value that nothing can be learned from."""
+    """Return an error message with a remedy for a value of an unsupported type."""
     what = f"feature {feature!r} is {value!r}"
     if isinstance(value, str):
         return (
@@ -139,9 +139,9 @@ def _advice(feature: Hashable, value: Any) -> str:
 
 
 def _flat(x: Mapping[Hashable, Any], levels: int = _DEEPEST) -> dict[Hashable, Any]:
-    """Return `x` with the values of dictionaries within it under names with dots.
+    """Return `x` with nested dictionaries flattened to dotted names.
 
-    Of two ways to one name the longer key holds, in whatever order they stand.
+    If two paths give one name, the longer key holds, in any order of the keys.
     """
     flat: dict[Hashable, Any] = {}
     within = [feature for feature, value in x.items() if isinstance(value, Mapping)]

@@ -1,6 +1,6 @@
-"""Frames of whatever library, read as records, and answers of the same library.
+"""Data frames of any library: reads them as records, and returns results of the same library.
 
-narwhals knows pandas, polars and pyarrow among others, and none of them needs to be installed.
+Uses narwhals, which supports pandas, polars, pyarrow and others; none needs to be installed.
 """
 
 from collections.abc import Hashable, Sequence
@@ -16,7 +16,7 @@ __all__ = ["as_list", "frame_like", "records_of", "series_like"]
 
 
 def records_of(X: Any) -> list[dict[Hashable, Any]]:
-    """Return the rows of the frame `X` as dictionaries, None where a value is missing."""
+    """Return the rows of the frame `X` as dictionaries, with None for missing values."""
     frame = _frame(X)
     columns = [
         [None if gone else value for value, gone in zip(s.to_list(), s.is_null(), strict=True)]
@@ -38,7 +38,7 @@ def _frame(X: Any) -> nw.DataFrame[Any]:
 
 
 def as_list(values: Any) -> list[Any]:
-    """Return a series, an array or a list as a list of Python's own values."""
+    """Return a series, an array or a list as a list of Python values."""
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return series.to_list()
@@ -46,9 +46,9 @@ def as_list(values: Any) -> list[Any]:
 
 
 def series_like(X: Any, values: Sequence[Any]) -> Any:
-    """Return `values` as a series of the library of the frame `X`, under its index if it has one.
+    """Return `values` as a series of the library of the frame `X`, with its index if it has one.
 
-    In pandas they stay what they are, also where None is among them.
+    In pandas the series has dtype object, so that values keep their types next to None.
     """
     frame = _frame(X)
     if frame.implementation.is_pandas_like():
@@ -61,14 +61,14 @@ def series_like(X: Any, values: Sequence[Any]) -> Any:
 
 
 def frame_like(X: Any, values: np.ndarray, columns: Sequence[Hashable]) -> Any:
-    """Return `values` (n, K) as a frame of the library of the frame `X`, under its index.
+    """Return `values` (n, K) as a frame of the library of the frame `X`, with its index.
 
-    Columns are named by text where the library knows no other names.
+    Columns are named by text, unless the library supports other names.
 
     Raises
     ------
     DataError
-        When two of them have the same text.
+        When two column names have the same text.
     """
     frame = _frame(X)
     if frame.implementation.is_pandas_like():

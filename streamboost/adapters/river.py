@@ -9,18 +9,18 @@ from river import base
 
 from streamboost.adapters.fields import Fields
 from streamboost.adapters.frames import as_list, frame_like, records_of, series_like
-from streamboost.adapters.given import Given
+from streamboost.adapters.pending_rows import PendingRows
+from streamboost.checks import as_weights
 from streamboost.errors import ConfigurationError, DataError
+from streamboost.evaluation.decisions import Decisions
 from streamboost.features import Features
 from streamboost.features.layout import Values
-from streamboost.stream.blend.experts import as_experts
-from streamboost.stream.checks import as_weights
-from streamboost.stream.estimators import Trainable, every_label_estimator
-from streamboost.stream.evaluation.decisions import Decisions
-from streamboost.stream.labelled_rows.working_set import WorkingSet
-from streamboost.stream.learner import StreamLearner
-from streamboost.stream.scoring import Scored
-from streamboost.stream.training.schedule import Schedule
+from streamboost.learner.estimators import Trainable, every_label_estimator
+from streamboost.learner.learner import StreamLearner
+from streamboost.learner.schedule import Schedule
+from streamboost.learner.working_set import WorkingSet
+from streamboost.predictions import Scored, evidence
+from streamboost.stacking.experts import as_experts
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -28,60 +28,61 @@ if TYPE_CHECKING:
 __all__ = ["StreamBoostClassifier"]
 
 _MOST_WAITING = 10_000
-"""Records whose lags are remembered until their labels come."""
+"""Limit of records whose rows are stored until their labels arrive."""
 
 
 class StreamBoostClassifier(base.MiniBatchClassifier):
-    """A boosted committee, trained anew as labels come in.
+    """River classifier: a boosted committee that is retrained as labels arrive.
 
-    It keeps the newest labelled records and boosts small trees on them: at every label at first,
-    then whenever there are some per cent more. Between two trainings `learn_one` only stores the
-    record. Features may come and go: new ones become columns, those that a record lacks are
-    missing values. Numbers, booleans, categories, texts, times and lists of numbers are learned
-    as they are (`Fields` says by what they are told apart), also in dictionaries within; what
-    cannot be read as what a feature holds is a missing value. Two parts of a union that give
-    features of one name overwrite each other before this sees them:
-    ``BagOfWords(on="text") | Prefixer("word ")`` keeps words apart from fields.
+    It stores the newest labelled records and boosts small trees on them: at every label at first,
+    later whenever the labels have grown by some per cent. Between two trainings `learn_one` only
+    stores the record. Features may appear and disappear: new features become columns, and features
+    that a record lacks are missing values. Numbers, booleans, categories, texts, times and lists of
+    numbers are supported, also in nested dictionaries. `Fields` documents the type inference;
+    values that do not fit a feature's type are missing values. If two parts of a union give
+    features of the same name, one overwrites the other before this class gets them:
+    ``BagOfWords(on="text") | Prefixer("word ")`` keeps words and fields distinct.
 
-    `learn_many`, `predict_many` and `predict_proba_many` take frames that narwhals knows (pandas,
-    polars, pyarrow), and answer in kind. `learn_one(x, y, w)` and `learn_many(X, y, w)` weigh: in
-    training a record of weight 2 counts as two, and one of 0 teaches nothing.
+    `learn_many`, `predict_many` and `predict_proba_many` accept frames that narwhals supports
+    (pandas, polars, pyarrow), and return the same kind. `learn_one(x, y, w)` and
+    `learn_many(X, y, w)` accept weights: in training a record of weight 2 counts twice, and a
+    record of weight 0 is ignored.
 
-    Neighbours among the newest records, a linear model, the order of the labels and others have a
-    voice beside the committee (`experts`), as far as labels speak for them: streams that repeat
-    themselves, drift or stand still need no settings of their own.
+    Further experts predict in addition to the committee (`experts`): neighbours among the newest
+    records, a linear model, the order of the labels and others. Their weights are learned from the
+    labels, so that recurring, drifting and stationary streams need no different settings.
 
     Parameters
     ----------
     estimator
-        What trains the committee, one of streamboost's estimators; which columns are categorical
-        it is told here. None: a `SketchLogitBoostClassifier` with 50 rounds of ten leaves.
+        Trains the committee, one of streamboost's estimators; the indices of categorical columns
+        are set automatically. None: a `SketchLogitBoostClassifier` with 50 rounds of ten leaves.
     working_set
-        Which labelled records training sees. None: the newest 40,000, all of the same weight.
+        Selects the labelled records for training. None: the newest 40,000 with equal weights.
     schedule
-        When to train. None: whenever the labels have grown by 20 %, or by 1,500 (by 3,000 where
-        there are 40,000); where the committee speaks alone by 15 %, or by 500.
+        Times of training. None: whenever the labels have grown by 20 %, or by 1,500 (by 3,000 from
+        40,000 labels on); if only the committee predicts, by 15 %, or by 500.
     label_lags
-        The newest so many labels learned are features too, as categories. A record is learned with
-        the labels that were known when it was predicted, however late its own comes; where it was
-        not predicted, or more than 10,000 others since, with the newest.
+        Number of newest learned labels that are features, too, as categories (lagged target). A
+        record is learned with the labels that were known when it was predicted. If it was not
+        predicted, or more than 10,000 records ago, it is learned with the newest labels.
     experts
-        Who has a voice in predictions beside the committee, see `StreamLearner`; "committee":
-        nobody, which is faster.
+        Experts that predict in addition to the committee, see `StreamLearner`; "committee": none,
+        which is faster.
     coverage
-        Share of the sets of `predict_set_one` that are to hold the true label, in (0, 1). Every
-        record learned is then scored first, which also calibrates the probabilities. None: no
-        sets, and learning is as fast as can be.
+        Share of the sets of `predict_set_one` that should contain the true label, in (0, 1). Then
+        every record learned is scored first, which also calibrates the probabilities. None: no
+        sets, and the fastest learning.
     decisions
-        What `decide_one` goes by: costs of errors, or thresholds of classes.
+        Error costs, or thresholds of classes, for `decide_one`.
     seed
-        Seed of all random choices, at least 0; None: another one every time.
+        Seed of all random choices, at least 0; None: a random seed.
 
     Raises
     ------
     ConfigurationError
-        When `coverage` or `label_lags` is out of its range, or the estimator takes no categories
-        and there are lags.
+        When `coverage` or `label_lags` is out of its range, or there are lags and the estimator
+        does not support categories.
 
     Examples
     --------
@@ -113,7 +114,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self.coverage = coverage
         self.seed = seed
         self.decisions = decisions
-        # A copy, which is told its categorical columns as they come up.
+        # A copy, whose categorical columns are set as they appear.
         self._trained = every_label_estimator() if estimator is None else deepcopy(estimator)
         takes_categories = "categorical_features" in self._trained.get_params()
         if label_lags and not takes_categories:
@@ -123,8 +124,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             )
         self._features = Features({})
         self._fields = Fields(self._features, categories=takes_categories)
-        self._given = Given(_MOST_WAITING)
-        # River's labels may be booleans or of several kinds: the learner sees their numbers.
+        self._pending_rows = PendingRows(_MOST_WAITING)
+        # River's labels may be booleans or of several types: the learner gets their numbers.
         self._labels: list[base.typing.ClfTarget] = []
         self._numbers: dict[base.typing.ClfTarget, int] = {}
         self._learner = StreamLearner(
@@ -136,16 +137,16 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             label_lags=label_lags,
             features=self._features,
             experts=experts,
-            on_conflict=None,  # River never says that two labels are of one record
+            on_conflict=None,  # River has no ids to detect two labels of one record
         )
-        self._blends = self._learner.experts != ("committee",)
+        self._uses_stacking = self._learner.experts != ("committee",)
 
     @property
     def committee(self) -> "Committee | None":
-        """The committee that predicts, to be explained or saved; None before the first training.
+        """The current committee, for explanations or for saving; None before the first training.
 
-        Its classes are numbers, the places of the labels in the order first seen, and its first
-        `label_lags` columns the labels before.
+        Its classes are the numbers of the labels in order of appearance, and its first
+        `label_lags` columns are the lagged labels.
         """
         return self._learner.committee
 
@@ -156,37 +157,39 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def learn_one(
         self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget, w: float = 1.0
     ) -> None:
-        """Learn that the record `x` has the label `y`; in training it counts as `w` records."""
+        """Learn the label `y` of the record `x`, with weight `w` in training."""
         if y is None or y != y:
             raise DataError(f"y is {y!r}: leave the record out until its label is known")
         weight = 1.0 if type(w) is float and w == 1.0 else float(as_weights([w], 1)[0])
         if not weight:
-            self._given.take(self._fields.values(x))
+            self._pending_rows.pop(self._fields.values(x))
             return
         known = len(self._features)
         values = self._fields.values(x, grow=True)
         n_features = len(self._features)
         if n_features > known:
-            self._learner.follow_features()
+            self._learner.update_columns()
         number = self._numbers.get(y)
         if number is None:
             number = self._numbers[y] = len(self._labels)
             self._labels.append(y)
-            self._tell_class_weights()
-        moves = self._moves
-        row, id = self._given.take(values) if moves or self._blends else (None, "")
-        if row is not None and moves:
-            self._features.note(values)
-        elif row is None or len(row) < n_features or _lacks(row):
-            row = self._learner.arrive([values])[0]  # which counts what cannot be read
+            self._set_class_weights()
+        depends_on_time = self._depends_on_time
+        row, id = (
+            self._pending_rows.pop(values) if depends_on_time or self._uses_stacking else (None, "")
+        )
+        if row is not None and depends_on_time:
+            self._features.observe(values)
+        elif row is None or len(row) < n_features or _has_missing(row):
+            row = self._learner.arrive([values])[0]  # this also counts unreadable values
         if self.coverage is not None:
-            self._learner.judge.observe(self._learner.score([row]), [number])
-        self._learner.learn_unasked(id, row, number, values, weight)
+            self._learner.evaluator.observe(self._learner.score([row]), [number])
+        self._learner.learn_unsolicited(id, row, number, values, weight)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn the labels `y` (Series) of the rows of `X` (DataFrame), in their order.
+        """Learn the labels `y` (Series) of the rows of `X` (DataFrame), in order.
 
-        `w` (Series) is as how many records each counts in training; one number counts for all.
+        `w` (Series) are the weights in training; a number is the weight of all rows.
         """
         records = records_of(X)
         labels = as_list(y)
@@ -200,19 +203,33 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def predict_proba_one(
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> dict[base.typing.ClfTarget, float]:
-        """Return the probability of every label learned so far; nothing before the first."""
+        """Return the probability of each label learned so far; empty before the first."""
         scored = self._score([self._fields.values(x)], "probabilities")
         return dict(zip(self._labels, self._probabilities(scored)[0].tolist(), strict=True))
+
+    def predict_votes_one(
+        self, x: dict[base.typing.FeatureName, Any]
+    ) -> dict[base.typing.ClfTarget, float]:
+        """Return the share of the committee's members that vote for each label learned so far.
+
+        The members are the committees after 1, 2, ... rounds. Empty before the first training.
+        """
+        committee = self._learner.committee
+        if committee is None:
+            return {}
+        shares = evidence("votes", committee, self._learner.rows([self._fields.values(x)]))[0]
+        labels = [self._labels[number] for number in committee.classes.tolist()]
+        return dict(zip(labels, shares.tolist(), strict=True))
 
     def predict_one(
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> base.typing.ClfTarget | None:
-        """Return the likeliest label; None before the first was learned."""
+        """Return the most probable label; None before the first label was learned."""
         number = self._score([self._fields.values(x)], "label").labels[0]
         return None if number is None else self._labels[number]
 
     def decide_one(self, x: dict[base.typing.FeatureName, Any]) -> base.typing.ClfTarget | None:
-        """Return the label that `decisions` come to; None where they come to none.
+        """Return the label that `decisions` choose; None without a decision.
 
         Raises
         ------
@@ -222,7 +239,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         if self.decisions is None:
             raise ConfigurationError(
                 "decisions is None: give StreamBoostClassifier(decisions=Decisions(costs=...)), of "
-                "streamboost.stream, for decide_one"
+                "streamboost.learner, for decide_one"
             )
         P = self._probabilities(self._score([self._fields.values(x)], "decision"))
         chosen = int(self.decisions.choose(P, self._labels)[0])
@@ -231,10 +248,10 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def predict_set_one(
         self, x: dict[base.typing.FeatureName, Any]
     ) -> set[base.typing.ClfTarget | None]:
-        """Return the labels that `x` may have: a share `coverage` of such sets holds the true one.
+        """Return the prediction set of `x`: a share `coverage` of the sets has the true label.
 
-        None among them stands for any label that was never learned. A set is all labels and None
-        before the first training, and may be empty where the committee is right more often than
+        None in a set represents any label that was not learned yet. Before the first training, a
+        set has all labels and None. A set may be empty if the committee is right more often than
         `coverage`.
 
         Raises
@@ -248,42 +265,42 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "predict_set_one"
             )
         scored = self._score([self._fields.values(x)], "set")
-        numbers = self._learner.judge.sets(scored)[0]
+        numbers = self._learner.evaluator.sets(scored)[0]
         return {None if number is None else self._labels[int(number)] for number in numbers}
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return a DataFrame like `X`: a row for each of its rows, a column for every label so far.
+        """Return a DataFrame of the type of `X`: a row for each row, a column for each label.
 
-        pandas names the columns by the labels, others by the labels' text.
+        pandas names the columns by the labels, other libraries by the labels' text.
         """
         scored = self._score(self._values_of(X), "probabilities")
         return frame_like(X, self._probabilities(scored), self._labels)
 
     def predict_many(self, X: Any) -> Any:
-        """Return a Series: the likeliest label of each row of `X` (DataFrame)."""
+        """Return a Series: the most probable label of each row of `X` (DataFrame)."""
         numbers = self._score(self._values_of(X), "label").labels
         labels = [None if number is None else self._labels[number] for number in numbers]
         return series_like(X, labels)
 
     @property
-    def _moves(self) -> bool:
-        """Whether the row of a record depends on when it is made."""
+    def _depends_on_time(self) -> bool:
+        """Whether the row of a record depends on the time at which it is made."""
         return self.label_lags > 0 or not self._features.fixed
 
     def _score(self, values: list[Values], asked: str) -> Scored:
-        """Return what is predicted now of records, which are remembered so with what was asked."""
+        """Return the current predictions of records, and store their rows with `asked`."""
         rows = self._learner.rows(values)
         scored = self._learner.score_rows(rows)
-        if self._moves or self._blends:  # what was known is wanted again when the label comes
-            self._learner.remember(self._given.note(values, rows, asked), scored)
+        if self._depends_on_time or self._uses_stacking:  # the label needs row and predictions
+            self._learner.remember(self._pending_rows.put(values, rows, asked), scored)
         return scored
 
     def _values_of(self, X: Any) -> list[Values]:
         """Return the values of the rows of a DataFrame."""
         return [self._fields.values(record) for record in records_of(X)]
 
-    def _tell_class_weights(self) -> None:
-        """Let the estimator know classes by their numbers, which is how it will see them."""
+    def _set_class_weights(self) -> None:
+        """Map the estimator's class weights to the numbers of the classes."""
         weights = self._trained.get_params().get("class_weight")
         if isinstance(weights, dict):
             given = self.estimator.get_params()["class_weight"] if self.estimator else {}
@@ -291,22 +308,22 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             self._trained.set_params(class_weight=by_number)
 
     def _probabilities(self, scored: Scored) -> np.ndarray:
-        """Return (n, labels so far): a label the committee has not met yet has probability 0."""
+        """Return (n, labels so far), with 0 for labels that the committee was not trained on."""
         probabilities = np.zeros((len(scored), len(self._labels)))
         probabilities[:, scored.classes] = scored.probabilities
         return probabilities
 
 
 def _schedule(experts: tuple[str, ...]) -> Schedule:
-    # Others follow every label meanwhile: with them fewer trainings came to the same accuracy,
-    # within 0.1 points in the mean of three seeds on each of seven streams. Fewer still lost 0.4
-    # where there are some 2,000 labels in all.
+    # The other experts follow every label meanwhile: with them fewer trainings had the same
+    # accuracy, within 0.1 points in the mean of three seeds on each of seven streams. Fewer still
+    # lost 0.4 points on a stream of some 2,000 labels in total.
     growth, every = (1.15, 500) if experts == ("committee",) else (1.2, 1_500)
     return Schedule(growth=growth, retrain_every=every, extend_every=None)
 
 
-def _lacks(row: np.ndarray) -> bool:
-    """Tell whether a value of a row (D,) is missing; of few numpy would take longer."""
+def _has_missing(row: np.ndarray) -> bool:
+    """Return whether a row (D,) has missing values; for few values faster than numpy."""
     total = sum(row.tolist())
     return bool(total != total)
 

@@ -1,4 +1,4 @@
-"""Soft cascades: scoring that stops, row by row, once the answer is settled."""
+"""Soft cascade: stops scoring a row early, once its class is decided."""
 
 import hashlib
 from dataclasses import dataclass
@@ -17,31 +17,30 @@ __all__ = ["Cascade"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cascade:
-    """A committee whose rows leave early: after few trees where the margin is wide.
+    """Committee with early exit: a row with a wide margin is scored by few trees.
 
-    A soft cascade (Bourdev and Brandt, 2005; Appel, 2017, chapter 2, there for
-    two classes) compares the margin of a
-    row's partial score, its largest score less its second largest, with a threshold at a grid of
-    places in the committee, and answers with the partial score where the margin suffices. It
-    changes scoring alone: the committee stays as it was trained. Partial scores decide the class
-    well and its probability badly, and so there are no probabilities here.
+    A soft cascade (Bourdev and Brandt, 2005; Appel, 2017, chapter 2, for two classes) stops at a
+    grid of exit points in the committee. The margin of a row is its largest partial score less its
+    second largest. If the margin reaches the threshold of an exit point, the partial score decides
+    the class. Only scoring changes: the committee stays as it was trained. Partial scores decide
+    the class well, but give poor probabilities, so that a cascade returns no probabilities.
 
-    Make one with `fit`. The thresholds belong to one committee: where trees are added or dropped,
-    fit anew.
+    Create a cascade with `fit`. The thresholds belong to one committee: after trees are added or
+    dropped, fit the cascade again.
 
     Parameters
     ----------
     committee
         The committee that scores.
     ends
-        The grid: numbers of trees, int64 (places,), ascending, the last being all of them.
+        The grid: numbers of trees, int64 (places,), ascending. The last is the number of all trees.
     thresholds
-        Least margin with which a row leaves at each place, float64 (places,).
+        Least margin with which a row exits at each exit point, float64 (places,).
     tolerance
-        Share of the held-back rows that were allowed another answer than the committee's; 0 where
-        the answers are exact.
+        Share of the calibration rows that may get another class than the committee's; 0 for exact
+        thresholds.
     mean_trees
-        Trees that the held-back rows went down on average; NaN where there were none.
+        Mean number of trees that scored a calibration row; NaN without calibration rows.
 
     Examples
     --------
@@ -72,39 +71,39 @@ class Cascade:
         every: int = 5,
         exact: bool = False,
     ) -> Self:
-        """Set the thresholds of `committee` on rows it was not trained on; labels are not needed.
+        """Calibrate the thresholds of `committee` on unlabelled rows outside its training data.
 
-        At each place the threshold is the least that keeps the rows which left so far with another
-        answer than the whole committee's within their share of the tolerance: after t of T trees,
-        t/T of it.
+        After t of T trees, t/T of the tolerance may be spent on rows that exited with another class
+        than the whole committee's. The threshold of an exit point is the least that respects this.
 
-        On fresh rows the disagreement lies near the tolerance, not surely below it, and well above
-        where the tolerance stands for only a few held-back rows: with 1,100 of them on satimage,
-        0.2 % asked for gave 1.2 %, and 1 % gave 1.3 %.
+        On new rows the disagreement is close to the tolerance, but may exceed it. It exceeds it
+        clearly if the tolerance equals only a few calibration rows. With 1,100 rows of satimage, a
+        tolerance of 0.2 % gave 1.2 %, and 1 % gave 1.3 %.
 
         Parameters
         ----------
         committee
             Any trained committee.
         X
-            Held-back rows (n, D), NaN where missing. Not needed if `exact`, and then only measured.
+            Calibration rows (n, D), NaN where missing. If `exact`, they are optional and only
+            determine `mean_trees`.
         tolerance
-            Share of the rows that may get another answer than the whole committee's, in [0, 1).
+            Share of the rows that may get another class than the whole committee's, in [0, 1).
         every
-            Rounds between two places where rows may leave.
+            Number of rounds between two exit points.
         exact
-            Let a row leave only where the trees to come cannot change its answer any more, because
-            its margin exceeds the sum of their ranges. Always the committee's answer, and a much
-            smaller saving.
+            Let a row exit only if the remaining trees cannot change its class, because its margin
+            exceeds the sum of their ranges. The class is always the committee's, and far fewer
+            trees are saved.
 
         Raises
         ------
         ConfigurationError
-            When a setting is out of range.
+            If a setting is out of range.
         DataError
-            When `X` is missing, empty, or has other columns than the committee scores; or when
-            the committee splits categories or is not made of trees, which a cascade does not know;
-            or when `exact` is asked of one that answers the least expected cost.
+            If `X` is missing, empty, or has other columns than the committee scores; if the
+            committee splits categories or is not made of trees; or if `exact` is set for a
+            committee that predicts the class of least expected cost.
         """
         forest = _trees(committee)
         if forest.sets.size:
@@ -134,23 +133,23 @@ class Cascade:
         return cls(committee, ends, thresholds, tolerance, mean)
 
     def decision(self, X: np.ndarray) -> np.ndarray:
-        """Return the scores with which the rows of `X` (n, D) left, float64 (n, K)."""
+        """Return the partial scores of the rows of `X` (n, D) at their exits, float64 (n, K)."""
         return self._run(X)[0]
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Return the committee's best class for the scores with which each row left, (n,)."""
+        """Return the committee's best class for the partial scores of each row, (n,)."""
         return np.asarray(self.committee.classes[self.committee.best(self.decision(X))])
 
     def trees_used(self, X: np.ndarray) -> np.ndarray:
-        """Return the number of trees each row of `X` (n, D) goes down, int32 (n,)."""
+        """Return the number of trees that score each row of `X` (n, D), int32 (n,)."""
         return self._run(X)[1]
 
     def check(self, committee: Committee) -> None:
-        """Raise DataError unless `committee` is the one the thresholds were set for."""
+        """Raise DataError unless the thresholds were calibrated for `committee`."""
         _require_same(_identity(self.committee), _identity(committee))
 
     def to_arrays(self) -> Arrays:
-        """Return the thresholds as plain arrays, with what identifies their committee."""
+        """Return the thresholds as plain arrays, with the digest of their committee."""
         about = {
             "committee": _identity(self.committee),
             "tolerance": self.tolerance,
@@ -160,7 +159,7 @@ class Cascade:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, committee: Committee) -> Self:
-        """Return the cascade `to_arrays` took apart; raise DataError for another committee."""
+        """Rebuild a cascade from `to_arrays` output; raise DataError for another committee."""
         about = unpack_json(arrays["about"])
         _require_same(about["committee"], _identity(committee))
         mean = float("nan") if about["mean_trees"] is None else about["mean_trees"]
@@ -189,7 +188,7 @@ def _trees(committee: Committee) -> Forest:
 def _calibrate(
     committee: Committee, X: np.ndarray, rounds: list[int], tolerance: float
 ) -> tuple[np.ndarray, float]:
-    """Return the threshold of each place, and the mean number of trees of the rows of `X`."""
+    """Return the threshold of each exit point, and the mean number of trees per row of `X`."""
     X = committee.as_rows(X)
     forest = _trees(committee)
     answers = committee.best(committee.decision(X))
@@ -213,7 +212,7 @@ def _calibrate(
 
 
 def _least_threshold(margin: np.ndarray, wrong: np.ndarray, allowed: int) -> float:
-    """Return the least of the margins that lets at most `allowed` wrong rows leave."""
+    """Return the least margin at which at most `allowed` wrong rows exit."""
     wrongs = np.sort(margin[wrong])[::-1]
     leaving = margin[margin > wrongs[allowed]] if len(wrongs) > allowed else margin
     return float(leaving.min(initial=np.inf))
@@ -227,10 +226,10 @@ def _margins(scores: np.ndarray) -> np.ndarray:
 
 
 def _remaining(committee: Committee, ends: np.ndarray) -> np.ndarray:
-    """Return how much the trees after each place can change the difference of two scores.
+    """Return an upper bound on the change of a score difference by the trees after an exit point.
 
-    The sum over these trees of the widest range of a leaf, and a little more than the roundings of
-    all additions can come to.
+    The bound is the sum over these trees of the widest range of a leaf, plus a bound on the
+    rounding errors of all additions.
     """
     values = _trees(committee).values.astype(np.float64)
     ranges = _widest_leaf(committee, values.max(axis=1) - values.min(axis=1))

@@ -1,12 +1,16 @@
-"""Which columns hold categories, and whether they can: `categorical_features` of the estimators.
+"""Categorical columns: reads and checks `categorical_features` of the estimators.
 
-The parameter is "from_dtype" (of a frame, the columns of type category, Categorical or Enum; of an
-array none), a mask (D,), column indices, or column names where `fit` sees a frame; None: no column.
-In an array, or a frame's column of numbers, categories are whole numbers from 0 on, and negative
-ones are missing. What is no number in a frame is known by its value, whatever code another frame
-gives it (`streamboost.boosting.frames`). A split sends a set of categories left. NaN and those not
-met in training are missing. Beyond 254 categories of a column the rare ones are as one. `extend`
-must be given the same columns as `fit`.
+The parameter has one of these values:
+
+- "from_dtype": the columns of a frame whose type is category, Categorical or Enum; none of an array
+- a mask (D,), column indices, or, if `fit` gets a frame, column names
+- None: no column
+
+In an array, or in a numeric column of a frame, categories are whole numbers from 0. Negative
+numbers are missing values. A category of a frame that is not a number is identified by its value,
+not by the frame's own code (`streamboost.boosting.frames`). A split sends a set of categories left.
+NaN and categories absent from the training data are missing values. If a column has more than 254
+categories, the rare ones share a bin. `extend` needs the same categorical columns as `fit`.
 """
 
 from typing import Any
@@ -22,10 +26,11 @@ __all__ = ["categorical_mask", "categories_of", "check_categories"]
 def categories_of(
     X: np.ndarray, chosen: Any, by_dtype: list[int], names: np.ndarray | None, refusal: str
 ) -> np.ndarray:
-    """Return which columns of `X` (n, D) hold categories, bool (D,), after a look at their values.
+    """Return a mask of the categorical columns of `X` (n, D), bool (D,), and check their values.
 
-    `by_dtype` holds those of a frame whose type says so, which "from_dtype" chooses. `refusal`
-    says who knows no categories and why; empty where they are known.
+    `by_dtype` holds the indices of a frame's columns of a categorical type, which "from_dtype"
+    chooses. `refusal` is the end of an error message if the estimator does not support categories,
+    else empty.
     """
     from_dtype = isinstance(chosen, str) and chosen == "from_dtype"
     mask = categorical_mask(by_dtype if from_dtype else chosen, X.shape[1], names)
@@ -38,19 +43,19 @@ def categories_of(
 
 
 def categorical_mask(chosen: Any, n_features: int, names: np.ndarray | None) -> np.ndarray:
-    """Return which columns hold categories, bool (D,).
+    """Return a mask of the categorical columns, bool (D,).
 
     Parameters
     ----------
     chosen
         None, a mask (D,), column indices, or column names.
     names
-        The columns' names (D,), where `fit` saw a data frame.
+        The column names (D,) if `fit` got a data frame, else None.
 
     Raises
     ------
     ConfigurationError
-        When it does not fit the columns.
+        If `chosen` does not match the columns.
 
     Examples
     --------
@@ -89,10 +94,10 @@ def categorical_mask(chosen: Any, n_features: int, names: np.ndarray | None) -> 
 
 
 def check_categories(X: np.ndarray, categorical: np.ndarray, names: np.ndarray | None) -> None:
-    """Raise DataError where a categorical column holds what cannot be a category.
+    """Raise DataError if a categorical column holds a value that is not a category.
 
-    `X` float32 (n, D), `categorical` bool (D,), `names` (D,) or None. Negative values and NaN are
-    missing and pass.
+    `X` is float32 (n, D), `categorical` bool (D,), and `names` (D,) or None. Negative values and
+    NaN are missing values and are valid.
     """
     for f in np.flatnonzero(categorical):
         column = X[:, f]

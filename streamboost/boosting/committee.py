@@ -1,4 +1,4 @@
-"""A trained model: immutable, scored, saved and loaded."""
+"""Committee: an immutable boosted model that scores rows and is saved to a file."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from streamboost.boosting.frames import FrameColumns, frame_of
-from streamboost.boosting.learners import WeakLearners
 from streamboost.boosting.links import NO_COSTS, Link, check_link, class_probabilities
 from streamboost.boosting.similarities import Similarities
 from streamboost.errors import DataError, ModelFileError
@@ -16,14 +15,19 @@ from streamboost.storage import Arrays, pack_json, read_arrays, unpack_json, wri
 from streamboost.trees.explained import contributions, importances
 from streamboost.trees.forest import Forest
 
-__all__ = ["Committee", "Model"]
+__all__ = ["Committee", "Model", "WeakLearners"]
 
-_LEARNERS: dict[str, type[WeakLearners]] = {c.kind: c for c in (Forest, Similarities)}
+WeakLearners = Forest | Similarities
+"""Weak learners with K scores each, packed and immutable."""
+
+_LEARNERS: dict[str, type[Forest] | type[Similarities]] = {
+    learners.kind: learners for learners in (Forest, Similarities)
+}
 _SAVED_KINDS = "iufbU"  # integers, floats, booleans, text
 
 
 class Model(Protocol):
-    """What `fit` leaves behind to score with: a `Committee`, or what stands in for one."""
+    """Protocol of a fitted model that scores rows: a `Committee` or a compatible class."""
 
     def decision(self, X: np.ndarray) -> np.ndarray:
         """Return the scores (n, K) of `X` (n, D)."""
@@ -32,15 +36,15 @@ class Model(Protocol):
         """Yield `decision` after each round."""
 
     def best(self, scores: np.ndarray) -> np.ndarray:
-        """Return the place of the predicted class (n,) for `scores` (n, K)."""
+        """Return the index of the predicted class (n,) for `scores` (n, K)."""
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
+        """Return the class probabilities (n, K) of `scores` (n, K)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Committee:
-    """A boosted model F(x) = b + sum of weak learners, never changed once made.
+    """Immutable boosted model F(x) = b + sum of weak learners.
 
     Parameters
     ----------
@@ -51,22 +55,23 @@ class Committee:
     learners
         The weak learners: trees with K-vector leaf values, or `Similarities`.
     n_features
-        D, the number of columns it scores.
+        D, the number of columns of the rows to score.
     family
-        Which algorithms may extend it.
+        Name of the algorithms that may extend the committee.
     temperature
-        Scores are divided by it before the link makes probabilities of them.
+        Divisor of the scores before the link converts them to probabilities.
     link
-        What turns scores into probabilities: ``"softmax"``; ``"sigmoid"``, the sigmoids of the
-        scores divided by their sum; ``"costs"``, the probabilities that belong to scores trained
-        with REBEL's subcosts of `costs`, by which the class of least expected cost is predicted.
+        Conversion of scores to probabilities: ``"softmax"``; ``"sigmoid"``, the sigmoids of the
+        scores divided by their sum; or ``"costs"``, the probabilities behind scores trained with
+        REBEL's subcosts of `costs`. Under ``"costs"``, the class of least expected cost is
+        predicted.
     costs
-        For that link, what it costs to answer class k where j is true, float64 (K, K); else
+        For the link ``"costs"``, the cost of predicting class k if j is true, float64 (K, K); else
         empty.
     version
-        A number its owner gives it; 0 until then.
+        Model version, assigned by the caller; 0 by default.
     columns
-        What the frame it was trained on called its columns and categories; None: it was an array.
+        Names of the columns and categories of the training frame; None if it was an array.
     """
 
     classes: np.ndarray
@@ -93,9 +98,9 @@ class Committee:
     def decision(self, X: Any) -> np.ndarray:
         """Return the scores F, float64 (n, K), of `X` (n, D), NaN where missing.
 
-        `X` is an array, where categories are their codes, or a frame, read by the names of its
-        columns. In categorical columns what no training met is missing too.
-        A row's scores do not depend on the rows it is scored with.
+        `X` is an array that holds categories as codes, or a frame, whose columns are matched by
+        name. Categories absent from all training data are missing values. The scores of a row do
+        not depend on the other rows of `X`.
         """
         X = self.as_rows(X)
         scores = np.tile(self.base, (len(X), 1))
@@ -110,34 +115,35 @@ class Committee:
             yield stage.copy()
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
+        """Return the class probabilities (n, K) of `scores` (n, K)."""
         return class_probabilities(self.link, scores / self.temperature, self.costs)
 
     def best(self, scores: np.ndarray) -> np.ndarray:
-        """Return the place of the predicted class (n,) for `scores` (n, K).
+        """Return the index of the predicted class (n,) for `scores` (n, K).
 
-        That of the largest score, or with costs, of the least expected cost; ties go to the first.
+        The predicted class has the largest score, or with costs, the least expected cost. Ties go
+        to the first class.
         """
         if self.costs.size == 0:
             return np.asarray(scores.argmax(axis=1))
         return np.asarray((self.probabilities(scores) @ self.costs).argmin(axis=1))
 
     def contributions(self, X: Any) -> np.ndarray:
-        """Return what each feature does to each score, float64 (n, K, D + 1), for `X` (n, D).
+        """Return SHAP values: the contributions of each feature, float64 (n, K, D + 1), for `X`.
 
-        Exact SHAP values of the trees: Shapley values of the game in which a split on an unknown
-        feature is followed to both sides, by the weight of the training's rows on each (path
-        dependent; Lundberg, Erion and Lee, 2018, and Lundberg et al., 2020). The last column is
-        the score expected while nothing is known, and the D + 1 sum to `decision`'s score before
-        link and temperature. Each training's trees are weighed by its own rows.
+        These are exact path-dependent SHAP values of trees (Lundberg, Erion and Lee, 2018, and
+        Lundberg et al., 2020). A split on an unknown feature is followed to both sides, weighted by
+        the training rows on each side. The last column is the expected score without any known
+        feature. The D + 1 columns sum to the score of `decision`, before link and temperature. The
+        trees of each training are weighted by the rows of that training.
 
-        `X` is as in `decision`. A row takes O(leaves (d^2 + d K)) time, d being the number of
-        features between root and leaf: 1 to 5 ms at 400 trees of 20 features.
+        `X` (n, D) is as in `decision`. A row takes O(leaves (d^2 + d K)) time, d being the number
+        of features between root and leaf: 1 to 5 ms at 400 trees of 20 features.
 
         Raises
         ------
         DataError
-            When the committee is not made of trees, or `X` does not have its columns.
+            If the committee is not made of trees, or `X` does not have its columns.
 
         Examples
         --------
@@ -156,35 +162,36 @@ class Committee:
         return owed
 
     def feature_importances(self) -> np.ndarray:
-        """Return what the splits on each feature gained, as shares of all gain, float64 (D,).
+        """Return the share of the total split gain of each feature, float64 (D,).
 
-        A split's gain is that of its tree's criterion, for a record of the training, the mean
-        record weighing 1: of the log loss in Newton trees, of the Gini index and the like in
-        others. All are 0 where no tree has split. Raises DataError as `contributions` does.
+        The gain of a split is that of its tree's criterion per training record, at a mean record
+        weight of 1. The criterion is the log loss in Newton trees, and the Gini index or a similar
+        impurity in other trees. All shares are 0 if no tree has a split. Raises DataError if the
+        committee is not made of trees.
         """
         return importances(self._forest(), self.n_features)
 
     def _forest(self) -> Forest:
         if not isinstance(self.learners, Forest):
             raise DataError(
-                f"the committee is made of {self.learners.kind}, and only trees tell their "
-                "features apart: train one of trees"
+                f"the committee is made of {self.learners.kind}, and feature contributions need "
+                "trees: train a committee of trees"
             )
         return self.learners
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the committee to `path`: safetensors, with a digest of every byte."""
+        """Write the committee to `path` as a safetensors file with a digest of its content."""
         write_arrays(path, self.to_arrays(), kind="committee")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Committee":
-        """Read a committee that `save` wrote.
+        """Read a committee from a file that `save` wrote.
 
         Raises
         ------
         ModelFileError
-            When the file is cut short, changed, a pickle, of another version, or holds a node
-            index that points outside.
+            If the file is truncated, modified, a pickle, of another version, or has a node index
+            out of range.
         """
         arrays, _ = read_arrays(path, kind="committee")
         try:
@@ -193,7 +200,7 @@ class Committee:
             raise ModelFileError(f"{path}: {error}") from error
 
     def to_arrays(self) -> Arrays:
-        """Return the committee as plain arrays, the words among them as JSON."""
+        """Return the committee as plain arrays; the array "about" holds JSON."""
         kind = self.classes.dtype.kind
         if kind not in _SAVED_KINDS and not all(isinstance(c, str) for c in self.classes.tolist()):
             raise DataError(
@@ -219,7 +226,7 @@ class Committee:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Committee":
-        """Return the committee `to_arrays` took apart; raise ModelFileError if it cannot be one."""
+        """Rebuild a committee from the arrays of `to_arrays`; raise ModelFileError if invalid."""
         try:
             about: dict[str, Any] = unpack_json(arrays["about"])
             columns = about["columns"]
@@ -249,12 +256,12 @@ class Committee:
         check_link(self.link, self.costs, len(self.classes))
 
     def as_rows(self, X: Any) -> np.ndarray:
-        """Return `X`, an array or a frame, as scoring reads it: float32 (n, D), C-order.
+        """Convert `X`, an array or a frame, to the rows to score: float32 (n, D), C-order.
 
         Raises
         ------
         DataError
-            When `X` does not have the columns the committee scores.
+            If `X` does not have the committee's columns.
         """
         if not isinstance(X, np.ndarray) and (frame := frame_of(X)) is not None:
             X = (self.columns or FrameColumns()).read(frame)
@@ -267,7 +274,7 @@ class Committee:
         return rows
 
 
-def _learners(kind: str) -> type[WeakLearners]:
+def _learners(kind: str) -> type[Forest] | type[Similarities]:
     if kind not in _LEARNERS:
         raise ModelFileError(
             f"weak learners of kind {kind!r}, and this release knows {', '.join(_LEARNERS)}: read "

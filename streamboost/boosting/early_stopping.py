@@ -1,22 +1,28 @@
-"""Early stopping: rows held out of a training tell how many of its rounds to keep.
+"""Early stopping: chooses the number of boosting rounds by the loss of a validation set.
 
-A share of each class's rows is held out. Training ends once none of the last `n_iter_no_change`
-rounds has lowered their loss, as in scikit-learn's `HistGradientBoostingClassifier`; and of the
-rounds grown, those after the lowest loss are left out, where scikit-learn keeps them. Where every
-round only makes it worse, none is kept. This is the hold-out that Huang (2009, section 5.2)
-suggests "to determine the early stopping point in training".
+A share of each class's rows is held out. Training ends if none of the last `n_iter_no_change`
+rounds has lowered the validation loss, as in scikit-learn's `HistGradientBoostingClassifier`. The
+rounds after the lowest loss are dropped, whereas scikit-learn keeps them. If every round increases
+the loss, no round is kept. Huang (2009, section 5.2) suggests this hold-out "to determine the early
+stopping point in training".
 
-The loss is the log loss of softmax(F / (T t)), T being the family's own temperature and t >= 1 what
-suits the held-out rows best. Boosters of exponential losses grow sure of themselves long before
-they cease to improve: by the plain log loss (t = 1) GAMBLE would end on satimage after 2 rounds, at
-19 % of errors, where it ends after 35 at 13.7 %; by the error alone, of which 200 rows tell half a
-percent, all families end too early. Costs, REBEL's or AdaBoost.A's, do not enter.
+The loss is the log loss of softmax(F / (T t)). T is the family's own temperature, and t >= 1 is
+fitted to the validation set. Boosters of exponential losses become overconfident long before their
+accuracy stops improving. By the plain log loss (t = 1), GAMBLE would end on satimage after 2
+rounds, at an error of 19 %; with t, training ends after 35 rounds at 13.7 %. By the error alone,
+whose resolution with 200 rows is half a percent, all families end too early. The costs of REBEL and
+AdaBoost.A are ignored.
 
-Which rows are held out depends on what they hold and, if it is an integer, on `random_state`; not
-on their order, nor on the other rows, but for how many there are. So equal rows are on one side, a
-row of weight 2 is two rows, and an extension on the same rows holds out the same again. Where
-rows are too few for any to be held out, all are trained on, for all rounds; `fit` and `extend` warn
-of it, and a stream's first trainings do not.
+The choice of the validation rows depends on their values and, if `random_state` is an integer, on
+the seed. The choice does not depend on the order of the rows. Of other rows, only their number has
+an effect. Three properties follow:
+
+- Equal rows are all held out or all trained on.
+- A row of weight 2 is treated as two rows.
+- An extension on the same rows holds out the same rows.
+
+If there are too few rows to hold any out, all rows are trained on, for all rounds. In this case
+`fit` and `extend` warn; the first trainings of a stream do not.
 """
 
 import warnings
@@ -28,28 +34,30 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from streamboost.boosting.learners import LearnersBuilder, WeakLearners
+from streamboost.boosting.committee import WeakLearners
+from streamboost.boosting.similarities import SimilaritiesBuilder
 from streamboost.boosting.training_data import TrainingData
+from streamboost.trees.forest import ForestBuilder
 
-__all__ = ["EarlyStopping", "HeldOut", "WatchedBuilder", "held_out_rows"]
+__all__ = ["EarlyStopping", "HeldOut", "LearnersBuilder", "WatchedBuilder", "held_out_rows"]
 
-_EXACT = 1e-9  # to this a loss is found, which is well within the least `tol` that makes sense
+_EXACT = 1e-9  # absolute accuracy of a loss, far below any reasonable `tol`
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EarlyStopping:
-    """The parameters of estimators that may hold rows out.
+    """Early-stopping parameters of the estimators.
 
     Parameters
     ----------
     early_stopping
-        Whether to.
+        Whether to hold out rows and stop early.
     validation_fraction
         The share of each class's weight that is held out, in (0, 1).
     n_iter_no_change
-        Rounds without a lower loss after which training ends.
+        Number of rounds without a lower validation loss after which training ends.
     tol
-        By how much a loss must be lower.
+        Least decrease of the loss that counts as an improvement.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -65,7 +73,7 @@ class EarlyStopping:
     tol: float = 1e-7
 
     def _hold_out(self, data: TrainingData, seed: Any) -> "tuple[TrainingData, HeldOut | None]":
-        """Return the rows to train on, and those held out, if any are to be and can be."""
+        """Split `data` into training rows and validation rows; None if no row is held out."""
         if not self.early_stopping or len(data.classes) < 2:
             return data, None
         by = int(seed) if isinstance(seed, Integral) else 0
@@ -75,15 +83,15 @@ class EarlyStopping:
         held = HeldOut(data.X[out], data.y[out], data.weight[out], self.n_iter_no_change, self.tol)
         return _only(data, ~out), held
 
-    def _tell(self, held: "HeldOut | None") -> None:
+    def _set_validation_score(self, held: "HeldOut | None") -> None:
         self.validation_score_ = -np.array([] if held is None else held.losses)
 
-    def _warn_of_none(self, n_rows: int, n_classes: int) -> None:
-        """Warn who has called `fit` or `extend` on rows too few for any to be held out."""
+    def _warn_without_validation(self, n_rows: int, n_classes: int) -> None:
+        """Warn the caller of `fit` or `extend` if there are too few rows to hold any out."""
         if self.early_stopping and n_classes > 1 and not self.validation_score_.size:
             warnings.warn(
                 f"early_stopping holds out validation_fraction={self.validation_fraction} of each "
-                f"class, and of {n_rows} rows no class has so many that it comes to one: all "
+                f"class, and of {n_rows} rows no class has enough to hold one out: all "
                 "rounds are trained, on all rows. Give more rows, or a larger fraction",
                 UserWarning,
                 stacklevel=3,
@@ -91,11 +99,11 @@ class EarlyStopping:
 
 
 def held_out_rows(data: TrainingData, fraction: float, seed: int) -> np.ndarray:
-    """Return which rows are held out, bool (n,): about `fraction` of the weight of each class.
+    """Return a mask of the validation rows, bool (n,): about `fraction` of each class's weight.
 
-    Rows are drawn by a hash of their values, and equal rows of a class together; at least one of
-    each class stays. A value that is missing counts for nothing, so that columns which were added
-    since change no draw.
+    Rows are drawn by a hash of their values. Equal rows of a class are drawn together. At least one
+    row of each class is trained on. Missing values do not change the hash, so that columns added
+    later do not change the draw.
     """
     rng, D = np.random.default_rng(seed), data.X.shape[1]
     draws = np.asarray(rng.integers(2**64, size=D, dtype=np.uint64))
@@ -124,19 +132,19 @@ def held_out_rows(data: TrainingData, fraction: float, seed: int) -> np.ndarray:
 
 
 def _only(data: TrainingData, rows: np.ndarray) -> TrainingData:
-    """Return `rows`, bool (n,), of a training; its classes are all the same."""
+    """Select `rows`, bool (n,), of the training data and keep all of its classes."""
     places = np.flatnonzero(rows) if data.places is None else data.places[rows]
     return replace(data, X=data.X[rows], y=data.y[rows], weight=data.weight[rows], places=places)
 
 
 @dataclass(slots=True)
 class HeldOut:
-    """The rows that no tree is grown on, and how a committee has done on them.
+    """Validation set: rows that no tree is grown on, and their loss after each round.
 
     Attributes
     ----------
     losses
-        Before the first round, and after each.
+        Loss before the first round, and after each round.
     """
 
     X: np.ndarray
@@ -150,29 +158,29 @@ class HeldOut:
     _softened: float = 1.0
 
     def begin(self, base: np.ndarray, learners: WeakLearners | None, temperature: float) -> None:
-        """Take the first scores (K,) and what `learners` there are already say."""
+        """Set the initial scores from `base` (K,) and `learners`, and record their loss."""
         self._temperature = temperature
         self.scores = np.tile(base, (len(self.y), 1))
         if learners is not None:
             learners.add_scores(self.X, self.scores)
-        self.look(self.scores)
+        self.record_loss(self.scores)
 
-    def look(self, scores: np.ndarray) -> None:
-        """Note the loss of scores (n, K)."""
+    def record_loss(self, scores: np.ndarray) -> None:
+        """Record the loss of `scores` (n, K)."""
         loss, self._softened = softened_log_loss(
             scores / self._temperature, self.y, self.weight, self._softened
         )
         self.losses.append(loss)
 
     @property
-    def enough(self) -> bool:
-        """Whether none of the last rounds was better than the one before them."""
+    def has_converged(self) -> bool:
+        """Whether none of the last `n_iter_no_change` rounds has lowered the loss."""
         n = self.n_iter_no_change
         return len(self.losses) > n and min(self.losses[-n:]) >= self.losses[-n - 1] - self.tol
 
     @property
     def best(self) -> int:
-        """How many rounds have the lowest loss; the fewest where more are no better."""
+        """Number of rounds with the lowest loss; the fewest rounds if losses are equal."""
         best = 0
         for rounds, loss in enumerate(self.losses):
             if loss < self.losses[best] - self.tol:
@@ -185,8 +193,8 @@ def softened_log_loss(
 ) -> tuple[float, float]:
     """Return the least mean log loss of softmax(b F) over b in [0, 1], and that b.
 
-    `F` is float64 (n, K), `y` (n,) places of classes, `weight` (n,); the search begins at `begin`.
-    The loss is convex in b, and Newton's method is kept between what is known of its slope.
+    `F` is float64 (n, K), `y` (n,) class indices, and `weight` (n,). The search begins at `begin`.
+    The loss is convex in b. Newton's method is safeguarded by a bracket of the minimum.
     """
     rows, share = np.arange(len(y)), weight / weight.sum()
     F = F - F.max(axis=1, keepdims=True)
@@ -201,12 +209,12 @@ def softened_log_loss(
         return float(share @ (np.log(sums) - b * own)), slope, float(share @ (square - mean**2))
 
     loss, slope, curvature = at(1.0)
-    if slope <= 0:  # not too sure of itself
+    if slope <= 0:  # not overconfident
         return loss, 1.0
     low, high, b = 0.0, 1.0, min(begin, 1.0)
     for _ in range(60):
         loss, slope, curvature = at(b)
-        if abs(slope) * (high - low) < _EXACT:  # by so much it may fall, being convex
+        if abs(slope) * (high - low) < _EXACT:  # bounds the remaining decrease, by convexity
             break
         low, high = (low, b) if slope > 0 else (b, high)
         step = b - slope / curvature if curvature > 0 else low
@@ -214,25 +222,28 @@ def softened_log_loss(
     return loss, b
 
 
+LearnersBuilder = ForestBuilder | SimilaritiesBuilder
+"""Builder that collects rounds of weak learners and packs them once at the end."""
+
 _Round = tuple[str, tuple[Any, ...]]
-"""The builder's method that adds it, and what it takes."""
+"""Name of the builder's method that adds a round, and the arguments of the call."""
 
 
 class WatchedBuilder:
-    """Collects rounds for a builder, showing each to the rows held out, up to the best of them."""
+    """Builder that scores each round on the validation set and keeps rounds up to the best."""
 
     def __init__(
         self,
-        into: LearnersBuilder,
-        alone: Callable[[], LearnersBuilder],
+        builder: LearnersBuilder,
+        new_builder: Callable[[], LearnersBuilder],
         held: HeldOut,
     ) -> None:
-        """`alone` begins the learners of a few rounds, by which they are scored."""
-        self._into = into
-        self._alone = alone
+        """Wrap `builder`; `new_builder` creates a temporary builder that scores new rounds."""
+        self._builder = builder
+        self._new_builder = new_builder
         self._held = held
         self._n_kept = 0
-        self._later: list[_Round] = []
+        self._pending: list[_Round] = []
 
     def append_round(self, learners: Sequence[Any]) -> None:
         """Add the weak learners of one round."""
@@ -253,19 +264,19 @@ class WatchedBuilder:
         self._add([("append_rounds", part) for part in parts])
 
     def _add(self, rounds: list[_Round]) -> None:
-        held, alone = self._held, self._alone()
+        held, trial = self._held, self._new_builder()
         for method, given in rounds:
-            getattr(alone, method)(*given)
-        for scores in alone.freeze().staged_scores(held.X, held.scores):
-            if held.enough:  # what a kernel grew beyond
+            getattr(trial, method)(*given)
+        for scores in trial.freeze().staged_scores(held.X, held.scores):
+            if held.has_converged:  # a kernel grew more rounds than needed
                 break
-            held.look(scores)
-        self._later += rounds
-        for method, given in self._later[: held.best - self._n_kept]:
-            getattr(self._into, method)(*given)
-        del self._later[: held.best - self._n_kept]
+            held.record_loss(scores)
+        self._pending += rounds
+        for method, given in self._pending[: held.best - self._n_kept]:
+            getattr(self._builder, method)(*given)
+        del self._pending[: held.best - self._n_kept]
         self._n_kept = held.best
 
     def freeze(self) -> WeakLearners:
-        """Return the learners there were and the best number of rounds."""
-        return self._into.freeze()
+        """Return the earlier learners plus the best number of new rounds."""
+        return self._builder.freeze()

@@ -1,12 +1,14 @@
-"""What all boosted estimators share: scikit-learn's contract around the boosting loop."""
+"""Base class of the boosted estimators: scikit-learn's interface to the boosting loop."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, fields, replace
+from inspect import get_annotations
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self, cast
+from types import NoneType
+from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -25,11 +27,11 @@ from streamboost.boosting.loop import Algorithm, BoostingParameters, Work, boost
 from streamboost.boosting.training_data import (
     TrainingData,
     check_class_weight,
+    class_weighted,
     numbers_of,
     training_data,
     training_rows,
     warn_of_absent,
-    weighed_by_class,
 )
 from streamboost.trees.bins import MAX_BINS
 from streamboost.trees.forest import Forest
@@ -45,14 +47,32 @@ def _has_probabilities(estimator: "BoostingClassifier") -> bool:
     return True
 
 
+def _constraints(cls: Any) -> dict[str, list[Any]]:
+    """Return the constraints of the base class, of the type hints of `cls`, and of `cls` itself.
+
+    A hint of literals allows those strings; a hint with None allows None too.
+    """
+    constraints: dict[str, list[Any]] = {**super(cls, cls)._parameter_constraints}
+    own: dict[str, list[Any]] = cls.__dict__.get("_parameter_constraints", {})
+    for name, hint in get_annotations(cls).items():
+        origin: Any = get_origin(hint)
+        if origin is Literal:
+            constraints[name] = [StrOptions(set(get_args(hint)))]
+        elif NoneType in get_args(hint) and None not in constraints.get(name, [None]):
+            constraints[name] = [*constraints[name], None]
+    return constraints | own
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the boosted estimators; a family gives its algorithm and its parameters.
+    """Base class of the boosted estimators; a subclass adds an algorithm and its parameters.
 
-    The parameters are the fields of data classes: these are what all families have, and a subclass
-    names those of its own and those whose default is another. scikit-learn reads them from the
-    signature that `dataclass` writes. If the docstring of a subclass lists a parameter or an
-    attribute without a description, the description is that of the nearest base class.
+    The parameters are the fields of data classes. This class has the fields common to all families.
+    A subclass declares its own fields and the fields with another default. scikit-learn reads the
+    parameters from the signature that `dataclass` generates. A subclass inherits constraints; a
+    type hint of literals or with None adds its own. If the docstring of a subclass lists a
+    parameter or an attribute without a description, the description is that of the nearest base
+    class.
 
     Parameters
     ----------
@@ -61,37 +81,39 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
     max_bins
         Bins per feature, at most 255, missing values aside.
     max_features
-        Share of the features offered to a tree. None: all up to 20 features, half of them up to
-        300, a fifth beyond.
+        Share of the features that are available to a tree. None: all features if there are at most
+        20, half of them if there are fewer than 300, else a fifth.
     subsample
         Share of the rows a tree is grown on, drawn without replacement.
     categorical_features
-        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
-        mask (D,), indices, or column names; None: none does. See
+        Categorical columns: ``"from_dtype"``, the columns of a frame with a categorical type; a
+        mask (D,), indices, or column names; or None for no column. See
         `streamboost.boosting.categorical`.
     class_weight
-        What the rows of a class count as: a dictionary, where the others weigh 1; ``"balanced"``,
-        and all classes weigh alike; or None.
+        Weights of the classes: a dictionary, with weight 1 for the other classes; ``"balanced"``
+        for equal total weights of all classes; or None.
     early_stopping, validation_fraction, n_iter_no_change, tol
-        Whether rows held out tell how many rounds to keep, and when; see
+        Early stopping by the loss of a validation set; see
         `streamboost.boosting.early_stopping`.
     random_state
         Seed, generator or None.
     n_jobs
-        Threads that score rows; training uses one. The results do not depend on it.
+        Number of threads for scoring; training uses one thread. The results do not depend on
+        `n_jobs`.
 
     Attributes
     ----------
     classes_
         Class labels (K,).
     n_features_in_
-        D, as in `fit`.
+        D, the number of columns in `fit`.
     committee_
         The trained `Committee`.
     validation_score_
-        Minus the loss of the rows held out, before the first round and after each; else empty.
+        Negative validation loss before the first round and after each round; empty without early
+        stopping.
     feature_importances_
-        What the splits on each feature gained, as shares of all gain, float64 (D,).
+        Share of the total split gain of each feature, float64 (D,).
     n_adds_
         Additions to histograms, one per row and feature counted, in the last `fit` or `extend`.
     """
@@ -116,12 +138,12 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
     }
 
     _no_probabilities: ClassVar[str] = ""
-    """Why the family has none, as the end of a sentence; empty where it has."""
+    """Reason for missing probabilities, as the end of an error message; empty if supported."""
 
     _columns = cast("FrameColumns | None", None)  # of the frame it was fitted to
 
     _no_categories: ClassVar[str] = ""
-    """Likewise why the weak learners know no categories."""
+    """Reason for missing support of categories, as the end of an error message."""
 
     n_estimators: int = 100
     learning_rate: float = 1.0
@@ -137,33 +159,36 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.__doc__ = with_inherited_descriptions(cls)
+        cls._parameter_constraints = _constraints(cls)
 
     @abstractmethod
     def _algorithm(self) -> Algorithm:
         """Return the family's algorithm with this estimator's parameters."""
 
-    @abstractmethod
     def _leaves(self, n_classes: int) -> int:
         """Return the most leaves of a tree."""
+        # Trees with fewer leaves than classes can stall: after a split has separated groups of
+        # classes perfectly, all weights are equal again and the same split is chosen again.
+        return getattr(self, "max_leaf_nodes", None) or max(15, 2 * n_classes)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on `X` (n, D), an array or a frame, NaN where missing, and labels `y` (n,).
 
-        `sample_weight` (n,), not negative, counts a row as so many; a row of weight zero is as
-        good as absent.
+        `sample_weight` (n,), not negative, is the number of times each row counts. A row of weight
+        zero has no effect.
         """
         self.check_parameters()
         self._columns = columns_of(X, self.categorical_features, None)
         X, y, weight = training_rows(self, self._columns, X, y, sample_weight, reset=True)
         check_class_weight(self.class_weight, y)
         self._learn(X, y, weight)
-        self._warn_of_none(len(y), len(self.classes_))
+        self._warn_without_validation(len(y), len(self.classes_))
         return self
 
     def check_parameters(self) -> None:
-        """Raise ValueError, naming the parameter and what it may be, where one cannot be.
+        """Raise ValueError with the valid values if a parameter is invalid.
 
-        `fit` does this first; whoever takes parameters from a file may want to do it sooner.
+        `fit` calls this method first. Call it earlier to validate parameters read from a file.
 
         >>> from streamboost import SketchLogitBoostClassifier
         >>> SketchLogitBoostClassifier(max_bins=1000).check_parameters()  # doctest: +ELLIPSIS
@@ -174,25 +199,26 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         self._validate_params()
 
     def __copy__(self) -> Self:
-        # scikit-learn's way is that of pickles, and takes as long as some trees.
+        # The default copy uses the pickle protocol, which takes as long as several trees.
         other = object.__new__(type(self))
         other.__dict__ = {**self.__dict__}
         return other
 
     def _learn(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
-        """Train on validated rows and keep what came of it."""
+        """Train on validated rows and store the committee."""
         self.committee_ = self._train(X, y, weight, seed=self._seed())
         self.classes_ = self.committee_.classes
 
     def extend(
         self, X: Any, y: Any, *, n_estimators: int | None = None, sample_weight: Any = None
     ) -> Self:
-        """Add `n_estimators` rounds (as many as `fit` grows, if None) trained on these rows.
+        """Continue training (warm start): add `n_estimators` rounds trained on these rows.
 
-        The rows may be others than before. A class that they lack stays, but is found ever less
-        often: a UserWarning names it, and some of its earlier rows among these mend it. What
-        happens to a new class is the family's own. An integer `random_state` and the rounds there
-        are seed an extension. Raises ValueError where a parameter cannot be.
+        If `n_estimators` is None, the rounds are as many as in `fit`. The rows may differ from the
+        earlier ones. A class without rows stays in the model, but is predicted less and less often:
+        a UserWarning names the class. To avoid this, include some earlier rows of the class. The
+        handling of new classes depends on the family. An integer `random_state` and the number of
+        earlier rounds seed an extension. Raises ValueError if a parameter is invalid.
         """
         check_is_fitted(self, "classes_")
         rounds = self.n_estimators if n_estimators is None else n_estimators
@@ -205,7 +231,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         seed = self._seed(after=known.n_rounds)
         self.committee_ = self._train(X, y, weight, seed=seed, committee=known, n_estimators=rounds)
         self.classes_ = self.committee_.classes
-        self._warn_of_none(len(y), len(self.classes_))
+        self._warn_without_validation(len(y), len(self.classes_))
         warn_of_absent(known.classes, y[weight > 0])
         return self
 
@@ -219,12 +245,12 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         committee: Committee | None = None,
         n_estimators: int | None = None,
     ) -> Committee:
-        """Train a committee and return it, leaving the estimator as it is.
+        """Train a committee and return it, without changing the estimator.
 
-        This is `fit` and `extend` without validation: `X` float32 (n, D) in C-order, `y` (n,).
+        This is `fit` and `extend` without validation: `X` is float32 (n, D) in C-order, `y` (n,).
         """
         trainer = copy(self)
-        trainer._columns = None  # those of what it was fitted to
+        trainer._columns = None  # the columns of an earlier `fit` do not apply
         return trainer._train(
             X, y, sample_weight, seed=seed, committee=committee, n_estimators=n_estimators
         )
@@ -239,18 +265,18 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         committee: Committee | None = None,
         n_estimators: int | None = None,
     ) -> Committee:
-        """Train a committee, and note what it took."""
+        """Train a committee and set the attributes of the training, such as `n_adds_`."""
         known = None if committee is None else committee.classes
         if committee is not None and committee.n_features == X.shape[1]:
             self._columns = self._columns or committee.columns
-        weight = weighed_by_class(self.class_weight, y, sample_weight)
+        weight = class_weighted(self.class_weight, y, sample_weight)
         data = training_data(X, y, weight, known, self._categorical(X))
         rng = np.random.default_rng(seed)
         rounds = self.n_estimators if n_estimators is None else n_estimators
         return replace(self._boost(data, rounds, rng, committee), columns=self._columns)
 
     def _categorical(self, X: np.ndarray) -> np.ndarray:
-        """Return which columns of `X` hold categories, after a look at their values."""
+        """Return a mask of the categorical columns of `X`, bool (D,), and check their values."""
         names = getattr(self, "feature_names_in_", None)
         by_dtype = [] if self._columns is None else list(self._columns.categories)
         refusal = self._no_categories and f"{type(self).__name__} {self._no_categories}"
@@ -271,12 +297,12 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         params, work = self._parameters(data), Work()
         trained = boost(algorithm, data, rounds, params, rng, committee, work, held)
         self.n_adds_ = work.n_adds
-        self._tell(held)
+        self._set_validation_score(held)
         return trained
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """What the splits on each feature gained, as shares of all gain, float64 (D,)."""
+        """Share of the total split gain of each feature, float64 (D,)."""
         check_is_fitted(self, "classes_")
         if not isinstance(self.committee_.learners, Forest):
             raise AttributeError(f"{type(self).__name__} has no trees here, and so no splits")
@@ -295,9 +321,9 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         yield from map(self._as_decision, self._staged_scores(X))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the model's best class, (n,): mostly that of the largest score.
+        """Return the predicted class of each row, (n,): by default, the class of the largest score.
 
-        Ties go to the first; under costs see the family.
+        Ties go to the first class. For costs, see the estimator of the family.
         """
         scores = self._scores(X)
         return np.asarray(self.classes_[self._model.best(scores)])
@@ -345,7 +371,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         return BoostingParameters(**mine | {"max_leaf_nodes": self._leaves(len(data.classes))})
 
     def _seed(self, after: int = 0) -> int:
-        """Return the seed of a training on top of `after` rounds, which must not draw theirs."""
+        """Return the seed of a training after `after` rounds, distinct from the earlier seeds."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return int(np.random.SeedSequence([seed, after]).generate_state(1)[0]) if after else seed
 

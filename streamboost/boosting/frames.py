@@ -1,6 +1,6 @@
-"""Frames of whatever library as arrays of numbers, and their categories as codes.
+"""Data frames of any library: converts columns to numbers and categories to codes.
 
-narwhals knows pandas, polars and pyarrow among others, and none of them needs to be installed.
+narwhals supports pandas, polars, pyarrow and others, none of which needs to be installed.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ __all__ = ["FrameColumns", "columns_of", "frame_of"]
 
 Value = str | int | float | bool
 
-_SAY_SO = (
+_DECLARE_CATEGORICAL = (
     "make it a category (pandas: X.astype({{{name!r}: 'category'}}), polars: "
     "X.cast({{{name!r}: pl.Categorical}})), name it in categorical_features, or leave it out"
 )
@@ -27,15 +27,15 @@ _TIMES = (nw.Datetime, nw.Date, nw.Time, nw.Duration)
 
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
-    """Return `X` as narwhals sees it; None where it is no frame.
+    """Wrap `X` in a narwhals frame; return None if `X` is not a frame.
 
-    Every table is read here. What narwhals does not know and Arrow can read, such as a pyarrow
-    RecordBatch, becomes a pyarrow Table.
+    A table that only Arrow can read, such as a pyarrow RecordBatch, is converted to a pyarrow
+    Table.
 
     Raises
     ------
     DataError
-        When `X` is a table that holds no rows yet, or gives them only once.
+        If `X` is a lazy frame, or an iterator whose rows can be read only once.
     """
     if is_polars_lazyframe(X):
         raise DataError("X is a lazy frame, which holds no rows yet: give X.collect()")
@@ -53,15 +53,15 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameColumns:
-    """What the columns of a training's frame are called, and its categories in order of code.
+    """Column names of a training frame, and its categories in the order of their codes.
 
     Parameters
     ----------
     names
-        The names of all columns where they are text, else empty: columns go by their place then.
+        The names of all columns if all are text; else empty, and columns are matched by index.
     categories
-        The values of each column of categories, by its place; code c stands for the c-th. Values
-        that are not text, numbers or booleans are known by their text.
+        The categories of each categorical column, by column index; code c is the c-th category.
+        Values that are not text, numbers or booleans are represented by their text.
     """
 
     names: tuple[str, ...] = ()
@@ -69,10 +69,10 @@ class FrameColumns:
 
     @classmethod
     def of(cls, frame: nw.DataFrame[Any], chosen: Any) -> "FrameColumns":
-        """Return those of a training on `frame` with `categorical_features` as `chosen`.
+        """Create the columns of a training on `frame`, with `categorical_features` as `chosen`.
 
-        Columns of categories by their type have a table: all of them if `chosen` is "from_dtype".
-        What is chosen by name or place has one where its type is not a number's.
+        If `chosen` is "from_dtype", each column of a categorical type gets a table of categories.
+        Else, each chosen column gets a table if its type is not numeric.
         """
         names = tuple(name for name in frame.columns if isinstance(name, str))
         columns = [frame.get_column(name) for name in frame.columns]
@@ -86,7 +86,7 @@ class FrameColumns:
         return cls(names if len(names) == len(columns) else (), tables)
 
     def extended(self, frame: nw.DataFrame[Any]) -> "FrameColumns":
-        """Return these with the categories of `frame` that are new, behind those known."""
+        """Return the columns with the new categories of `frame` appended to the known ones."""
         columns = self._columns(frame)
         tables = {}
         for f, known in self.categories.items():
@@ -95,23 +95,23 @@ class FrameColumns:
         return FrameColumns(self.names, tables)
 
     def read(self, frame: nw.DataFrame[Any]) -> np.ndarray:
-        """Return `frame` as float32 (n, D), NaN where a value is missing or an unknown category.
+        """Convert `frame` to float32 (n, D), with NaN for missing values and unknown categories.
 
         Raises
         ------
         DataError
-            When a column is not there, or holds what is no number.
+            If a column is missing, or holds values that are not numbers.
         """
         columns = self._columns(frame)
         rows = np.empty((len(frame), len(columns)), dtype=np.float32)
-        with np.errstate(over="ignore"):  # an infinity is found, and named, afterwards
+        with np.errstate(over="ignore"):  # infinities are reported later
             for f, column in enumerate(columns):
                 values = self.categories.get(f)
                 rows[:, f] = _numbers(column) if values is None else _codes(column, values)
         return rows
 
     def name(self, f: int) -> str | int:
-        """Return the name of column `f`, or `f` where columns go by their place."""
+        """Return the name of column `f`, or `f` if columns are matched by index."""
         return self.names[f] if self.names else f
 
     def _columns(self, frame: nw.DataFrame[Any]) -> list[nw.Series[Any]]:
@@ -126,17 +126,17 @@ class FrameColumns:
         return [frame.get_column(name) for name in self.names]
 
     def describe(self) -> dict[str, Any]:
-        """Return all of it as JSON can hold it, for `rebuild`."""
+        """Return the names and categories as JSON values, for `rebuild`."""
         return {"names": self.names, "categories": list(self.categories.items())}
 
     @classmethod
     def rebuild(cls, description: Mapping[str, Any]) -> "FrameColumns":
-        """Return what `describe` described."""
+        """Rebuild the columns from the output of `describe`."""
         tables = {int(f): tuple(values) for f, values in description["categories"]}
         return cls(tuple(description["names"]), tables)
 
     def check(self, n_features: int, categorical: Iterable[int]) -> None:
-        """Raise ModelFileError unless it fits a committee with these columns of categories."""
+        """Raise ModelFileError unless the columns match a committee's `categorical` columns."""
         if len(self.names) not in (0, n_features) or not set(self.categories) <= set(categorical):
             raise ModelFileError(
                 "the names or categories of the columns are not those of the weak learners: the "
@@ -145,9 +145,10 @@ class FrameColumns:
 
 
 def columns_of(X: Any, chosen: Any, known: FrameColumns | None) -> FrameColumns | None:
-    """Return what a training on `X` knows of columns, beside what is `known` from those before it.
+    """Return the columns of a training on `X`, which extend the `known` columns of earlier ones.
 
-    `chosen` is `categorical_features`; None where there was no frame.
+    `chosen` is `categorical_features`. If `X` is not a frame, `known` is returned, which is None
+    if no earlier training had a frame.
     """
     frame = frame_of(X)
     if frame is None:
@@ -164,7 +165,7 @@ def _is_number(column: nw.Series[Any]) -> bool:
 
 
 def _plain(value: Any) -> Value:
-    """Return a category's value as a file can hold it: what is none of these goes by its text."""
+    """Convert a category's value to text, a number or a boolean, for storage in a file."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -173,10 +174,10 @@ def _plain(value: Any) -> Value:
 
 
 def _found(column: nw.Series[Any]) -> tuple[Value, ...]:
-    """Return the values of a column, each once and sorted, the missing ones aside.
+    """Return the distinct values of a column, sorted, without missing values.
 
-    Not the categories that its type declares: whatever else a process has seen may be among them
-    in polars, and their order differs from frame to frame.
+    The categories that the column's type declares are not used. In polars, they may include
+    categories of other frames of the process, and their order differs between frames.
     """
     present = {_plain(value) for value in column.drop_nulls().unique().to_list()}
     try:
@@ -186,7 +187,7 @@ def _found(column: nw.Series[Any]) -> tuple[Value, ...]:
 
 
 def _codes(column: nw.Series[Any], values: tuple[Value, ...]) -> np.ndarray:
-    """Return the code of each value, float32 (n,); NaN where it is missing or unknown."""
+    """Return the code of each value, float32 (n,); NaN for missing or unknown values."""
     code_of: dict[Hashable, float] = {value: float(code) for code, value in enumerate(values)}
     given = zip(column.to_list(), column.is_null().to_list(), strict=True)
     nan = float("nan")
@@ -195,28 +196,28 @@ def _codes(column: nw.Series[Any], values: tuple[Value, ...]) -> np.ndarray:
 
 
 def _numbers(column: nw.Series[Any]) -> np.ndarray:
-    """Return a column of numbers (n,), NaN where one is missing; DataError where there are none."""
+    """Convert a column to numbers (n,), NaN where missing; raise DataError if it is not numeric."""
     if isinstance(column.dtype, _TIMES):
         raise DataError(
             f"column {column.name!r} holds times ({column.dtype}), which are no numbers: make "
             "numbers of them, such as the hour and the day of the week, or leave it out"
         )
-    if column.dtype.is_nested():  # polars would cast what lies within
-        raise DataError(_why_not(column))
+    if column.dtype.is_nested():  # polars would cast the nested values
+        raise DataError(_refusal(column))
     try:
         return np.asarray(column.cast(nw.Float64).to_numpy())
-    except Exception as error:  # each library has its own
-        raise DataError(_why_not(column)) from error
+    except Exception as error:  # the exception type depends on the library
+        raise DataError(_refusal(column)) from error
 
 
-def _why_not(column: nw.Series[Any]) -> str:
-    """Say what keeps a column from being numbers, and how to mend it."""
+def _refusal(column: nw.Series[Any]) -> str:
+    """Return an error message: the first value that is not a number, and the remedy."""
     for value in column.drop_nulls().to_list():
         try:
             float(value)
         except (TypeError, ValueError):
             if isinstance(value, str) or _is_category(column):
-                mend = _SAY_SO.format(name=column.name)
+                mend = _DECLARE_CATEGORICAL.format(name=column.name)
                 return f"column {column.name!r} holds {value!r}, which is no number: {mend}"
             return (
                 f"column {column.name!r} holds {value!r} ({column.dtype}), which is no number: "

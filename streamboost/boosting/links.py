@@ -1,4 +1,4 @@
-"""From scores to class probabilities, also where errors differ in what they cost."""
+"""Link functions: convert scores to class probabilities, with or without error costs."""
 
 from typing import Any, Literal, get_args
 
@@ -19,24 +19,26 @@ __all__ = [
 Link = Literal["softmax", "sigmoid", "costs"]
 
 NO_COSTS = np.zeros((0, 0))
-"""The costs of a committee that counts every wrong answer the same."""
+"""Cost matrix of a committee with equal misclassification costs: empty."""
 
 
 def class_probabilities(link: Link, scores: np.ndarray, costs: np.ndarray) -> np.ndarray:
     """Return the probabilities (n, K) behind `scores` float64 (n, K).
 
-    ``"softmax"`` suits scores that grow as log p_k, ``"sigmoid"`` scores that grow as the log odds
-    of each class against all others; its sigmoids are divided by their sum. ``"costs"`` are
-    probabilities under REBEL's subcosts, which `costs` (K, K) define. With theta_k the subcost of
-    denying the own class, the population's best scores s satisfy
-    exp(s_k) sum_j c+_jk p_j = theta_k p_k: p is the positive eigenvector, with eigenvalue 1, of
-    A_kj = exp(s_k) c+_jk / theta_k. Where training stopped short the eigenvalue is another, and
-    the eigenvector is taken all the same. A class whose errors cost nothing gets probability 0:
-    nothing was learned about it, and no decision depends on it.
+    - ``"softmax"`` is for scores proportional to log p_k.
+    - ``"sigmoid"`` is for scores proportional to the log odds of each class against all others. The
+      sigmoids are divided by their sum.
+    - ``"costs"`` is for scores trained with REBEL's subcosts, which `costs` (K, K) define.
+
+    For ``"costs"``, let theta_k be the subcost of rejecting the own class. The optimal scores s of
+    the population satisfy exp(s_k) sum_j c+_jk p_j = theta_k p_k. Hence p is the positive
+    eigenvector, with eigenvalue 1, of A_kj = exp(s_k) c+_jk / theta_k. If training stopped early,
+    the eigenvalue is not 1, and the positive eigenvector is still used. A class whose errors cost
+    nothing gets probability 0: training ignores its rows, and no decision depends on it.
     """
     if link == "softmax":
         return _softmax(scores)
-    shares = _softmax(-np.logaddexp(0.0, -scores))  # sigmoids, none of which may vanish first
+    shares = _softmax(-np.logaddexp(0.0, -scores))  # sigmoids in log space, to avoid underflow
     if link == "costs":
         plus, own = squared_subcosts(costs)
         free = own == 0
@@ -49,13 +51,13 @@ def class_probabilities(link: Link, scores: np.ndarray, costs: np.ndarray) -> np
 
 
 def check_cost_matrix(costs: Any, n_classes: int) -> np.ndarray:
-    """Return `costs` as float64 (K, K): what it costs to answer k where j is true, at [j, k].
+    """Return `costs` as float64 (K, K); entry [j, k] is the cost of predicting k if j is true.
 
     Raises
     ------
     ConfigurationError
-        When it is not K x K, or an entry is not a finite number, is negative, or stands on the
-        diagonal and is not 0; the message names the entry.
+        If the matrix is not K x K, or an entry is not finite, negative, or not 0 on the diagonal.
+        The message names the entry.
     """
     try:
         C = np.asarray(costs, dtype=np.float64)
@@ -81,11 +83,11 @@ def check_cost_matrix(costs: Any, n_classes: int) -> np.ndarray:
 
 
 def squared_subcosts(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the thesis's c+ (K, K) and theta (K,), the subcost of denying the own class.
+    """Return the thesis's c+ (K, K) and theta (K,), the subcost of rejecting the own class.
 
     For rows of class j: c+_k = sqrt(K-1) C_jk^2 / (2 |C_j|) and c-_j = theta_j =
-    |C_j| / (2 sqrt(K-1)), every other c-_k being 0. Then 2 sqrt(c+_k theta_j) = C_jk, by which the
-    loss bounds the cost. A class whose errors cost nothing gets zeros: its rows do not count.
+    |C_j| / (2 sqrt(K-1)), every other c-_k being 0. Then 2 sqrt(c+_k theta_j) = C_jk, so that the
+    loss bounds the cost. A class whose errors cost nothing gets zeros: its rows have no effect.
 
     >>> squared_subcosts(np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [2.0, 2.0, 0.0]]))[1].round(3)
     array([1.458, 0.5  , 1.   ])
@@ -97,7 +99,7 @@ def squared_subcosts(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_link(link: str, costs: np.ndarray, n_classes: int) -> None:
-    """Raise ModelFileError unless `link` is known and `costs` belong to it."""
+    """Raise ModelFileError unless `link` is supported and `costs` match it."""
     if link not in get_args(Link):
         raise ModelFileError(
             f"link {link!r}, and this release knows {', '.join(get_args(Link))}: read it with the "
@@ -105,7 +107,7 @@ def check_link(link: str, costs: np.ndarray, n_classes: int) -> None:
         )
     if link != "costs":
         if costs.size:
-            raise ModelFileError(f"a cost matrix beside the link {link!r}: the file is damaged")
+            raise ModelFileError(f"a cost matrix with the link {link!r}: the file is damaged")
         return
     try:
         check_cost_matrix(costs, n_classes)

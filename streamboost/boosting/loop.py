@@ -1,4 +1,4 @@
-"""The boosting loop, written once for every family."""
+"""Boosting loop: trains a committee with the algorithm of any family."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streamboost.boosting.committee import Committee
-from streamboost.boosting.early_stopping import HeldOut, WatchedBuilder
-from streamboost.boosting.learners import LearnersBuilder, WeakLearners
+from streamboost.boosting.committee import Committee, WeakLearners
+from streamboost.boosting.early_stopping import HeldOut, LearnersBuilder, WatchedBuilder
 from streamboost.boosting.links import NO_COSTS, Link
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
@@ -23,7 +22,7 @@ __all__ = ["Algorithm", "BoostingParameters", "Sampling", "Work", "boost", "heav
 
 @dataclass(frozen=True, slots=True)
 class BoostingParameters:
-    """How trees are grown, whatever the algorithm; the estimators document each."""
+    """Tree parameters of all algorithms; the estimators document each parameter."""
 
     max_leaf_nodes: int
     max_depth: int | None
@@ -38,14 +37,14 @@ class BoostingParameters:
 
 @dataclass(slots=True)
 class Work:
-    """What a training took: additions to histograms, one per row and feature counted."""
+    """Work of a training: the number of additions to histograms, one per row and feature."""
 
     n_adds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Draws the features and rows that rounds are offered, without replacement."""
+    """Sampler of the features and rows of each round, without replacement."""
 
     grow: Grower
     params: BoostingParameters
@@ -56,16 +55,16 @@ class Sampling:
 
     @property
     def n_rows(self) -> int:
-        """Rows of the training, here or in other shards."""
+        """Number of training rows in all shards."""
         return self.grow.n_rows if self.shard is None else self.shard.n
 
     @property
-    def enough(self) -> bool:
-        """Whether rows held out tell that no more rounds are wanted."""
-        return self.held is not None and self.held.enough
+    def has_converged(self) -> bool:
+        """Whether early stopping ends the training."""
+        return self.held is not None and self.held.has_converged
 
     def draw(self, influence: np.ndarray | None) -> None:
-        """Offer a round's to `grow`, of the rows that are not trimmed by `influence` (n,)."""
+        """Set the features and rows of a round in `grow`; `influence` (n,) trims light rows."""
         grow, features, params = self.grow, self.grow.splittable, self.params
         n_features = self._n_features()
         if influence is None and params.subsample == 1.0 and grow.whole and n_features is None:
@@ -82,11 +81,12 @@ class Sampling:
         grow.sample(features, grow.all_rows[chosen], grow.all_rows[~chosen])
 
     def batches(self, n_rounds: int, most: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield how many rounds come next, at most `most`, and what they are offered.
+        """Yield batches of rounds: their number, at most `most`, their features and their rows.
 
-        Features uint32 (rounds, d), ascending, or (1, d) where each round has the same; which of
-        the rows here, bool (rounds, n), or (0, n) where each has all. A round's do not depend on
-        `most`, nor on how many rounds follow. Ends early where there were enough.
+        The features are uint32 (rounds, d), ascending, or (1, d) if all rounds have the same. The
+        mask of the rows in this shard is bool (rounds, n), or (0, n) if each round has all rows.
+        The draw of a round does not depend on `most` or on the number of following rounds. Early
+        stopping ends the iteration.
         """
         if self.held is not None:
             most = min(most, self.held.n_iter_no_change)
@@ -97,7 +97,7 @@ class Sampling:
             by_feature, by_row = self.rng.spawn(2)
         here = slice(None) if self.shard is None else self.shard.places
         for start in range(0, n_rounds, most):
-            if self.enough:
+            if self.has_converged:
                 return
             n = min(most, n_rounds - start)
             offered, chosen = features[None], np.zeros((0, self.grow.n_rows), dtype=bool)
@@ -109,7 +109,7 @@ class Sampling:
             yield n, offered, chosen
 
     def _n_features(self) -> int | None:
-        """Return how many features a round is offered, None for all."""
+        """Return the number of features of a round, None for all features."""
         n, share = len(self.grow.splittable), self.params.max_features
         if share is None:
             share = _share_of_features(self.grow.n_features)
@@ -120,52 +120,52 @@ class Sampling:
 
 
 class Algorithm(ABC):
-    """What one family of boosting does in a round.
+    """Boosting algorithm of one family: the steps of a round.
 
-    Its state for one training is its own: the loop only hands it back. An algorithm may choose
-    its statistic anew for each tree, grow several trees a round, or grow and discard; `round`
-    returns those that join the committee, with their leaf values set. One whose rounds need no
-    Python has a `train` of its own instead, which runs many of them in a kernel.
+    The loop does not read the state of a training, and only passes it to each step. An algorithm
+    may choose a new statistic for each tree, grow several trees a round, or discard trees. `round`
+    returns the trees that are added to the committee, with their leaf values set. An algorithm
+    whose rounds run without Python overrides `train`, which runs many rounds in a kernel.
     """
 
     family: ClassVar[str]
-    """Names the kind of scores a committee holds; only the same family may extend it."""
+    """Name of the family; only an algorithm of the same family may extend a committee."""
 
     link: Link = "softmax"
-    """What makes probabilities of scores; see `Committee`."""
+    """Conversion of scores to probabilities; see `Committee`."""
 
     takes_new_classes: ClassVar[bool] = False
-    """Whether a committee can go on with classes it does not know; else it is trained anew."""
+    """Whether an extension may add classes to a committee; if not, the committee is retrained."""
 
     def costs(self, n_classes: int) -> np.ndarray:
-        """Return what the committee's answers cost, (K, K), or an empty array if all the same."""
+        """Return the cost matrix of the committee (K, K), or an empty array for equal costs."""
         return NO_COSTS
 
     def empty(self, data: TrainingData) -> WeakLearners:
-        """Return the weak learners of a committee that has none yet: trees."""
+        """Return empty weak learners to start a committee from: by default, trees."""
         return Forest.empty(len(data.classes))
 
     @abstractmethod
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return the scores b of the committee, float64 (K,), as the training starts."""
+        """Return the committee's base scores b at the start of the training, float64 (K,)."""
 
-    @abstractmethod
     def temperature(self, n_classes: int) -> float:
-        """Return T by which scores are divided before the link, as in softmax(F / T)."""
+        """Return the temperature T of the link, as in softmax(F / T); by default 1."""
+        return 1.0
 
     @abstractmethod
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
-        """Return the state for rows whose scores are now `scores`, float64 (n, K)."""
+        """Return the initial state for rows with `scores`, float64 (n, K)."""
 
     def influence(self, state: Any) -> np.ndarray | None:
-        """Return what one record of each row weighs in the next tree, float64 (n,).
+        """Return the weight of one record of each row in the next tree, float64 (n,).
 
-        Weight trimming leaves out the lightest; None, and it leaves out nothing.
+        Weight trimming drops the rows of the lowest weight; if None, no row is dropped.
         """
         return None
 
     def train(self, state: Any, sampling: Sampling, n_rounds: int, builder: Any) -> None:
-        """Grow `n_rounds` rounds into the learners' `builder`: `round`, `update`, and again."""
+        """Add `n_rounds` rounds to `builder`: call `round` and `update` for each."""
         for _ in range(n_rounds):
             trimmed = sampling.params.weight_trimming > 0.0
             sampling.draw(self.influence(state) if trimmed else None)
@@ -174,7 +174,7 @@ class Algorithm(ABC):
                 return
             self.update(state, grown)
             builder.append_round(grown)
-            if sampling.enough:
+            if sampling.has_converged:
                 return
 
     def round(self, state: Any, grow: Grower) -> list[Any]:
@@ -182,7 +182,7 @@ class Algorithm(ABC):
         raise NotImplementedError
 
     def update(self, state: Any, grown: Sequence[Any]) -> None:
-        """Add the values of what `round` returned to the state of every row, sampled or not."""
+        """Add the values of the new weak learners to the state of each row, sampled or not."""
         raise NotImplementedError
 
 
@@ -196,12 +196,11 @@ def boost(
     work: Work | None = None,
     held: HeldOut | None = None,
 ) -> Committee:
-    """Grow `n_estimators` rounds, on top of `committee` where one is given.
+    """Train a committee of `n_estimators` rounds, which extend `committee` if it is given.
 
-    With rows `held` out it may be fewer: as many as are best for these. The committee's classes
-    must be the first of `data.classes`; `work` is added to. Raises
-    DataError when the committee is of another family, scores columns that `data` does not have, or
-    knows other columns as categories.
+    With a validation set `held`, early stopping may keep fewer rounds. The committee's classes must
+    be the first of `data.classes`. The work is added to `work`. Raises DataError if the committee
+    is of another family, has columns that `data` lacks, or has other categorical columns.
     """
     bins = data.shard.bins if data.shard is not None else None
     if bins is None:
@@ -215,12 +214,15 @@ def boost(
     learners.add_scores(data.X, scores)
     state = algorithm.start(data, scores, rng)
     del scores
-    grow = _grower(bins, data, params)
-    builder: LearnersBuilder = learners.builder(bins, data.weight)
+    names = ["max_leaf_nodes", "max_depth", "min_child_weight", "l2_regularization", "pruning"]
+    ends = {name: getattr(params, name) for name in names}
+    grow = Grower(bins, bins.transform(data.X), **ends)
+    into = learners.builder(bins, data.weight)
+    builder: LearnersBuilder | WatchedBuilder = into
     if held is not None:
         held.begin(base, learners, algorithm.temperature(len(base)))
-        builder = WatchedBuilder(builder, lambda: algorithm.empty(data).builder(bins), held)
-    if len(base) > 1:  # one class leaves nothing to tell apart
+        builder = WatchedBuilder(into, lambda: algorithm.empty(data).builder(bins), held)
+    if len(base) > 1:  # with one class there is nothing to learn
         sampling = Sampling(grow, params, rng, data.weight, held, data.shard)
         algorithm.train(state, sampling, n_estimators, builder)
     if work is not None:
@@ -250,7 +252,7 @@ def _check_extension(
             f"the committee scores {committee.n_features} features, and X has {data.X.shape[1]}: "
             "give all of them; a missing value is NaN"
         )
-    # Older trees would compare as numbers what is read as categories now, or the reverse.
+    # Otherwise older trees would compare categories as numbers, or numbers as categories.
     ours = np.flatnonzero(bins.categorical[: committee.n_features])
     theirs = committee.learners.categories.features
     if not np.array_equal(ours, theirs):
@@ -260,23 +262,12 @@ def _check_extension(
         )
 
 
-def _grower(bins: Bins, data: TrainingData, params: BoostingParameters) -> Grower:
-    return Grower(
-        bins,
-        bins.transform(data.X),
-        max_leaf_nodes=params.max_leaf_nodes,
-        max_depth=params.max_depth,
-        min_child_weight=params.min_child_weight,
-        l2_regularization=params.l2_regularization,
-        pruning=params.pruning,
-    )
-
-
 def heavy(influence: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:
-    """Return which rows stay, bool (n,), when the lightest of at most `share` of all weight go.
+    """Return a mask of the rows that weight trimming keeps, bool (n,).
 
-    `influence` (n,) is what one of a row's `weight` (n,) records weighs. Rows of equal influence
-    stay or go together, so that neither their order nor their being counted as one row matters
+    The lightest rows, with at most `share` of the total weight, are dropped. `influence` (n,) is
+    the weight of one of the row's `weight` (n,) records. Rows of equal influence are kept or
+    dropped together, so that the result does not depend on their order or on merging equal rows
     (weight trimming: Friedman, Hastie and Tibshirani, 2000).
     """
     order = np.argsort(influence)

@@ -10,19 +10,19 @@ from streamboost.errors import ModelFileError
 from streamboost.kernels.similarity import add_similarities
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
-from streamboost.trees.categories import Categories
+from streamboost.trees.categories import CategoryCodes
 
-__all__ = ["Frame", "Similarities", "Similarity"]
+__all__ = ["Frame", "Similarities", "SimilaritiesBuilder", "Similarity"]
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The coordinates distances are measured in: columns, moved and scaled.
+    """Coordinate frame for distances: columns, centred and scaled.
 
     Parameters
     ----------
     centre, scale
-        float64 (D,). A value x becomes (x - centre) scale; a missing one 0, the centre.
+        float64 (D,). A value x becomes (x - centre) scale; a missing value becomes 0, the centre.
     """
 
     centre: np.ndarray
@@ -30,10 +30,10 @@ class Frame:
 
     @classmethod
     def fit(cls, X: np.ndarray, weight: np.ndarray, *, standardize: bool) -> "Frame":
-        """Centre the columns of `X` (n, D), and where asked to, divide by their deviation.
+        """Centre the columns of `X` (n, D); if `standardize`, divide by their standard deviation.
 
-        A column without variation (or without values) gets scale 0: it tells no rows apart, and
-        what differs in it later was never learned.
+        A constant or empty column gets scale 0: the column cannot distinguish training rows, and
+        later differences in the column were never learned.
         """
         known = ~np.isnan(X)
         values = np.where(known, X, 0.0).astype(np.float64)
@@ -41,7 +41,7 @@ class Frame:
         some = np.maximum(mass, np.finfo(float).tiny)
         centre = (weight @ values) / some
         deviation = np.sqrt(weight @ np.where(known, values - centre, 0.0) ** 2 / some)
-        varied = deviation > 1e-7 * np.abs(centre)  # less is float32's own rounding
+        varied = deviation > 1e-7 * np.abs(centre)  # smaller deviations are float32 rounding errors
         scale = np.where(varied, 1.0, 0.0)
         if standardize:
             scale = np.divide(scale, deviation, out=scale, where=varied)
@@ -55,16 +55,17 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
-    """One weak learner f, and what each class makes of it.
+    """Weak learner f of a round, with its coefficient for each class.
 
     Parameters
     ----------
     points
-        float32 (1, D) or (2, D), in the frame's coordinates: f is 1 at the first. With one point
-        f falls to 0 at the squared distance `reach` and towards -1 beyond; with two f is -1 at
-        the second.
+        float32 (1, D) or (2, D), in the frame's coordinates: f is 1 at the first point. With one
+        point, f falls to 0 at the squared distance `reach` and towards -1 beyond. With two points,
+        f is -1 at the second.
     reach
-        That of one point (infinite: f is 1 everywhere), or the squared distance of two.
+        Squared distance at which a one-point f is 0 (infinite: f is 1 everywhere), or the squared
+        distance of two points.
     values
         f at the training rows (n,).
     coefficients
@@ -79,7 +80,7 @@ class Similarity:
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """Localized similarities, one a round, packed and immutable.
+    """Localized similarities, one per round, packed and immutable.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ class Similarities:
     points
         float32 (P, D), the training rows that learners refer to.
     pairs
-        int32 (rounds, 2): places among the points, the second -1 for a one-point learner.
+        int32 (rounds, 2): indices of the points, the second -1 for a one-point learner.
     reach
         float64 (rounds,), see `Similarity`.
     coefficients
@@ -105,7 +106,7 @@ class Similarities:
 
     @classmethod
     def empty(cls, frame: Frame, n_classes: int) -> "Similarities":
-        """Return no similarities yet."""
+        """Create an instance without rounds."""
         return cls(
             frame,
             np.zeros((0, len(frame.centre)), dtype=np.float32),
@@ -126,18 +127,18 @@ class Similarities:
 
     @property
     def n_learners(self) -> int:
-        """Number of weak learners, one a round."""
+        """Number of weak learners, one per round."""
         return len(self.pairs)
 
     @property
-    def categories(self) -> Categories:
-        """None: distances are taken between numbers."""
-        return Categories()
+    def categories(self) -> CategoryCodes:
+        """Category codes: none, as distances need numbers."""
+        return CategoryCodes()
 
     def add_scores(
         self, X: np.ndarray, scores: np.ndarray, rounds: tuple[int, int] | None = None
     ) -> None:
-        """Add what all rounds say, or `rounds` (first, end), to `scores` float64 (n, K)."""
+        """Add the outputs of all rounds, or of `rounds` (first, end), to `scores` (n, K)."""
         first, end = rounds or (0, self.n_rounds)
         Z = self.frame(X)
         add_similarities(
@@ -145,23 +146,23 @@ class Similarities:
         )
 
     def splits(self, n_features: int) -> np.ndarray:
-        """Return that no node splits a feature, int64 (D,)."""
+        """Return the number of splits of each feature: zeros, int64 (D,)."""
         return np.zeros(n_features, dtype=np.int64)
 
     def leaves(self, X: np.ndarray, n_trees: int) -> np.ndarray:
-        """Return that there are no leaves, uint8 (n, 0)."""
+        """Return the leaves of each row: none, uint8 (n, 0)."""
         return np.zeros((len(X), 0), dtype=np.uint8)
 
     def scores_and_leaves(
         self, base: np.ndarray, X: np.ndarray, n_trees: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return `base` float64 (K,) and what all rounds say, float64 (n, K), and `leaves`."""
+        """Return the scores, `base` (K,) plus all rounds, float64 (n, K), and `leaves`."""
         scores = np.tile(base, (len(X), 1))
         self.add_scores(np.ascontiguousarray(X[:, : len(self.frame.centre)]), scores)
         return scores, self.leaves(X, n_trees)
 
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
-        """Add one round after another to `scores` float64 (n, K), and yield it after each."""
+        """Add each round to `scores` float64 (n, K), and yield `scores` after each."""
         Z = self.frame(X)
         learners = self.points, self.pairs, self.reach, self.coefficients
         for m in range(self.n_rounds):
@@ -169,16 +170,16 @@ class Similarities:
             yield scores
 
     def widened(self, n_classes: int) -> "Similarities":
-        """Return them with zero scores for classes they do not know yet."""
+        """Return a copy with zero coefficients for new classes, up to `n_classes`."""
         wide = np.pad(self.coefficients, ((0, 0), (0, n_classes - self.n_classes)))
         return Similarities(self.frame, self.points, self.pairs, self.reach, wide)
 
     def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "SimilaritiesBuilder":
-        """Return what adds further rounds; they have no use for bins and weights."""
+        """Create a builder that adds rounds; `bins` and `weight` are ignored."""
         return SimilaritiesBuilder(self)
 
     def to_arrays(self) -> Arrays:
-        """Return them as plain arrays."""
+        """Return the similarities as plain arrays."""
         return {
             "frame.centre": self.frame.centre,
             "frame.scale": self.frame.scale,
@@ -190,14 +191,14 @@ class Similarities:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Similarities":
-        """Return what `to_arrays` took apart, not checked yet."""
+        """Rebuild similarities from the arrays of `to_arrays`, without validation."""
         frame = Frame(arrays["frame.centre"], arrays["frame.scale"])
         return cls(
             frame, arrays["points"], arrays["pairs"], arrays["reach"], arrays["coefficients"]
         )
 
     def check(self, n_features: int) -> None:
-        """Raise ModelFileError unless every learner has its points and every array its length."""
+        """Raise ModelFileError if array shapes differ or a point index is out of range."""
         n = self.pairs.shape[:1]
         fits = (
             self.points.shape[1:] == (n_features,)
@@ -225,7 +226,7 @@ class Similarities:
 
 
 class SimilaritiesBuilder:
-    """Collects rounds of similarities on top of others, and packs them once at the end."""
+    """Builder that adds rounds to existing similarities and packs them once at the end."""
 
     def __init__(self, old: Similarities) -> None:
         self._old = old
@@ -236,7 +237,7 @@ class SimilaritiesBuilder:
         self._new.extend(learners)
 
     def freeze(self) -> Similarities:
-        """Return them packed; a point that several learners share is kept once."""
+        """Return the packed similarities; a point shared by several learners is stored once."""
         old = self._old
         if not self._new:
             return old

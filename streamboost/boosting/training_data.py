@@ -1,4 +1,4 @@
-"""The rows of a training, and how they are made of what users give."""
+"""Training data: validates and converts the rows, labels and weights of a training."""
 
 import warnings
 from dataclasses import dataclass
@@ -17,11 +17,12 @@ from sklearn.utils.validation import (
 
 from streamboost.boosting.frames import FrameColumns, frame_of
 from streamboost.errors import ConfigurationError, DataError
-from streamboost.trees.sums import ALONE, Shard, Sum, in_units
+from streamboost.trees.sums import NO_REDUCE, AllReduce, Shard, in_units
 
 __all__ = [
     "TrainingData",
     "check_class_weight",
+    "class_weighted",
     "encode",
     "factors",
     "masses",
@@ -29,7 +30,6 @@ __all__ = [
     "training_data",
     "training_rows",
     "warn_of_absent",
-    "weighed_by_class",
 ]
 
 
@@ -42,18 +42,18 @@ class TrainingData:
     X
         float32 (n, D), C-order; NaN where missing.
     y
-        uint32 (n,), places in `classes`.
+        uint32 (n,), indices of `classes`.
     weight
         float64 (n,), positive; a row of weight 2 counts as two rows.
     classes
         The class labels (K,).
     categorical
-        Which columns hold categories, bool (D,); None: none does.
+        Mask of the categorical columns, bool (D,); None: no column.
     places
-        int64 (n,): where these rows stood among those given, rows of weight zero having been
-        dropped; None when none were.
+        Indices of these rows among the given rows, int64 (n,); None if no row was dropped. Rows of
+        weight zero are dropped.
     shard
-        Which of the training's rows these are; None: all of them.
+        Shard of the training data that holds these rows; None if these are all rows.
     """
 
     X: np.ndarray
@@ -66,22 +66,22 @@ class TrainingData:
 
     @property
     def n_rows(self) -> int:
-        """Rows of the training, here or in other shards."""
+        """Number of training rows in all shards."""
         return len(self.X) if self.shard is None else self.shard.n
 
     @property
-    def total(self) -> Sum:
-        """Sums over all rows of the training."""
-        return ALONE if self.shard is None else self.shard.total
+    def total(self) -> AllReduce:
+        """Sum (all-reduce) over the shards of the training."""
+        return NO_REDUCE if self.shard is None else self.shard.total
 
     def masses(self) -> np.ndarray:
-        """Return what the rows of each class weigh, here or in other shards, float64 (K,)."""
+        """Return the total weight of each class over all shards, float64 (K,)."""
         return masses(self.y, self.weight, len(self.classes), self.total)
 
     def votes_before(self) -> np.ndarray:
-        """Return the scores, float64 (K,), before anybody has voted.
+        """Return the initial scores of voting algorithms, float64 (K,).
 
-        Zero, and for a class whose rows weigh nothing half the log odds of an error of 1e-10.
+        The score is 0, and for a class without rows half the log odds of an error of 1e-10.
         """
         met = np.bincount(self.y, minlength=len(self.classes)) > 0
         return np.where(met, 0.0, 0.5 * np.log(1e-10))
@@ -95,10 +95,11 @@ def numbers_of(
     *,
     reset: bool,
 ) -> Any:
-    """Return `X`, an array or a frame, as float32 (n, D), and `y` if given, once sound.
+    """Validate `X`, an array or a frame, and `y` if given; convert `X` to float32 (n, D).
 
-    The checks are scikit-learn's `validate_data`. A frame's names are compared with those that
-    `estimator` was fitted to, or noted if `reset`; its values are read as `columns` say.
+    The checks are those of scikit-learn's `validate_data`. The column names of a frame are compared
+    with those of the fitted `estimator`, or stored if `reset`. The values of a frame are converted
+    by `columns`.
     """
     how = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
     frame = frame_of(X)
@@ -125,7 +126,7 @@ def training_rows(
     *,
     reset: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return `X` and `y` as `numbers_of` does, and weights float64 (n,), once all are sound."""
+    """Validate the rows: return `X` and `y` from `numbers_of`, and weights float64 (n,)."""
     X, y = numbers_of(estimator, columns, X, y, reset=reset)
     check_classification_targets(y)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -139,9 +140,10 @@ def training_data(
     known: np.ndarray | None,
     categorical: np.ndarray | None = None,
 ) -> TrainingData:
-    """Return the rows of positive weight, their labels as places among the classes.
+    """Return the rows of positive weight, with labels as class indices.
 
-    These are all that `y` has, as in scikit-learn: one whose rows weigh nothing is there too.
+    As in scikit-learn, the classes are all distinct labels in `y`, including a class whose rows all
+    have weight zero.
     """
     classes, codes = encode(y, known)
     places = None
@@ -154,10 +156,12 @@ def training_data(
     return TrainingData(X, codes, weight, classes, categorical, places)
 
 
-def masses(y: np.ndarray, weight: np.ndarray, n_classes: int, total: Sum = ALONE) -> np.ndarray:
-    """Return what the rows of each class weigh, float64 (K,), added up in whole numbers.
+def masses(
+    y: np.ndarray, weight: np.ndarray, n_classes: int, total: AllReduce = NO_REDUCE
+) -> np.ndarray:
+    """Return the total weight of each class, float64 (K,), summed in integers.
 
-    `y` (n,) are places of classes, `weight` (n,) is positive; the rows of all shards count.
+    `y` (n,) are class indices, `weight` (n,) is positive; the rows of all shards count.
     """
     units, scale = in_units(weight, total)
     counted = None if len(units) < len(y) else units
@@ -169,9 +173,9 @@ def masses(y: np.ndarray, weight: np.ndarray, n_classes: int, total: Sum = ALONE
 
 
 def check_class_weight(class_weight: Any, y: np.ndarray) -> None:
-    """Raise ConfigurationError where `class_weight` names classes that `y` (n,) has not.
+    """Raise ConfigurationError if `class_weight` names classes that are absent from `y` (n,).
 
-    As in scikit-learn, it may name more than there are where it names all that there are.
+    As in scikit-learn, absent classes are accepted if all classes in `y` are named too.
     """
     if not isinstance(class_weight, dict):
         return
@@ -186,7 +190,7 @@ def check_class_weight(class_weight: Any, y: np.ndarray) -> None:
 
 
 def warn_of_absent(known: np.ndarray, y: np.ndarray) -> None:
-    """Warn who extends a committee of the classes `known` (K,) on labels `y` (n,) without some."""
+    """Warn if `y` (n,), the labels of an extension, lacks some of the `known` classes (K,)."""
     absent = known[~np.isin(known, y)].tolist()
     if not absent:
         return
@@ -194,22 +198,22 @@ def warn_of_absent(known: np.ndarray, y: np.ndarray) -> None:
     warnings.warn(
         f"the rows of this extension have none of class {names}, {len(absent)} of the "
         f"committee's {len(known)}: nothing tells the others from it, and its recall falls, "
-        "mostly far and soon. Add some rows of each class, earlier ones will do, or fit anew",
+        "mostly far and soon. Add some rows of each class, earlier ones will do, or fit again",
         UserWarning,
         stacklevel=3,
     )
 
 
-def weighed_by_class(
+def class_weighted(
     class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None
 ) -> np.ndarray | None:
-    """Return what each row counts as: its own weight times that of its class.
+    """Return the weight of each row times the weight of its class.
 
-    `class_weight` is None, a dictionary (classes that it does not name weigh 1), or "balanced": n
-    over K times the weight of all rows of the class, so that the K classes met weigh alike. A row
-    of weight 2 counts as two there too.
+    `class_weight` is None, a dictionary (other classes have weight 1), or "balanced". "balanced" is
+    n / (K times the total weight of the class), so that the K classes present have equal total
+    weights. A row of weight 2 counts as two rows.
 
-    >>> weighed_by_class("balanced", np.array([0, 0, 0, 1]), None)
+    >>> class_weighted("balanced", np.array([0, 0, 0, 1]), None)
     array([0.666..., 0.666..., 0.666..., 2.        ])
     """
     if class_weight is None:
@@ -222,9 +226,10 @@ def weighed_by_class(
 def factors(
     class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
-    """Return what the weights of the rows of each class are multiplied by, float64 (K,).
+    """Return the factor of the row weights of each class, float64 (K,).
 
-    `codes` (n,) are places in `classes` (K,), `weight` (n,) not negative; see `weighed_by_class`.
+    `codes` (n,) are indices of `classes` (K,), and `weight` (n,) is not negative; see
+    `class_weighted`.
     """
     if isinstance(class_weight, dict):
         _check_class_weights(class_weight)
@@ -232,7 +237,7 @@ def factors(
     counted, mass, of_class = weight > 0, np.zeros(len(classes)), np.ones(len(classes))
     if counted.any():
         mass = masses(codes[counted], weight[counted], len(classes))
-    met = mass > 0  # the rows of the others weigh nothing, whatever stands here
+    met = mass > 0  # the factor of other classes has no effect, as their rows have weight 0
     of_class[met] = mass.sum() / (met.sum() * mass[met])
     return of_class
 
@@ -246,7 +251,7 @@ def _check_class_weights(class_weight: dict[Any, Any]) -> None:
 
 
 def encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the classes, known ones first and new ones sorted behind, and the codes of `y`."""
+    """Return the classes, `known` first and then new ones sorted, and the class indices of `y`."""
     found, codes = _unique_text(y) if len(y) and _is_text(y) else np.unique(y, return_inverse=True)
     if known is None:
         return found, codes.astype(np.uint32)
@@ -263,7 +268,7 @@ def encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndar
 
 
 def _unique_text(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `np.unique` does, which sorts all labels, in a quarter of the time."""
+    """Return the distinct labels and their indices, four times as fast as `np.unique`."""
     labels = y.tolist()
     found = sorted(set(labels))
     place = {label: i for i, label in enumerate(found)}

@@ -1,4 +1,4 @@
-"""SketchLogitBoost on the workers of a Dask cluster, to the bits of one machine."""
+"""SketchLogitBoost on the workers of a Dask cluster, with bitwise the results of one machine."""
 
 from collections.abc import Callable
 from copy import copy
@@ -21,19 +21,19 @@ __all__ = ["DaskSketchLogitBoostClassifier"]
 class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
     """`SketchLogitBoostClassifier` trained on Dask arrays or frames, where their chunks are.
 
-    The committee is that which `SketchLogitBoostClassifier` trains on the same rows, bit for bit,
-    for any number of workers and any chunks: all that workers learn from each other are sums of
-    whole numbers. Where a worker dies, a training begins again on those left, up to three times.
-    Whether the rows of a worker are some 200,000 or more decides if it is worth it.
+    The committee is bitwise equal to that of `SketchLogitBoostClassifier` on the same rows, for any
+    number of workers and any chunks: workers exchange only sums of integers. If a worker dies,
+    the training restarts on the remaining workers, up to three times. It is worthwhile from about
+    200,000 rows per worker on.
 
-    Parameters are those of `SketchLogitBoostClassifier` and `client`. Refused are `early_stopping`,
-    and columns of a frame that hold categories by their type (those of arrays and of numbers, by
-    `categorical_features`, are not).
+    Has the parameters of `SketchLogitBoostClassifier` and `client`. Not supported are
+    `early_stopping`, and frame columns of a categorical dtype. Integer columns named in
+    `categorical_features` are supported.
 
     Parameters
     ----------
     client
-        The `distributed.Client` of the cluster; None: the one made last.
+        The `distributed.Client` of the cluster; None: the newest client.
     """
 
     client: Any = None
@@ -41,8 +41,8 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on `X` (n, D), a Dask array or frame, NaN where missing, and labels `y` (n,).
 
-        `y` and `sample_weight` are Dask arrays or series of as many rows. Raises
-        `streamboost.errors.LostWorkerError` where workers die in each of four attempts.
+        `y` and `sample_weight` are Dask arrays or series with as many rows. Raises
+        `streamboost.errors.LostWorkerError` if workers die in each of four attempts.
         """
         self.check_parameters()
         self._columns = None
@@ -64,7 +64,7 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
     def _train_on(
         self, X: Any, y: Any, weight: Any, seed: int, rounds: int, *, reset: bool
     ) -> np.ndarray:
-        """Train, and return the labels met."""
+        """Train, and return the distinct labels."""
         if self.early_stopping:
             raise ConfigurationError(
                 "early_stopping=True: rows are not held out on Dask; train with it on one machine, "
@@ -92,7 +92,7 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
         return labels
 
     def _note_columns(self, X: Any, *, reset: bool) -> None:
-        """Note the names of a frame's columns, or compare them with those known."""
+        """Store the names of a frame's columns, or compare them with the stored names."""
         if hasattr(X, "_meta") and hasattr(X._meta, "columns"):
             _check_feature_names(self, X._meta, reset=reset)
             known = None if reset else self._columns
@@ -105,12 +105,12 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
             )
 
     def _bare(self) -> SketchLogitBoostClassifier:
-        """Return an estimator that workers can be given: untrained, and of no client."""
+        """Return an unfitted estimator without the client, which can be sent to workers."""
         own = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
         return SketchLogitBoostClassifier(**own)
 
     def to_local(self) -> SketchLogitBoostClassifier:
-        """Return it as an estimator of one machine, which needs no Dask to predict or extend."""
+        """Return a local estimator, which needs no Dask to predict or extend."""
         local = self._bare()
         for name, value in vars(self).items():
             if name.endswith("_") or name == "_columns":
@@ -118,15 +118,15 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
         return local
 
     def predict(self, X: Any) -> Any:
-        """Return the best class of each row: of Dask arrays or frames, a Dask array."""
+        """Return the best class of each row; for Dask arrays or frames, a Dask array."""
         return self._mapped("predict", X, self.classes_.dtype, ())
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the class probabilities (n, K): of Dask arrays or frames, a Dask array."""
+        """Return the class probabilities (n, K); for Dask arrays or frames, a Dask array."""
         return self._mapped("predict_proba", X, np.dtype(np.float64), (len(self.classes_),))
 
     def decision_function(self, X: Any) -> Any:
-        """Return the scores F: of Dask arrays or frames, a Dask array."""
+        """Return the scores F; for Dask arrays or frames, a Dask array."""
         shape = (len(self.classes_),) if len(self.classes_) > 2 else ()
         return self._mapped("decision_function", X, np.dtype(np.float64), shape)
 
@@ -174,7 +174,7 @@ def _blocks(X: Any) -> list[Any]:
 
 
 def _chunks(X: Any, y: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
-    """Return rows, labels and weights (None where there are none) chunk by chunk."""
+    """Return rows, labels and weights (None without weights) by chunk."""
     given = {"X": X, "y": y} | ({} if weight is None else {"sample_weight": weight})
     wrong = [name for name, value in given.items() if not _is_of_dask(value)]
     if wrong:
@@ -197,7 +197,7 @@ def _chunks(X: Any, y: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
 
 
 def _fitted(values: Any, of_rows: tuple[int, ...] | None) -> list[Any]:
-    """Return the chunks of labels or weights, those of X having so many rows."""
+    """Return the chunks of labels or weights, aligned to the chunk sizes `of_rows` of X."""
     if _is_array(values) and of_rows is not None:
         values = values.compute_chunk_sizes() if np.isnan(values.chunks[0]).any() else values
         if sum(values.chunks[0]) != sum(of_rows):

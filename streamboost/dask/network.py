@@ -1,7 +1,7 @@
-"""Sums of shards on several machines: the first worker adds up what the others send it.
+"""All-reduce of sums over shards on several machines: the first worker adds and broadcasts.
 
-Plain sockets rather than a library for collectives: where a worker dies the connection ends at
-once, and with it the attempt, not the processes of the others.
+Uses plain sockets instead of a library for collectives: if a worker dies, the connection ends at
+once. Then the attempt ends, too, but the processes of the other workers do not.
 """
 
 import json
@@ -12,28 +12,33 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamboost.dask.greetings import HEADER, MOST_GREETING, Encryption, greetings
+from streamboost.dask.handshake import (
+    HEADER,
+    MAX_HANDSHAKE_BYTES,
+    Encryption,
+    authenticated_connections,
+)
 from streamboost.environment import differences, environment
 from streamboost.errors import ConfigurationError, LostWorkerError
-from streamboost.trees.sums import Sum
+from streamboost.trees.sums import AllReduce
 
-__all__ = ["Meeting", "abandon", "join", "listen"]
+__all__ = ["Rendezvous", "abandon", "join", "listen"]
 
-_CONNECT_SECONDS = 10  # for a machine that may be gone; one that is there answers at once
-_SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""After 20 seconds without a sign of a machine it is given up; one that computes still answers.
+_CONNECT_SECONDS = 10  # for an unreachable machine; a reachable one answers at once
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""Keep-alive: after 20 seconds without a sign of a machine, its connection ends.
 
-No TCP_USER_TIMEOUT: that also ends a connection on which a worker that computes leaves more unread
-than the system keeps. Where a machine goes with something sent on its way, Dask tells.
+No TCP_USER_TIMEOUT: it would also end the connection of a computing worker with more unread data
+than the system buffers. If a machine is lost with data in transit, Dask detects the loss.
 """
 
 _OPEN: dict[str, list[socket.socket]] = {}
-"""The sockets of this process, by the attempt they belong to."""
+"""Open sockets of this process by the token of their attempt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
-    """Where the workers of an attempt meet: `n` of them, who know its `token`."""
+class Rendezvous:
+    """Address where the `n` workers of an attempt connect, authenticated by `token`."""
 
     host: str
     port: int
@@ -41,66 +46,71 @@ class Meeting:
     token: str = field(repr=False)
 
 
-def listen(host: str, n: int) -> Meeting:
-    """Open a port of `host`, this machine, at which `n` - 1 others will be met."""
+def listen(host: str, n: int) -> Rendezvous:
+    """Open a port of `host`, this machine, for connections of `n` - 1 other workers."""
     family = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
     server = socket.socket(family, socket.SOCK_STREAM)
     server.bind((host, 0))
     server.listen(n)
     token = secrets.token_hex(16)
     _OPEN[token] = [server]
-    return Meeting(host, server.getsockname()[1], n, token)
+    return Rendezvous(host, server.getsockname()[1], n, token)
 
 
 def abandon(token: str) -> None:
-    """End an attempt: who waits in it, in this process, raises LostWorkerError."""
+    """End an attempt: calls that wait in it, in this process, raise LostWorkerError."""
     sockets = _OPEN.pop(token, [])
-    _shut(sockets)
+    _shut_down(sockets)
     for each in sockets:
         each.close()
 
 
-def _shut(sockets: list[socket.socket]) -> None:
+def _shut_down(sockets: list[socket.socket]) -> None:
     for each in sockets:
         with suppress(OSError):
-            # Not that of a TLS socket, which would have what is sent meanwhile go in the clear.
+            # Not the method of a TLS socket, which would send pending data in the clear.
             socket.socket.shutdown(each, socket.SHUT_RDWR)
 
 
-def join(meeting: Meeting, rank: int, encryption: Encryption | None = None) -> Sum:
-    """Meet the others as the `rank`-th; return the sums over all. The first has called `listen`.
+def join(rendezvous: Rendezvous, rank: int, encryption: Encryption | None = None) -> AllReduce:
+    """Connect to the other workers as the `rank`-th; return the all-reduce over all of them.
 
-    With `encryption`, which all have or none, whatever is said goes by TLS. Raises LostWorkerError
-    where somebody does not come, ConfigurationError where somebody would not come to the same bits.
+    The first worker has called `listen`. With `encryption`, which all workers have or none, all
+    data is sent by TLS. Raises LostWorkerError if a worker does not connect, and
+    ConfigurationError if the workers' environments would not give bitwise equal results.
     """
     try:
         if rank == 0:
-            return _First(_welcome(meeting, encryption))
-        connection = socket.create_connection((meeting.host, meeting.port), _CONNECT_SECONDS)
+            return _RootAllReduce(_accept_workers(rendezvous, encryption))
+        connection = socket.create_connection((rendezvous.host, rendezvous.port), _CONNECT_SECONDS)
         if encryption is not None:
-            connection = encryption.made.wrap_socket(connection, server_hostname=meeting.host)
-        _OPEN.setdefault(meeting.token, []).append(connection)
-        connection.settimeout(None)  # who computes may take its time
-        _watch(connection)
-        _send(connection, meeting.token.encode() + json.dumps(environment()).encode())
+            connection = encryption.outgoing_context.wrap_socket(
+                connection, server_hostname=rendezvous.host
+            )
+        _OPEN.setdefault(rendezvous.token, []).append(connection)
+        connection.settimeout(None)  # a peer may compute for any time
+        _enable_keep_alive(connection)
+        _send(connection, rendezvous.token.encode() + json.dumps(environment()).encode())
         refusal = _receive(connection).decode()
     except OSError as error:
-        raise LostWorkerError(_said(error)) from error
+        raise LostWorkerError(_lost_worker(error)) from error
     if refusal:
         raise ConfigurationError(refusal)
-    return _Other(connection)
+    return _PeerAllReduce(connection)
 
 
-def _welcome(meeting: Meeting, encryption: Encryption | None) -> list[socket.socket]:
-    """Return the connections to all others, who know the token and come to the same bits."""
-    sockets = _OPEN.get(meeting.token)
+def _accept_workers(rendezvous: Rendezvous, encryption: Encryption | None) -> list[socket.socket]:
+    """Return the connections to all others, authenticated and with equal environments."""
+    sockets = _OPEN.get(rendezvous.token)
     if sockets is None:
         raise ConnectionAbortedError("the attempt was given up before it began")
     others, refusal = list[socket.socket](), ""
-    with closing(greetings(sockets[0], meeting.token.encode(), encryption)) as known:
-        while len(others) < meeting.n - 1:
+    with closing(
+        authenticated_connections(sockets[0], rendezvous.token.encode(), encryption)
+    ) as known:
+        while len(others) < rendezvous.n - 1:
             connection, theirs = next(known)
-            _watch(connection)
+            _enable_keep_alive(connection)
             sockets.append(connection)
             others.append(connection)
             refusal = refusal or _refusal(theirs)
@@ -114,17 +124,17 @@ def _welcome(meeting: Meeting, encryption: Encryption | None) -> list[socket.soc
 def _refusal(theirs: dict[str, str]) -> str:
     unlike = differences(environment(), theirs)
     return unlike and (
-        f"the workers would not come to the same bits: {unlike} on another worker. Train on "
+        f"the workers' results would differ: {unlike} on another worker. Train on "
         "workers of one kind, with the same releases"
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _First(Sum):
+class _RootAllReduce(AllReduce):
     others: list[socket.socket]
 
     def add(self, values: np.ndarray) -> None:
-        """Add what the others send, and send it to them."""
+        """Add the values of the others, and send the sums to them."""
         theirs = np.empty_like(values)
         try:
             for connection in self.others:
@@ -133,33 +143,33 @@ class _First(Sum):
             for connection in self.others:
                 _send(connection, values.data.cast("B"))
         except OSError as error:
-            _shut(self.others)  # who waits for the sum is to know
-            raise LostWorkerError(_said(error)) from error
+            _shut_down(self.others)  # the others must not wait for the sum
+            raise LostWorkerError(_lost_worker(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
-class _Other(Sum):
+class _PeerAllReduce(AllReduce):
     first: socket.socket
 
     def add(self, values: np.ndarray) -> None:
-        """Send it to the first, and take what comes of it."""
+        """Send the values to the first worker, and receive the sums."""
         try:
             _send(self.first, values.data.cast("B"))
             _receive_into(self.first, values)
         except OSError as error:
-            raise LostWorkerError(_said(error)) from error
+            raise LostWorkerError(_lost_worker(error)) from error
 
 
-def _said(error: OSError) -> str:
+def _lost_worker(error: OSError) -> str:
     return f"a worker of the training was lost ({error})"
 
 
-def _watch(connection: socket.socket) -> None:
-    """Have the system tell when the other machine is silent, however long it computes."""
+def _enable_keep_alive(connection: socket.socket) -> None:
+    """Enable keep-alive, which detects a lost machine however long its worker computes."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _SILENCE.items():
-        if hasattr(socket, name):  # not everywhere
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):  # not on every platform
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
@@ -168,7 +178,7 @@ def _send(connection: socket.socket, data: bytes | memoryview) -> None:
     connection.sendall(data)
 
 
-def _receive(connection: socket.socket, most: int = MOST_GREETING) -> bytes:
+def _receive(connection: socket.socket, most: int = MAX_HANDSHAKE_BYTES) -> bytes:
     size = bytearray(HEADER.size)
     _fill(connection, memoryview(size))
     (n,) = HEADER.unpack(size)

@@ -1,4 +1,4 @@
-"""What workers do: read their rows, cut columns into bins, train on a shard."""
+"""Tasks of a worker: read its rows, bin columns, train on a shard."""
 
 import pickle
 from collections.abc import Sequence
@@ -13,20 +13,19 @@ from streamboost.boosting.committee import Committee
 from streamboost.boosting.frames import FrameColumns, frame_of
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.training_data import TrainingData, factors
-from streamboost.dask.greetings import Encryption
-from streamboost.dask.network import Meeting, abandon, join, listen
+from streamboost.dask.handshake import Encryption
+from streamboost.dask.network import Rendezvous, abandon, join, listen
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import CategoryBins
-from streamboost.trees.sums import Shard, Sum
+from streamboost.trees.sums import AllReduce, Shard
 
 __all__ = [
-    "Job",
-    "Labels",
     "Part",
+    "ShardJob",
+    "ShardLabels",
     "columns",
     "cut",
     "factors_of",
-    "found",
     "joined",
     "n_rows",
     "of_rows",
@@ -34,12 +33,13 @@ __all__ = [
     "read",
     "train",
     "weigh",
+    "width_and_labels",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of the rows: X float32 (n, D), their labels or codes y (n,), weights float64 (n,)."""
+    """Rows of a chunk: X float32 (n, D), labels or codes y (n,), weights float64 (n,)."""
 
     X: np.ndarray
     y: np.ndarray
@@ -47,8 +47,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
-    """The labels there are, sorted, the code of each, and what its rows' weights are times."""
+class ShardLabels:
+    """Sorted distinct labels, the code of each, and the factors of its rows' weights."""
 
     labels: np.ndarray
     codes: np.ndarray
@@ -56,8 +56,8 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What all workers of a training are told: it is on `n` rows, and on top of `committee`."""
+class ShardJob:
+    """Job of a training, the same for all workers: on `n` rows, extending `committee`."""
 
     model: SketchLogitBoostClassifier
     n: int
@@ -69,7 +69,7 @@ class Job:
 
 
 def read(columns: FrameColumns | None, X: Any, y: Any, weight: Any) -> Part:
-    """Return a chunk or partition as `fit` would read it."""
+    """Validate a chunk or partition as `fit` does; return it as a part."""
     frame = frame_of(X)
     if frame is not None:
         X = (columns or FrameColumns()).read(frame)
@@ -86,8 +86,8 @@ def read(columns: FrameColumns | None, X: Any, y: Any, weight: Any) -> Part:
     return Part(X, y, weight)
 
 
-def found(part: Part) -> tuple[int, np.ndarray]:
-    """Return how many columns a part has, and its labels."""
+def width_and_labels(part: Part) -> tuple[int, np.ndarray]:
+    """Return the number of columns of a part, and its distinct labels."""
     return part.X.shape[1], np.unique(part.y)
 
 
@@ -99,13 +99,13 @@ def of_rows(part: Part) -> tuple[np.ndarray, np.ndarray]:
 def factors_of(
     class_weight: Any, labels: np.ndarray, of_parts: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> np.ndarray:
-    """Return what the weights of the rows of each label are multiplied by, float64 (K,)."""
+    """Return the factors of the weights of each label's rows, float64 (K,)."""
     y, weight = (np.concatenate(of_each) for of_each in zip(*of_parts, strict=True))
     return factors(class_weight, labels, np.searchsorted(labels, y), weight)
 
 
-def weigh(part: Part, labels: Labels) -> Part:
-    """Return the rows of a part that weigh something, with codes for labels."""
+def weigh(part: Part, labels: ShardLabels) -> Part:
+    """Return the rows of a part with positive weight, with codes for labels."""
     at = np.searchsorted(labels.labels, part.y)
     X, y, weight = part.X, labels.codes[at], part.weight * labels.factors[at]
     if not (weight > 0).all():
@@ -114,7 +114,7 @@ def weigh(part: Part, labels: Labels) -> Part:
 
 
 def n_rows(part: Part) -> int:
-    """Return how many rows a part has."""
+    """Return the number of rows of a part."""
     return len(part.y)
 
 
@@ -129,7 +129,7 @@ def cut(
     categorical: np.ndarray,
     names: np.ndarray | None,
 ) -> Bins:
-    """Choose the bins of some columns by all rows, in their order; `categorical` (columns,)."""
+    """Choose the bins of some columns from all rows, in order; `categorical` (columns,)."""
     X = np.concatenate([piece for piece, _ in pieces])
     check_categories(X, categorical, names)
     weight = np.concatenate([weight for _, weight in pieces])
@@ -137,7 +137,7 @@ def cut(
 
 
 def joined(bins: Sequence[Bins]) -> Bins:
-    """Return the bins of all columns, of those of neighbouring ones."""
+    """Concatenate the bins of consecutive groups of columns."""
     cuts = list[np.ndarray]()
     categories = dict[int, CategoryBins]()
     for some in bins:
@@ -146,37 +146,39 @@ def joined(bins: Sequence[Bins]) -> Bins:
     return Bins(cuts, np.concatenate([some.missing for some in bins]), categories)
 
 
-def open_port(n: int) -> Meeting:
-    """Return where `n` workers, of which this is the first, are to meet."""
+def open_port(n: int) -> Rendezvous:
+    """Open a port for the rendezvous of `n` workers, of which this worker is the first."""
     from distributed import get_worker
 
     return listen(get_worker().address.split("://")[-1].rsplit(":", 1)[0].strip("[]"), n)
 
 
 def train(
-    told: bytes, meeting: Meeting, rank: int, starts: Sequence[int], *parts: Part
+    pickled_job: bytes, rendezvous: Rendezvous, rank: int, starts: Sequence[int], *parts: Part
 ) -> Committee | None:
-    """Train on `parts`, of which each starts at a place among all rows, beside the other workers.
+    """Train with the other workers on `parts`, whose offsets among all rows are `starts`.
 
-    `told` is a pickled `Job`. Returns the committee in the first, and nothing in the others, whose
-    is the same.
+    `pickled_job` is a `ShardJob`. The first worker returns the committee. The others have an equal
+    committee, and return None.
     """
     from distributed import get_worker
 
     try:
-        total = join(meeting, rank, Encryption.of(get_worker()))
-        job: Job = pickle.loads(told)
+        total = join(rendezvous, rank, Encryption.of(get_worker()))
+        job: ShardJob = pickle.loads(pickled_job)
         data = _data(job, starts, parts, total)
         model, rng = job.model, np.random.default_rng(job.seed)
         committee = model._boost(data, job.rounds, rng, job.committee)
-        # Nobody leaves before all are through: an end that comes early is a loss.
+        # A barrier: a connection that ends earlier counts as a lost worker.
         total.add(np.zeros(1, dtype=np.int64))
         return committee if rank == 0 else None
     finally:
-        abandon(meeting.token)
+        abandon(rendezvous.token)
 
 
-def _data(job: Job, starts: Sequence[int], parts: Sequence[Part], total: Sum) -> TrainingData:
+def _data(
+    job: ShardJob, starts: Sequence[int], parts: Sequence[Part], total: AllReduce
+) -> TrainingData:
     X, y, weight = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "weight")
     )

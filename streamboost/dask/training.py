@@ -1,7 +1,7 @@
-"""What the client does: have rows read and cut where they are, and a training on the workers.
+"""Distributed training by the client: distributes rows, computes bins, runs attempts on workers.
 
-What Dask can compute again it computes again where a worker dies. A training itself is an attempt:
-all workers in step, and without one of them it ends at once and begins again on those left.
+Dask recomputes what it can if a worker dies. A training itself is an attempt: all workers run
+synchronously. If one is lost, the attempt ends at once and is repeated on the remaining workers.
 """
 
 import logging
@@ -20,7 +20,7 @@ from streamboost.boosting.committee import Committee
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.training_data import check_class_weight, encode
 from streamboost.dask import parts
-from streamboost.dask.network import Meeting, abandon
+from streamboost.dask.network import Rendezvous, abandon
 from streamboost.errors import DataError, LostWorkerError
 from streamboost.trees.bins import Bins
 
@@ -32,8 +32,8 @@ __all__ = ["train"]
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS = 4  # the first, and up to three more
-_LOOK_SECONDS = 0.5  # between looks at whether all workers are still there
-_END_SECONDS = 5  # in which those that are left are told, and give up
+_CHECK_SECONDS = 0.5  # interval to check that all workers are available
+_END_SECONDS = 5  # limit for the remaining workers to abandon an attempt
 
 
 def train(
@@ -46,9 +46,9 @@ def train(
     rounds: int,
     committee: Committee | None = None,
 ) -> tuple[Committee, np.ndarray]:
-    """Train on `rows`, futures of `parts.Part`; return the committee and the labels met.
+    """Train on `rows`, futures of `parts.Part`; return the committee and the distinct labels.
 
-    The committee is that of `model.train` on all rows, in the order of `rows`, to the last bit.
+    The committee is bitwise that of `model.train` on all rows, in the order of `rows`.
     """
     known_workers = set(client.ncores())
     labels = _labels(client, rows)
@@ -61,13 +61,13 @@ def train(
         of_rows = client.map(parts.of_rows, rows, pure=False)
         given = model.class_weight, labels, of_rows
         factors = client.submit(parts.factors_of, *given, pure=False).result()
-    known = parts.Labels(labels, codes, factors)
+    known = parts.ShardLabels(labels, codes, factors)
     weighed = client.map(parts.weigh, rows, labels=known, pure=False)
     counts = client.gather(client.map(parts.n_rows, weighed, pure=False))
     if sum(counts) == 0:
         raise ValueError("no row has a positive weight: give at least one class a weight")
     bins = _bins(client, model, weighed, _n_columns(client, rows), names)
-    job = parts.Job(model, sum(counts), bins, classes, rounds, seed, committee)
+    job = parts.ShardJob(model, sum(counts), bins, classes, rounds, seed, committee)
     error: BaseException | None = None
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -82,7 +82,7 @@ def train(
 
 
 def _labels(client: "Client", rows: Sequence[Any]) -> np.ndarray:
-    found = client.gather(client.map(parts.found, rows, pure=False))
+    found = client.gather(client.map(parts.width_and_labels, rows, pure=False))
     widths = {width for width, labels in found if len(labels)}
     if len(widths) > 1:
         raise DataError(f"the chunks of X have {sorted(widths)} columns: give all the same")
@@ -92,7 +92,7 @@ def _labels(client: "Client", rows: Sequence[Any]) -> np.ndarray:
 
 
 def _n_columns(client: "Client", rows: Sequence[Any]) -> int:
-    return int(client.submit(parts.found, rows[0], pure=False).result()[0])
+    return int(client.submit(parts.width_and_labels, rows[0], pure=False).result()[0])
 
 
 def _bins(
@@ -102,7 +102,7 @@ def _bins(
     n_columns: int,
     names: np.ndarray | None,
 ) -> Bins:
-    """Choose the bins of each column in one place, by all its values in the order of the rows."""
+    """Choose the bins of each column in one task, from all values in the order of the rows."""
     chosen = model.categorical_features
     mask = categorical_mask(
         None if isinstance(chosen, str) and chosen == "from_dtype" else chosen, n_columns, names
@@ -120,27 +120,27 @@ def _bins(
 
 def _attempt(
     client: "Client",
-    job: parts.Job,
+    job: parts.ShardJob,
     rows: Sequence[Any],
     counts: Sequence[int],
     known_workers: set[str],
 ) -> Committee:
-    """Train once; raise LostWorkerError where a worker is lost."""
+    """Run one attempt; raise LostWorkerError if a worker is lost."""
     from distributed import Lock
 
-    told = pickle.dumps(job)  # as Dask would send arrays, kernels could not write to them
-    # Two trainings, each with some of the workers and waiting for the others, would wait forever.
+    told = pickle.dumps(job)  # arrays that Dask sends are read-only, which kernels do not support
+    # Without the lock, two trainings could each hold some workers and wait for the others forever.
     with client.as_current(), Lock("streamboost.dask"):
-        # Only now: while it waited for others, workers may have died.
+        # Assigned now: workers may have died while it waited for the lock.
         shares = _shares(client, rows, counts, known_workers)
         workers = list(shares)
         _log.info("training on %d workers", len(workers))
-        meeting = _meet(client, workers)
+        rendezvous = _open_rendezvous(client, workers)
         futures = [
             client.submit(
                 parts.train,
                 told,
-                meeting,
+                rendezvous,
                 rank,
                 [sum(counts[:i]) for i in shares[worker]],
                 *(rows[i] for i in shares[worker]),
@@ -153,17 +153,17 @@ def _attempt(
         try:
             _wait(client, futures, workers)
         finally:
-            _end(client, meeting, dict(zip(workers, futures, strict=True)))
+            _end(client, rendezvous, dict(zip(workers, futures, strict=True)))
         return _result(futures)
 
 
 def _shares(
     client: "Client", rows: Sequence[Any], counts: Sequence[int], known_workers: set[str]
 ) -> dict[str, list[int]]:
-    """Return which rows each worker trains on: those it has, as long as the others have as many.
+    """Assign rows to workers: each trains on the rows it holds, up to an equal share.
 
-    A worker that has none and was not known when the training began, such as Dask starts in the
-    place of one that died, is spared: all others would wait until it has loaded what it needs.
+    A worker without rows that started after the training began, such as Dask's replacement of a
+    dead worker, gets none: all others would wait until it has loaded its modules.
     """
     from distributed import wait
 
@@ -192,24 +192,24 @@ def _shares(
     return {worker: share for worker, share in shares.items() if share}
 
 
-def _meet(client: "Client", workers: Sequence[str]) -> Meeting:
-    """Have the first open a port for all.
+def _open_rendezvous(client: "Client", workers: Sequence[str]) -> Rendezvous:
+    """Let the first worker open a port for all.
 
-    By a task: what is sent to a worker without one, Dask has tried for 30 seconds where it is gone.
+    Uses a task: for other messages, Dask retries for 30 seconds to reach a lost worker.
     """
     own = {"workers": workers[:1], "allow_other_workers": False, "pure": False}
     opened = client.submit(parts.open_port, len(workers), **own)
     _wait(client, [opened], workers)
-    return cast(Meeting, opened.result())
+    return cast(Rendezvous, opened.result())
 
 
 def _wait(client: "Client", futures: Sequence[Any], workers: Sequence[str]) -> None:
-    """Wait until all are done, or one cannot be."""
+    """Wait until all futures are done, or one has failed."""
     from distributed import wait
 
     while True:
         with suppress(TimeoutError):
-            wait(futures, timeout=_LOOK_SECONDS)
+            wait(futures, timeout=_CHECK_SECONDS)
             return
         if any(future.status in ("error", "cancelled", "lost") for future in futures):
             return
@@ -217,18 +217,18 @@ def _wait(client: "Client", futures: Sequence[Any], workers: Sequence[str]) -> N
             raise LostWorkerError("a worker has left the cluster")
 
 
-def _end(client: "Client", meeting: Meeting, futures: dict[str, Any]) -> None:
-    """Have all that are left give up what they do, where they are not done."""
+def _end(client: "Client", rendezvous: Rendezvous, futures: dict[str, Any]) -> None:
+    """Let the remaining workers abandon the attempt, unless all are done."""
     from distributed import wait
 
     if all(future.status == "finished" for future in futures.values()):
         return
 
     def tell() -> None:
-        with suppress(Exception):  # whoever is lost by now needs not be told
-            client.run(abandon, meeting.token, on_error="ignore")
+        with suppress(Exception):  # a lost worker need not be notified
+            client.run(abandon, rendezvous.token, on_error="ignore")
 
-    # Dask waits for the answers of all, and a worker that stands still gives none.
+    # Dask waits for the answers of all workers, and a suspended worker gives none.
     told = Thread(target=tell, name="streamboost-end", daemon=True)
     told.start()
     told.join(_END_SECONDS)
@@ -239,7 +239,7 @@ def _end(client: "Client", meeting: Meeting, futures: dict[str, Any]) -> None:
 
 
 def _result(futures: Sequence[Any]) -> Committee:
-    """Return the first one's; raise what is the fault of one rather than that it was lost."""
+    """Return the first worker's committee; raise errors other than a lost worker first."""
     errors = [future.exception() for future in futures if future.status == "error"]
     for error in errors:
         if not isinstance(error, LostWorkerError | OSError):

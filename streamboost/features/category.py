@@ -1,4 +1,4 @@
-"""Categories: values told apart by the labels that taught them."""
+"""Category encoder: category codes and target encoding, learned from labelled records."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -6,30 +6,31 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import Layout, Maker, Values, is_missing
+from streamboost.features.layout import ColumnEncoder, Layout, Values, is_missing
 from streamboost.storage import Arrays
 
-__all__ = ["MOST_VALUES", "Categories", "as_category"]
+__all__ = ["MOST_VALUES", "CategoryEncoder", "as_category"]
 
 MOST_VALUES = 65_536
-"""Values of a field that are counted; later ones are among the rare, so that names that never come
-again cannot fill the memory."""
+"""Largest number of values of a field that are counted. Later values are treated as rare, so that
+values that occur only once cannot fill the memory."""
 
 _SET = 253
-"""Values with a number: trees split sets of 254, of which the rare share one."""
+"""Largest number of values with their own code: trees split 254 codes, and one is for rare values.
+"""
 
 _RARE = 0.0
 _LONGEST = 256
-_HUGE = 10**4_000  # Python writes no whole number of more than 4,300 digits
+_HUGE = 10**4_000  # Python does not format integers of more than 4,300 digits
 _RATED_CLASSES = 16
-"""Classes with a rate column, the first to be learned."""
+"""Largest number of classes with a rate column: the first classes learned."""
 
 _PRIOR = 10.0
-"""Labels that the rate over all values counts as, beside those of a value."""
+"""Weight, in labels, of the rate over all values, added to the labels of a value."""
 
 
 def as_category(value: Any) -> str | None:
-    """Return `value` as text, "" where it is missing and None where it is no category.
+    """Convert `value` to text; return "" if it is missing and None if it is not a category.
 
     >>> as_category("Paris"), as_category(7.0), as_category(True), as_category(["a"])
     ('Paris', '7', 'true', None)
@@ -49,34 +50,34 @@ def as_category(value: Any) -> str | None:
     return None
 
 
-class Categories(Maker):
-    """Gives one field a column of numbers, and rates where there are too many for a set.
+class CategoryEncoder(ColumnEncoder):
+    """Encoder of a categorical field: a column of codes, and class rates for many categories.
 
-    A value gets its number once `min_frequency` labels of its own were learned, the first 253
-    of them; the others share the number 0. Where more are known, each class has a column with its
-    running rate among the labels learned of the value, shrunk towards that of all values
-    (Micci-Barreca 2001): what stands there never knows the record's own label.
+    A value gets its own code after `min_frequency` labels, for the first 253 values. Other values
+    share the code 0. If there are more values, each class gets a column of target encoding: the
+    running rate of the class among the labels of the value, shrunk towards the rate of all values
+    (Micci-Barreca 2001). The rate of a record never includes its own label.
     """
 
-    steady = False
+    is_static = False
 
     def __init__(self, layout: Layout, name: Hashable, place: int, min_frequency: int) -> None:
         self._layout = layout
         self._name = name
         self._place = place
         self._min_frequency = min_frequency
-        self.columns = [layout.take(str(name), categorical=True)]
-        self._rates: list[int] = []  # the columns of the classes' rates
-        self._rows: dict[str, int] = {}  # the values, by their row in the counts
+        self.columns = [layout.add_column(str(name), categorical=True)]
+        self._rates: list[int] = []  # column indices of the class rates
+        self._rows: dict[str, int] = {}  # row in the counts of each value
         self._codes: list[float] = []  # by row
-        self._labels: list[int] = []  # by row, also those of classes without a rate
+        self._labels: list[int] = []  # number of labels by row, also of classes without a rate
         self._numbered = 0
         self._counts = np.zeros((16, 2), dtype=np.float32)
         self._totals = np.zeros(_RATED_CLASSES)  # of the counts
         self._classes: list[Hashable] = []
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """See `Maker`."""
+        """See `ColumnEncoder`."""
         unreadable: Counter[Hashable] = Counter()
         rows, codes, place, column = self._rows, self._codes, self._place, self.columns[0]
         for i, value in enumerate(values):
@@ -92,7 +93,7 @@ class Categories(Maker):
         return unreadable
 
     def _rate(self, row: int | None) -> np.ndarray:
-        """Return the rates of the classes that have a column, for the value at `row`."""
+        """Return the rates of the classes with a column, for the value at `row`."""
         n = len(self._rates)
         overall = self._totals[:n] + 1.0
         prior = overall / overall.sum() * _PRIOR
@@ -100,7 +101,7 @@ class Categories(Maker):
         return np.asarray((counts + prior) / (np.sum(counts) + _PRIOR))
 
     def learn(self, value: Values, k: int) -> None:
-        """See `Maker`."""
+        """See `ColumnEncoder`."""
         text = as_category(value[self._place])
         if not text:
             return
@@ -121,7 +122,7 @@ class Categories(Maker):
             self._number(row)
 
     def correct(self, value: Values, before: int | None, k: int | None) -> None:
-        """See `Maker`: what was counted for the class of before is subtracted."""
+        """See `ColumnEncoder`; the count of the earlier class is subtracted."""
         row = self._rows.get(as_category(value[self._place]) or "")
         if row is None:
             return
@@ -132,7 +133,7 @@ class Categories(Maker):
                 self._totals[one] += step
 
     def rename(self, before: int, k: int | None) -> None:
-        """See `Maker`."""
+        """See `ColumnEncoder`."""
         n = self._counts.shape[1]
         if before >= n:
             return
@@ -143,7 +144,7 @@ class Categories(Maker):
         self._totals[before] = 0.0
 
     def _number(self, row: int) -> None:
-        """Give the value at `row` its number, or where all are taken, have rates beside them."""
+        """Assign the value at `row` a code; if no code is free, add the rate columns."""
         if self._numbered < _SET:
             self._numbered += 1
             self._codes[row] = float(self._numbered)
@@ -152,10 +153,10 @@ class Categories(Maker):
 
     def _take_rates(self) -> None:
         for label in self._classes[len(self._rates) : _RATED_CLASSES]:
-            self._rates.append(self._layout.take(f"{self._name}: rate of {label}"))
+            self._rates.append(self._layout.add_column(f"{self._name}: rate of {label}"))
 
     def grow(self, classes: Sequence[Hashable]) -> None:
-        """See `Maker`."""
+        """See `ColumnEncoder`."""
         self._classes = list(classes)
         wanted = min(len(classes), _RATED_CLASSES)
         if wanted > self._counts.shape[1]:
@@ -166,7 +167,7 @@ class Categories(Maker):
             self._take_rates()
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `Maker`."""
+        """See `ColumnEncoder`."""
         state = {
             "column": self.columns[0],
             "values": list(self._rows),
@@ -179,7 +180,7 @@ class Categories(Maker):
         return state, {"counts": self._counts[: len(self._rows)].copy()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """See `Maker`."""
+        """See `ColumnEncoder`."""
         self.columns = [state["column"]]
         self._rows = {value: row for row, value in enumerate(state["values"])}
         self._codes = list(state["codes"])

@@ -1,4 +1,4 @@
-"""Records of mixed fields as rows of an array, and what labels teach about them."""
+"""Feature encoding: converts records of mixed fields to rows of an array, learned online."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.category import Categories, as_category
+from streamboost.features.category import CategoryEncoder, as_category
 from streamboost.features.fields import Field, as_field
-from streamboost.features.layout import Layout, Maker, Values
-from streamboost.features.number import Numbers
+from streamboost.features.layout import ColumnEncoder, Layout, Values
+from streamboost.features.number import NumberEncoder
 from streamboost.features.paths import getter
-from streamboost.features.text import Texts
-from streamboost.features.time import Times
-from streamboost.features.vector import Vectors
+from streamboost.features.text import TextEncoder
+from streamboost.features.time import TimeEncoder
+from streamboost.features.vector import VectorEncoder
 from streamboost.storage import Arrays, part
 
 __all__ = ["Features"]
@@ -22,31 +22,33 @@ Label = str | int
 
 
 class Features:
-    """Makes columns of the fields of records, when they arrive, and learns from their labels.
+    """Encoder of records as rows of features, which learns from labels.
 
-    Numbers, booleans and vectors are columns as they are; times become hours and days;
-    categories are numbered by the labels that taught them; texts become what linear models say of
-    them. Whatever stands in a row was known before the record's own label, and stays as it was.
-    The columns only ever grow in number: with the classes, where there are texts or categories of
-    many values.
+    - Numbers, booleans and vectors are copied to columns.
+    - Times are converted to hours and days.
+    - Categories get codes, in the order in which labelled records reach `min_frequency`.
+    - Texts are converted to class log probabilities of linear models.
+
+    A row never depends on the record's own label, and is not changed after arrival. Columns are
+    only added: with new classes, if there are texts or categories of many values.
 
     Parameters
     ----------
     fields
-        What each field holds: "number", "category", "text", "time", or a table such as
+        Type of each field: "number", "category", "text", "time", or a table such as
         `{"type": "vector", "size": 384}`. A name with dots is a path into nested objects and lists.
     table_bytes
-        The most that the tables of texts may take.
+        Largest size of the tables of the text models.
 
     Attributes
     ----------
     unreadable
-        How many values of each field were of another kind, and taken as missing.
+        Number of values of each field that had another type and were treated as missing.
 
     Raises
     ------
     ConfigurationError
-        When a field is described in a way that cannot be.
+        If the description of a field is invalid.
 
     Examples
     --------
@@ -71,11 +73,11 @@ class Features:
         self.unreadable: Counter[Hashable] = Counter()
         self._classes: dict[Label, int] = {}
         self._layout = Layout()
-        self._numbers = Numbers(self._layout)
+        self._numbers = NumberEncoder(self._layout)
         self.fixed = True
-        """Whether a record's row depends on nothing but its values."""
-        self._texts: Texts | None = None
-        self._makers: dict[str, Maker] = {"numbers": self._numbers}
+        """Whether a row depends only on the record's values."""
+        self._texts: TextEncoder | None = None
+        self._encoders: dict[str, ColumnEncoder] = {"numbers": self._numbers}
         for name, given in fields.items():
             self.add(name, as_field(name, given))
 
@@ -84,33 +86,36 @@ class Features:
 
     @property
     def names(self) -> list[str]:
-        """What each column is."""
+        """Names of the columns."""
         return self._layout.names
 
     @property
     def categorical(self) -> list[int]:
-        """The columns of categories, ascending."""
+        """Indices of the categorical columns, ascending."""
         return self._layout.categorical
 
     @property
-    def steady(self) -> list[int]:
-        """The columns that mean the same whatever is learned: numbers, vectors and times."""
+    def static_columns(self) -> list[int]:
+        """Indices of the columns that labels do not change: numbers, vectors and times."""
         return sorted(
-            column for maker in self._makers.values() if maker.steady for column in maker.columns
+            column
+            for encoder in self._encoders.values()
+            if encoder.is_static
+            for column in encoder.columns
         )
 
     @property
     def classes(self) -> list[Label]:
-        """The labels learned, each once, in the order first seen."""
+        """Distinct labels learned, in the order of their first record."""
         return list(self._classes)
 
     @property
     def expert(self) -> list[int]:
-        """The columns in which texts give the log probabilities of `classes`; may be fewer."""
+        """Indices of the columns with the text models' log probabilities of the first `classes`."""
         return self._texts.columns if self._texts else []
 
     def add(self, name: Hashable, field: Field) -> None:
-        """Take on a field, the last of every record's values; records before miss it."""
+        """Append a field to the values of a record; it is missing in earlier records."""
         place = len(self.fields)
         self.fields[name] = field
         self.fixed = self.fixed and field.kind in ("number", "vector")
@@ -118,90 +123,92 @@ class Features:
             self._numbers.add(name, place)
         elif field.kind == "text":
             if self._texts is None:
-                self._texts = Texts(self._layout, self.table_bytes)
-                self._take_on("texts", self._texts)
+                self._texts = TextEncoder(self._layout, self.table_bytes)
+                self._add_encoder("texts", self._texts)
             self._texts.add(name, place)
         elif field.kind == "time":
-            self._take_on(f"{place}", Times(self._layout, name, place, field.zone))
+            self._add_encoder(f"{place}", TimeEncoder(self._layout, name, place, field.zone))
         elif field.kind == "category":
-            self._take_on(f"{place}", Categories(self._layout, name, place, field.min_frequency))
+            self._add_encoder(
+                f"{place}", CategoryEncoder(self._layout, name, place, field.min_frequency)
+            )
         else:
-            self._take_on(f"{place}", Vectors(self._layout, name, place, field.size or 0))
+            self._add_encoder(f"{place}", VectorEncoder(self._layout, name, place, field.size or 0))
 
-    def _take_on(self, key: str, maker: Maker) -> None:
-        self._makers[key] = maker
-        maker.grow(self.classes)
+    def _add_encoder(self, key: str, encoder: ColumnEncoder) -> None:
+        self._encoders[key] = encoder
+        encoder.grow(self.classes)
 
     def values(self, record: Mapping[Any, Any]) -> Values:
-        """Return the values of a record's fields as they are, None where one is missing."""
+        """Return the raw values of a record's fields, None for a missing value."""
         return tuple([getter(name)(record) for name in self.fields])
 
     def arrive(self, values: Sequence[Values]) -> np.ndarray:
-        """Take in that records arrived, in their order; return their rows, float32 (n, D).
+        """Observe the arrival of records in order, and return their rows, float32 (n, D).
 
-        Those of a field that joined later may be left out at the end of a record's values.
+        Values of fields that were added later may be omitted at the end of a record's values.
         """
         values = self._whole(values)
         X = self._empty(len(values))
-        for maker in self._makers.values():
-            if maker.moving:
+        for encoder in self._encoders.values():
+            if encoder.is_stateful:
                 for i in range(len(values)):
-                    self.unreadable.update(maker.fill(values[i : i + 1], X[i : i + 1]))
-                    maker.note(values[i])
-            elif unreadable := maker.fill(values, X):
+                    self.unreadable.update(encoder.fill(values[i : i + 1], X[i : i + 1]))
+                    encoder.observe(values[i])
+            elif unreadable := encoder.fill(values, X):
                 self.unreadable.update(unreadable)
         return X
 
-    def note(self, values: Values) -> None:
-        """Take in that a record arrived whose row was made before, by `rows`."""
+    def observe(self, values: Values) -> None:
+        """Observe the arrival of a record whose row was computed earlier by `rows`."""
         values = self._whole([values])[0]
-        for maker in self._makers.values():
-            maker.note(values)
+        for encoder in self._encoders.values():
+            encoder.observe(values)
 
     def rows(self, values: Sequence[Values]) -> np.ndarray:
-        """Return the rows that records would have, float32 (n, D), and change nothing."""
+        """Return the rows of records, float32 (n, D), without a change of state."""
         values = self._whole(values)
         X = self._empty(len(values))
-        for maker in self._makers.values():
-            maker.fill(values, X)
+        for encoder in self._encoders.values():
+            encoder.fill(values, X)
         return X
 
     def learn(self, values: Values, label: Label) -> None:
-        """Learn one record's label."""
+        """Learn the label of one record."""
         k = self._number(label)
         if self.fixed:
             return
         values = self._whole([values])[0]
-        for maker in self._makers.values():
-            maker.learn(values, k)
+        for encoder in self._encoders.values():
+            encoder.learn(values, k)
 
     def correct(self, values: Values, before: Label | None, label: Label | None) -> None:
-        """Learn that a record's label is not the one of `before`; None: it has, or had, none."""
+        """Correct the label of a record from `before` to `label`; None is no label."""
         k = None if label is None else self._number(label)
         values = self._whole([values])[0]
-        for maker in self._makers.values():
-            maker.correct(values, None if before is None else self._classes[before], k)
+        for encoder in self._encoders.values():
+            encoder.correct(values, None if before is None else self._classes[before], k)
 
     def rename(self, label: Label, into: Label | None) -> None:
-        """Let one class be another, or none; its columns stay, and come to say nothing."""
+        """Merge a class into another, or remove it if None; the columns of the class are kept."""
         if label in self._classes:
             k = None if into is None else self._number(into)
-            for maker in self._makers.values():
-                maker.rename(self._classes[label], k)
+            for encoder in self._encoders.values():
+                encoder.rename(self._classes[label], k)
 
     def _number(self, label: Label) -> int:
-        """Return the number of a class, which may be a new one."""
+        """Return the index of a class, and add the class if it is new."""
         k = self._classes.get(label)
         if k is None:
             k = self._classes[label] = len(self._classes)
-            for maker in self._makers.values():
-                maker.grow(self.classes)
+            for encoder in self._encoders.values():
+                encoder.grow(self.classes)
         return k
 
-    def kept(self, values: Values) -> Values | None:
-        """Return of a record's values the categories, by which running rates can be corrected.
+    def categories_only(self, values: Values) -> Values | None:
+        """Return a record's values with only the categories, which `correct` needs for the rates.
 
-        None where there are none.
+        Returns None if there are no categorical fields.
         """
         kinds = [field.kind for field in self.fields.values()]
         if "category" not in kinds:
@@ -224,8 +231,8 @@ class Features:
         return X
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return all there is: one part as JSON can hold it, the other as arrays."""
-        parts = {key: maker.state() for key, maker in self._makers.items()}
+        """Return the whole state: one part as JSON values, the other as arrays."""
+        parts = {key: encoder.state() for key, encoder in self._encoders.items()}
         about = {
             "fields": [(name, field.given()) for name, field in self.fields.items()],
             "table_bytes": self.table_bytes,
@@ -242,16 +249,16 @@ class Features:
 
     @classmethod
     def restore(cls, about: dict[str, Any], arrays: Arrays) -> "Features":
-        """Return the features that `state` took apart."""
+        """Rebuild features from the output of `state`."""
         features = cls(dict(about["fields"]), table_bytes=about["table_bytes"])
         features.resume(about, arrays)
         return features
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
-        """Go on from what `state` returned for the same fields."""
+        """Restore the state that `state` returned for the same fields."""
         self._classes = {label: k for k, label in enumerate(about["classes"])}
         self.unreadable = Counter(dict(about["unreadable"]))
         self._layout.names[:] = about["names"]
         self._layout.categorical[:] = about["categorical"]
-        for key, maker in self._makers.items():
-            maker.resume(about["makers"][key], part(arrays, f"{key}."))
+        for key, encoder in self._encoders.items():
+            encoder.resume(about["makers"][key], part(arrays, f"{key}."))

@@ -1,4 +1,4 @@
-"""What a field of a record holds, as a user says it or as it is found out."""
+"""Field types: the kind of values of a record's field, and its options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What a field holds.
+    """Type of a field's values, with its options.
 
     Attributes
     ----------
@@ -32,16 +32,16 @@ class Field:
         "number" (also as text, and true and false), "category", "text", "time" (ISO 8601, or
         seconds or milliseconds since the epoch) or "vector" (a list of numbers).
     min_frequency
-        Labels a category must have had to be told apart from the rare ones.
+        Least number of labels of a category; rarer categories share one code.
     size
-        Numbers in a vector.
+        Number of numbers in a vector.
     zone
-        Where times without an offset are, and whose hours and days count.
+        Time zone of times without an offset, and of the hour and day columns.
 
     Raises
     ------
     ConfigurationError
-        When one of them cannot be.
+        If an attribute is invalid.
     """
 
     kind: Kind
@@ -64,7 +64,7 @@ class Field:
         as_zone(self.zone)
 
     def given(self) -> str | dict[str, Any]:
-        """Return what `as_field` makes this field of."""
+        """Return the description of this field that `as_field` reads."""
         default = Field(self.kind, size=self.size)
         options = {
             name: getattr(self, name)
@@ -75,12 +75,12 @@ class Field:
 
 
 def as_field(name: Any, given: "Field | str | Mapping[str, Any]") -> Field:
-    """Return the field that a user described by its kind, or by a table of `type` and options.
+    """Create a field from its description: the kind, or a table of `type` and options.
 
     Raises
     ------
     ConfigurationError
-        When nothing can be described so; it names the field.
+        If the description is invalid; the message names the field.
 
     Examples
     --------
@@ -100,9 +100,9 @@ def as_field(name: Any, given: "Field | str | Mapping[str, Any]") -> Field:
 
 
 def as_zone(name: str) -> tzinfo:
-    """Return the time zone of that name; ConfigurationError where there is none."""
+    """Return the time zone `name`; raise ConfigurationError if it does not exist."""
     if name == "UTC":
-        return UTC  # also on a machine without a table of zones
+        return UTC  # also on a machine without a time zone database
     try:
         return ZoneInfo(name)
     except (TypeError, ValueError, OSError, LookupError) as error:

@@ -1,4 +1,4 @@
-"""Finding out what the fields of records hold, by looking at the first of them."""
+"""Type inference: infers the field types from a sample of records."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from streamboost.features.features import Features
 from streamboost.features.fields import Field
 from streamboost.features.paths import flat, getter, is_vector, lies_in
 from streamboost.features.values import (
-    Sample,
+    FieldSample,
     differ,
     is_counter,
     is_even,
@@ -22,29 +22,29 @@ from streamboost.features.values import (
 __all__ = ["NEVER", "Inference", "infer"]
 
 NEVER = "never has a value"
-"""Why a field is left out that may be judged later."""
+"""Reason for leaving out a field whose type may be inferred later."""
 
 MANY_WORDS = 3.0
-"""Words a value has on average from which on text is read word by word."""
+"""Least mean number of words of a text field; shorter text is a category."""
 
 RARE = 2
-"""Labels that a value must have had where a category has many of them."""
+"""`min_frequency` of a category with many values."""
 
 _ENOUGH = 20
-"""Values it takes to say that nearly all differ."""
+"""Least number of values to decide that nearly all differ."""
 
 _SOME = 5
-"""The same, where the name of a field says so, too."""
+"""The same, if the name of the field suggests an identifier."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """What the fields were taken for.
+    """Inferred field types, with reasons.
 
     Attributes
     ----------
-    fields : those to learn from by their paths, in order of appearance
-    reasons : why each was taken for that, or left out, in a few words; those left out are there too
+    fields : the fields to learn from by their paths, in order of appearance
+    reasons : short reason for each type, and for each field that is left out
     """
 
     fields: dict[str, Field]
@@ -58,18 +58,18 @@ def infer(
     exclude: Collection[str] = (),
     named: Mapping[str, Field] = MappingProxyType({}),
 ) -> Inference:
-    """Say of every field in `records` what it holds, and why; 200 to 500 of them are enough.
+    """Infer the type of each field in `records`, with reasons; 200 to 500 records are sufficient.
 
-    Numbers (also as text, and true and false), times, categories, texts and lists of numbers are
-    told apart. Nearly unique text and whole numbers are taken for identifiers and left out, amounts
-    never; whole numbers that look like codes are pointed out.
+    The types are number (also as text, and true and false), time, category, text and vector. Nearly
+    unique text and whole numbers are identifiers, and are left out, except for amounts. Whole
+    numbers that look like codes are reported.
 
     Parameters
     ----------
-    records : as JSON gives them
-    reserved : paths that mean something else, such as the id: passed over in silence
-    exclude : paths to leave out, with all that lies within
-    named : what is known beforehand, in the order to have it where no record shows it
+    records : records as parsed from JSON
+    reserved : paths of other use, such as the id, which are ignored without a reason
+    exclude : paths to leave out, with all nested fields
+    named : known fields; if absent from all records, they are added in this order
 
     >>> found = infer([{"id": 1, "amount": 3.5, "note": "so far so good"}], reserved=["id"])
     >>> [(name, field.kind) for name, field in found.fields.items()]
@@ -85,6 +85,8 @@ def infer(
     for path, given in values.items():
         if path in named:
             fields[path], reasons[path] = named[path], _as_named(path, named[path], records)
+        elif not path:
+            reasons[path] = "the field has no name"
         elif lies_in(path, left_out):
             reasons[path] = "excluded, as the file says"
         elif not lies_in(path, hidden):
@@ -97,7 +99,7 @@ def infer(
                         "fields stand for themselves"
                     )
                 continue
-            field, reasons[path] = _judged(path, given)
+            field, reasons[path] = _infer(path, given)
             if field is not None:
                 fields[path] = field
     for path in [path for path in named if path not in fields]:
@@ -106,7 +108,7 @@ def infer(
 
 
 def _nested(path: str, records: Sequence[Mapping[str, Any]], seen: Collection[str]) -> int:
-    """Return in how many of `records` other fields lie within what stands at `path`."""
+    """Return the number of `records` in which the value at `path` has nested fields."""
     if not any(other.startswith(f"{path}.") for other in seen):
         return 0
     read = getter(path)
@@ -116,7 +118,7 @@ def _nested(path: str, records: Sequence[Mapping[str, Any]], seen: Collection[st
 
 
 def _as_named(path: str, field: Field, records: Sequence[Mapping[str, Any]]) -> str:
-    """Say of a named field how many of its values are of another kind."""
+    """Return the reason of a named field, with the number of values of another kind."""
     features = Features({path: field})
     values = [value for value in map(features.values, records) if value[0] not in (None, "")]
     features.arrive(values)
@@ -130,17 +132,17 @@ def _unseen(
 ) -> str:
     read = getter(path)
     if not records or any(read(record) is not None for record in records):
-        return _as_named(path, field, records)  # a whole list or object, say
+        return _as_named(path, field, records)  # for example, a whole list or object
     near = get_close_matches(path, seen, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"as the file says, but none of {len(records)} records has it{hint}"
 
 
-_Verdict = tuple[Field | None, str]
+_Inferred = tuple[Field | None, str]
 
 
-def _judged(path: str, values: Sequence[Any]) -> _Verdict:
-    sample = Sample.of(values)
+def _infer(path: str, values: Sequence[Any]) -> _Inferred:
+    sample = FieldSample.of(values)
     if not sample.n:
         return None, NEVER
     if 2 * len(sample.lists) > sample.n:
@@ -153,8 +155,8 @@ def _judged(path: str, values: Sequence[Any]) -> _Verdict:
     return field, f"{why}{_rather_numbers(sample)}{_json(values)}"
 
 
-def _rather_numbers(sample: Sample) -> str:
-    """Return a hint for a field of which most values can be read as numbers."""
+def _rather_numbers(sample: FieldSample) -> str:
+    """Return a hint for a field if most of its values can be read as numbers."""
     n = sample.plain + sample.written
     if 2 * n <= sample.n:
         return ""
@@ -166,13 +168,13 @@ def _rather_numbers(sample: Sample) -> str:
 
 
 def _json(values: Sequence[Any]) -> str:
-    """Return a hint for a field whose text holds JSON, as a cell of a CSV file may."""
+    """Return a hint for a field if its text is JSON, as in the cells of a CSV file."""
     n = json_within(values)
     told = f"; text with JSON inside in {n} of {len(values)} records: write JSON Lines to use it"
     return told if n else ""
 
 
-def _lists(path: str, sample: Sample) -> _Verdict:
+def _lists(path: str, sample: FieldSample) -> _Inferred:
     lengths = {len(value) for value in sample.lists}
     if len(lengths) > 1:
         between = f"{min(lengths)} to {max(lengths)}"
@@ -180,7 +182,7 @@ def _lists(path: str, sample: Sample) -> _Verdict:
     return Field("vector", size=lengths.pop()), "lists of numbers of one length"
 
 
-def _numbers(path: str, sample: Sample) -> _Verdict:
+def _numbers(path: str, sample: FieldSample) -> _Inferred:
     if sample.booleans == sample.n:
         return Field("number"), "true or false, as 1 and 0"
     written = "numbers"
@@ -200,11 +202,11 @@ def _numbers(path: str, sample: Sample) -> _Verdict:
     return Field("number"), written
 
 
-def _identifier(path: str, sample: Sample) -> str | None:
-    """Return why whole numbers name records, or None where they measure something.
+def _identifier(path: str, sample: FieldSample) -> str | None:
+    """Return the reason if whole numbers are identifiers, or None if they are amounts.
 
-    Whole amounts differ, too: what tells them apart is their name, else that amounts come small
-    and large, where identifiers count up, are all as long, or lie evenly over a range.
+    Amounts may also be nearly unique. The name of the field decides first. Otherwise amounts vary
+    in size, whereas identifiers count up, have equal lengths, or are uniform over a range.
     """
     assert sample.whole is not None
     if not differ(sample) or named_as("amount", path):
@@ -220,7 +222,7 @@ def _identifier(path: str, sample: Sample) -> str | None:
     return None
 
 
-def _is_code(path: str, sample: Sample) -> bool:
+def _is_code(path: str, sample: FieldSample) -> bool:
     assert sample.whole is not None
     if named_as("amount", path) or sample.distinct <= 2:
         return False
@@ -231,7 +233,7 @@ def _is_code(path: str, sample: Sample) -> bool:
     )
 
 
-def _texts(path: str, sample: Sample) -> _Verdict:
+def _texts(path: str, sample: FieldSample) -> _Inferred:
     many = sample.distinct > 0.2 * sample.n
     if sample.words >= MANY_WORDS and (many or sample.n < _ENOUGH):
         return Field("text"), f"text of {sample.words:.0f} words on average"
@@ -246,7 +248,7 @@ def _texts(path: str, sample: Sample) -> _Verdict:
     return _category(sample, "text" if sample.texts else "values of several kinds")
 
 
-def _category(sample: Sample, what: str) -> _Verdict:
+def _category(sample: FieldSample, what: str) -> _Inferred:
     several = "1 value" if sample.distinct == 1 else f"{sample.distinct} values"
     said = f"{what}, {several} in {sample.n} records"
     if sample.n >= _ENOUGH and sample.distinct > 0.3 * sample.n:

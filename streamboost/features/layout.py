@@ -1,4 +1,4 @@
-"""The columns that fields become, and what makes them."""
+"""Column layout of the features, and the base class of the column encoders."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -8,27 +8,27 @@ import numpy as np
 
 from streamboost.storage import Arrays
 
-__all__ = ["ALL_READ", "Layout", "Maker", "Values", "is_missing"]
+__all__ = ["ALL_READ", "ColumnEncoder", "Layout", "Values", "is_missing"]
 
 Values = tuple[Any, ...]
-"""A record's values as they came, in the order of the fields; None where one is missing."""
+"""Raw values of a record, in the order of the fields; None for a missing value."""
 
 ALL_READ: Counter[Hashable] = Counter()
-"""What `Maker.fill` returns where every value could be read; nobody writes to it."""
+"""Result of `ColumnEncoder.fill` without unreadable values; do not modify it."""
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a value of whatever kind is none: None, empty text, NaN, pandas' NaT or NA."""
+    """Return True if a value of any type is missing: None, empty text, NaN, pandas' NaT or NA."""
     if isinstance(value, str):
         return not value.strip()
     try:
         return value is None or bool(value != value)
-    except (TypeError, ValueError):  # that of an array is another array, that of pandas' NA is NA
+    except (TypeError, ValueError):  # the comparison of an array is an array, that of pandas' NA NA
         return not hasattr(value, "__len__")
 
 
 class Layout:
-    """The columns there are: they join at the end, and never leave or move."""
+    """List of the columns. Columns are appended, and never removed or reordered."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -37,60 +37,61 @@ class Layout:
     def __len__(self) -> int:
         return len(self.names)
 
-    def take(self, name: str, *, categorical: bool = False) -> int:
-        """Return the place of a new column."""
+    def add_column(self, name: str, *, categorical: bool = False) -> int:
+        """Append a column and return its index."""
         self.names.append(name)
         if categorical:
             self.categorical.append(len(self.names) - 1)
         return len(self.names) - 1
 
 
-class Maker:
-    """Makes the columns of one or more fields of a kind.
+class ColumnEncoder:
+    """Encoder that computes the columns of one or more fields of a kind.
 
     Attributes
     ----------
     columns
-        Those that it fills.
+        Indices of the columns of this encoder.
     """
 
-    steady: ClassVar[bool] = True
-    """Whether its columns mean the same whatever is learned."""
+    is_static: ClassVar[bool] = True
+    """Whether the meaning of the columns is independent of learned labels."""
 
-    moving: ClassVar[bool] = False
-    """Whether its columns depend on the records that arrived before."""
+    is_stateful: ClassVar[bool] = False
+    """Whether the columns depend on earlier records."""
 
     columns: list[int]
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Write the columns of records into `X` (n, D), NaN before.
+        """Write the columns of records into `X` (n, D), which contains NaN.
 
-        Returns how many values of each field could not be read.
+        Returns the number of unreadable values of each field.
         """
         raise NotImplementedError
 
-    def note(self, value: Values) -> None:
-        """Take in that a record arrived, after its columns were made."""
+    def observe(self, value: Values) -> None:
+        """Observe the arrival of a record, after its columns are computed."""
 
     def learn(self, value: Values, k: int) -> None:
-        """Learn that a record is of class number `k`."""
+        """Learn from a record with a label of class index `k`."""
 
     def correct(self, value: Values, before: int | None, k: int | None) -> None:
-        """Learn that a record is not of class number `before`, but of `k`; None: of no known class.
+        """Correct the label of a record from class index `before` to `k`; None is no known class.
 
-        What can be subtracted is; the rest learns it as one more example.
+        Counts of the earlier label are subtracted. Models that cannot subtract learn the corrected
+        label as another example.
         """
 
     def rename(self, before: int, k: int | None) -> None:
-        """Let class number `before` be `k`, or none."""
+        """Merge class index `before` into `k`, or remove the class if None."""
 
     def grow(self, classes: Sequence[Hashable]) -> None:
-        """Let these be the classes, in the order first learned; more join behind."""
+        """Set the classes, in the order of their first label; new classes are at the end."""
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return all that changes: one part as JSON can hold it, the other as arrays."""
+        """Return the state that changes: one part as JSON values, the other as arrays."""
         return {"columns": self.columns}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Go on from what `state` returned."""
+        """Restore the state that `state` returned."""
         self.columns = list(state["columns"])

@@ -1,4 +1,4 @@
-"""Numbers, also as text; true and false are 1 and 0."""
+"""Number encoder: numbers, numbers as text, and booleans as 1 and 0."""
 
 import re
 from collections import Counter
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import ALL_READ, Layout, Maker, Values, is_missing
+from streamboost.features.layout import ALL_READ, ColumnEncoder, Layout, Values, is_missing
 
-__all__ = ["Numbers", "as_number"]
+__all__ = ["NumberEncoder", "as_number"]
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NAN = float("nan")
@@ -20,10 +20,10 @@ _FLOATS = {float}
 
 
 def as_number(value: Any) -> float | None:
-    """Return `value` as a float, NaN where it is missing and None where it is no number.
+    """Convert `value` to a float; return NaN if it is missing and None if it is not a number.
 
-    Text is a number in decimal digits, perhaps with an exponent; `nan` is missing. Python reads
-    more than that: `1_000`, digits of other scripts, `infinity`.
+    Text must be a number in decimal digits, with an optional exponent; `nan` is missing. Other
+    numbers that Python reads are rejected: `1_000`, digits of other scripts, `infinity`.
 
     >>> as_number(" 75.29"), as_number(True), as_number(""), as_number("dear")
     (75.29, 1.0, nan, None)
@@ -46,23 +46,23 @@ def as_number(value: Any) -> float | None:
     return None if abs(number) > _LARGEST else number
 
 
-class Numbers(Maker):
-    """Gives every field of numbers a column."""
+class NumberEncoder(ColumnEncoder):
+    """Encoder of all number fields, with one column each."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._names: list[Hashable] = []
-        self._places: list[int] = []  # among a record's values
+        self._places: list[int] = []  # indices in a record's values
         self.columns: list[int] = []
 
     def add(self, name: Hashable, place: int) -> None:
-        """Take on the field that stands at `place` among a record's values."""
+        """Add the field at index `place` of a record's values."""
         self._names.append(name)
         self._places.append(place)
-        self.columns.append(self._layout.take(str(name)))
+        self.columns.append(self._layout.add_column(str(name)))
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """See `Maker`."""
+        """See `ColumnEncoder`."""
         places = self._places
         if not places:
             return ALL_READ
@@ -81,7 +81,7 @@ class Numbers(Maker):
                     X[:, together] = table.reshape(len(rows), len(places))
                     return ALL_READ
             except (TypeError, ValueError, OverflowError):
-                pass  # one of them is no number
+                pass  # at least one value is not a number
         unreadable: Counter[Hashable] = Counter()
         for row, out in zip(rows, X, strict=True):
             for name, column, value in zip(self._names, self.columns, row, strict=True):
@@ -94,13 +94,14 @@ class Numbers(Maker):
 
 
 def _has_text(rows: Sequence[Sequence[Any]]) -> bool:
-    """Tell whether a value is text, of which numpy reads more as numbers than `as_number`."""
+    """Return True if any value is text, as numpy accepts more text as numbers than `as_number`."""
     return any(issubclass(kind, str) for kind in {*map(type, chain.from_iterable(rows))})
 
 
 def _fit(row: Sequence[Any]) -> bool:
-    """Tell whether all values of a record are floats, none too large for float32.
+    """Return True if all values of a record are floats in the range of float32.
 
-    Of so few Python tells sooner than numpy. NaN, before others, has numpy look.
+    For a few values, Python is faster than numpy. NaN as the first value gives False, and the
+    caller continues with numpy.
     """
     return {*map(type, row)} == _FLOATS and min(row) >= -_LARGEST and max(row) <= _LARGEST

@@ -1,4 +1,4 @@
-"""Where a value stands in a record: under its name, or along a dotted path into what is nested."""
+"""Paths of values in a record: names, or dotted paths into nested objects and lists."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -7,20 +7,20 @@ from typing import Any, Final
 __all__ = ["MOST_POSITIONS", "flat", "getter", "is_null", "is_vector", "lies_in"]
 
 MOST_POSITIONS = 8
-"""Positions of a list that `flat` looks into: a longer one is seldom a row of fields."""
+"""Largest number of items of a list that `flat` reads: a longer list is rarely a row of fields."""
 
 _DEEPEST = 8
-"""Levels that `flat` looks into."""
+"""Largest number of nested levels that `flat` reads."""
 
 _ABSENT: Final = object()
 
 
 @lru_cache(maxsize=4096)
 def getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
-    """Return what gives a record's value at `path`, and None where there is none.
+    """Return a function that reads a record's value at `path`, or None if it is absent.
 
-    A key of that whole name comes first; then the path is followed into nested objects and lists,
-    the longest key first.
+    A key that equals the whole path has priority. Otherwise the path is resolved in nested objects
+    and lists, the longest key first.
 
     >>> price = getter("items.0.price")
     >>> price({"items": [{"price": 3}]}), price({"items.0.price": 4}), price({"items": []})
@@ -42,7 +42,7 @@ def getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
 
 
 def _found(value: Any, path: str, otherwise: Any) -> Any:
-    """Return what stands at `path` within `value`, which may be anything."""
+    """Return the value at `path` within `value`, which may be of any type, else `otherwise`."""
     if isinstance(value, Mapping):
         if path in value:
             return value[path]
@@ -63,7 +63,7 @@ def _found(value: Any, path: str, otherwise: Any) -> Any:
 
 
 def is_null(record: Mapping[str, Any], path: str) -> bool:
-    """Tell whether null stands at `path` in a record, and not nothing.
+    """Return True if the value at `path` of a record is null, and False if it is absent.
 
     >>> is_null({"a": {"b": None}}, "a.b"), is_null({"a": {}}, "a.b"), is_null({"a": 1}, "a")
     (True, False, False)
@@ -72,11 +72,10 @@ def is_null(record: Mapping[str, Any], path: str) -> bool:
 
 
 def flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what stands in a record by its path, in order.
+    """Flatten a record to a dictionary of paths and values, in order.
 
-    Lists of numbers are kept whole, as vectors; of other lists the first positions are looked
-    into. Objects and lists with nothing in them, and what is nested deeper than eight levels,
-    are passed over.
+    Lists of numbers are kept as vectors; of other lists, the first items are read. Empty objects
+    and lists, and values nested deeper than eight levels, are omitted.
 
     >>> flat({"a": 1, "device": {"os": "ios"}, "at": [1.5, 2], "tags": ["x", "y"]})
     {'a': 1, 'device.os': 'ios', 'at': [1.5, 2], 'tags.0': 'x', 'tags.1': 'y'}
@@ -88,7 +87,7 @@ def flat(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _leaves(within: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]]:
-    # As `getter` does: of two ways to one path, the longer key holds.
+    # As in `getter`, if two values have the same path, the longer key has priority.
     names = sorted(within, key=_dots, reverse=True) if any(map(_dots, within)) else list(within)
     for name in names:
         value = within[name]
@@ -106,14 +105,14 @@ def _dots(name: str) -> int:
 
 
 def is_vector(value: Any) -> bool:
-    """Tell whether `value` is a list of numbers, perhaps of none."""
+    """Return True if `value` is a list of numbers, which may be empty."""
     return isinstance(value, list) and all(
         isinstance(item, int | float) and not isinstance(item, bool) for item in value
     )
 
 
 def lies_in(path: str, names: frozenset[str]) -> bool:
-    """Tell whether `path` is one of `names` or lies within one.
+    """Return True if `path` equals one of `names` or is nested in one.
 
     >>> lies_in("card.number", frozenset({"card"})), lies_in("cards", frozenset({"card"}))
     (True, False)

@@ -1,4 +1,4 @@
-"""Times: their hour, weekday and day of the year, and how long after the record before they are."""
+"""Time encoder: hour, weekday, day of the year, and the time since the previous record."""
 
 import math
 from collections import Counter
@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from streamboost.features.fields import as_zone
-from streamboost.features.layout import Layout, Maker, Values, is_missing
+from streamboost.features.layout import ColumnEncoder, Layout, Values, is_missing
 from streamboost.features.values import is_plain
 from streamboost.storage import Arrays
 
-__all__ = ["Times", "as_moment"]
+__all__ = ["TimeEncoder", "as_moment"]
 
 _MILLISECONDS = 1e11
-"""Numbers from here on are milliseconds since the epoch: as seconds they were in the year 5138."""
+"""Least number that is read as milliseconds since the epoch; as seconds, it is the year 5138."""
 
 
 def as_moment(value: Any, zone: tzinfo) -> datetime | None:
-    """Return the time that `value` stands for, in `zone`; None where it stands for none.
+    """Convert `value` to a time in `zone`; return None if it is not a time.
 
     >>> from zoneinfo import ZoneInfo
     >>> as_moment("2026-03-01T07:30:00Z", ZoneInfo("Europe/Berlin")).isoformat()
@@ -47,33 +47,33 @@ def as_moment(value: Any, zone: tzinfo) -> datetime | None:
 
 
 def _is_decimal(text: str) -> bool:
-    """Tell whether `text` is a number; eight digits are a date, as ISO 8601 has it."""
+    """Return True if `text` is a number; eight digits are a date, as in ISO 8601."""
     bare = text.strip().removeprefix("-")
     is_number = bare.replace(".", "", 1).isdecimal() or is_plain(bare)
     return is_number and not (bare.isdecimal() and len(bare) == 8)
 
 
-class Times(Maker):
-    """Gives one field of times its columns."""
+class TimeEncoder(ColumnEncoder):
+    """Encoder of a time field, with four columns."""
 
-    moving = True
+    is_stateful = True
 
     def __init__(self, layout: Layout, name: Hashable, place: int, zone: str) -> None:
         self._name = name
         self._place = place
         self._zone = as_zone(zone)
         parts = ("hour", "weekday", "day of the year", "seconds since the record before")
-        self.columns = [layout.take(f"{name}: {part}") for part in parts]
+        self.columns = [layout.add_column(f"{name}: {part}") for part in parts]
         self._newest = math.nan  # seconds since the epoch
 
-    def note(self, value: Values) -> None:
-        """See `Maker`."""
+    def observe(self, value: Values) -> None:
+        """See `ColumnEncoder`."""
         moment = as_moment(value[self._place], self._zone)
         if moment is not None:
             self._newest = moment.timestamp()
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """See `Maker`."""
+        """See `ColumnEncoder`."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
             given = value[self._place]
@@ -87,10 +87,10 @@ class Times(Maker):
         return +unreadable
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `Maker`."""
+        """See `ColumnEncoder`."""
         return {"columns": self.columns, "newest": self._newest}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """See `Maker`."""
+        """See `ColumnEncoder`."""
         self.columns = list(state["columns"])
         self._newest = state["newest"]

@@ -1,4 +1,4 @@
-"""What the values of one field have in common."""
+"""Sample statistics of a field's values, and tests for counters, codes and identifiers."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from typing import Any
 from streamboost.features.paths import is_vector
 
 __all__ = [
-    "Sample",
+    "FieldSample",
     "differ",
     "is_counter",
     "is_even",
@@ -28,7 +28,7 @@ _PLAIN = re.compile(
     |   [-+]?((0|[1-9]\d*)\.\d*|\.\d+)([eE][-+]?\d{1,3})?""",  # with a point
     re.ASCII | re.VERBOSE,
 )
-"""Numbers as they are written, and codes seldom are: `007`, `1e0` and `+49` may be codes."""
+"""Pattern of numbers that are unlikely to be codes: `007`, `1e0` and `+49` may be codes."""
 
 _NO_VALUE = re.compile(r"[-+]?(nan|inf|infinity)", re.IGNORECASE)
 _WHOLE = re.compile(r"-?\d{1,30}", re.ASCII)
@@ -48,10 +48,10 @@ _NAMES = {
 _WORDS = {what: frozenset(names.split()) for what, names in _NAMES.items()}
 
 _LARGEST = 3.4028234663852886e38
-"""The largest float32: what is beyond is no number to learn from."""
+"""Largest float32; larger numbers cannot be features."""
 
 _HUGE = 10**30
-"""Whole numbers beyond are as good as this one: of any length may stand in JSON."""
+"""Bound to which whole numbers are clipped, as numbers in JSON may have any length."""
 
 _SINCE = 631_152_000
 _UNTIL = 4_102_444_800
@@ -59,37 +59,37 @@ _UNTIL = 4_102_444_800
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """The values of one field that are there: neither null nor empty."""
+class FieldSample:
+    """Statistics of a field's present values, which are neither null nor empty."""
 
     n: int
     distinct: int
     numbers: list[float]
-    """Also those written plainly as text, and true and false."""
+    """Numbers, including plain numbers in text, and true and false."""
     whole: list[int] | None
-    """The numbers where all are whole; None where one is not."""
+    """The integers among the values; None if there are fractions or no integers."""
     plain: int
-    """How many were not written as text."""
+    """Number of numbers that are not text."""
     written: int
-    """How many were written as text that some program reads as a number, plainly or not."""
+    """Number of texts that some program reads as a number, plain or not."""
     leading_zeros: bool
     booleans: int
     times: int
-    """How many are text in ISO 8601."""
+    """Number of texts in ISO 8601."""
     texts: int
     lists: list[list[float]]
     words: float
-    """Words in a text on average."""
+    """Mean number of words in a text."""
     since_1990: bool
-    """Whether nearly all numbers would be times between 1990 and 2100."""
+    """Whether at least 90 % of the numbers would be times between 1990 and 2100."""
 
     @classmethod
-    def of(cls, values: Sequence[Any]) -> "Sample":
-        """Look at what one field held in some records."""
+    def of(cls, values: Sequence[Any]) -> "FieldSample":
+        """Compute the statistics of a field's values in some records."""
         there = [value for value in values if not _is_missing(value)]
         texts = [value.strip() for value in there if isinstance(value, str)]
         written = [text for text in texts if _WRITTEN.fullmatch(text)]
-        if written:  # then `nan` stands for a number that is missing
+        if written:  # then `nan` is a missing number
             there = [value for value in there if not _is_no_value(value)]
             texts = [text for text in texts if not _is_no_value(text)]
         lists = [value for value in there if is_vector(value)]
@@ -114,7 +114,7 @@ class Sample:
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether text is a number and not a code: no zeros in front, no `1e0`, no `+1`.
+    """Return True if text is a number and not a code: no leading zeros, no `1e0`, no `+1`.
 
     >>> [is_plain(text) for text in ("0", "-0.5", "1e-05", "1.5E3", "20260101")]
     [True, True, True, True, True]
@@ -125,7 +125,7 @@ def is_plain(text: str) -> bool:
 
 
 def json_within(values: Sequence[Any]) -> int:
-    """Return how many of `values` are text that holds a JSON object or list.
+    """Return the number of `values` that are text with a JSON object or list.
 
     >>> json_within(['{"a": 1}', "[1, 2]", "[draft]", {"a": 1}])
     2
@@ -133,17 +133,17 @@ def json_within(values: Sequence[Any]) -> int:
     return sum(isinstance(value, str) and _is_json(value.strip()) for value in values)
 
 
-def differ(sample: Sample) -> bool:
-    """Tell whether nearly all values are different.
+def differ(sample: FieldSample) -> bool:
+    """Return True if nearly all values are distinct.
 
-    The thousands of values of a category come again by chance among some hundred records: a few
-    times in a hundred already say that it is one.
+    At most 1 % may be repeated. Even with thousands of categories, some repeat by chance in a few
+    hundred records.
     """
     return sample.n - sample.distinct <= max(1, 0.01 * sample.n)
 
 
 def named_as(what: str, path: str) -> bool:
-    """Tell whether the name of a field says that it is a time, an identifier, an amount or a code.
+    """Return True if the name of a field suggests `what`: "time", "identifier", "code" and so on.
 
     >>> named_as("identifier", "customer.cardNo"), named_as("time", "createdAt")
     (True, True)
@@ -154,22 +154,21 @@ def named_as(what: str, path: str) -> bool:
 
 
 def is_counter(numbers: Sequence[int]) -> bool:
-    """Tell whether numbers rise from record to record."""
+    """Return True if nearly all numbers rise from record to record."""
     return sum(a < b for a, b in pairwise(numbers)) >= 0.98 * (len(numbers) - 1)
 
 
 def of_one_length(numbers: Sequence[int], least: int) -> bool:
-    """Tell whether nearly all numbers have the same number of digits, at least so many."""
+    """Return True if nearly all numbers have an equal number of digits, at least `least`."""
     lengths = [len(str(abs(number))) for number in numbers]
     usual = max(set(lengths), key=lengths.count)
     return usual >= least and lengths.count(usual) >= 0.98 * len(lengths)
 
 
 def is_even(numbers: Sequence[int]) -> bool:
-    """Tell whether numbers lie evenly over a wide range, as those drawn by lot do.
+    """Return True if numbers are uniform over a wide range, like random identifiers.
 
-    The greatest distance between their distribution and an even one (Kolmogorov 1933) is less
-    than the one in twenty that are even exceed.
+    The test is Kolmogorov-Smirnov at the level of 5 % (Kolmogorov 1933).
     """
     ordered, n = sorted(numbers), len(numbers)
     low, high = ordered[0], ordered[-1]
@@ -198,7 +197,7 @@ def _is_json(text: str) -> bool:
 
 
 def _whole(values: Sequence[Any]) -> list[int] | None:
-    """Return the whole numbers that nearly all values are, None where some are fractions."""
+    """Return the integers among the values; None if there are fractions or no integers."""
     found = []
     for value in values:
         if isinstance(value, int) or (isinstance(value, str) and _WHOLE.fullmatch(value.strip())):
@@ -213,7 +212,7 @@ def _whole(values: Sequence[Any]) -> list[int] | None:
 def _as_float(value: int | float | str) -> float:
     try:
         return float(value)
-    except OverflowError:  # a whole number of any length may stand in JSON
+    except OverflowError:  # a whole number in JSON may have any length
         return float("inf")
 
 
@@ -222,7 +221,7 @@ def _is_recent(number: float) -> bool:
 
 
 def _is_time(text: str) -> bool:
-    # A date at least; digits alone are a number, and "-" or ":" belongs to what can be read.
+    # A date has at least eight characters; digits alone are a number.
     if len(text) < 8 or text.isdecimal():
         return False
     try:

@@ -1,27 +1,27 @@
-"""Vectors: lists of so many numbers, such as an embedding."""
+"""Vector encoder: lists of a fixed number of numbers, such as embeddings."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from streamboost.features.layout import Layout, Maker, Values, is_missing
+from streamboost.features.layout import ColumnEncoder, Layout, Values, is_missing
 
-__all__ = ["Vectors"]
+__all__ = ["VectorEncoder"]
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-class Vectors(Maker):
-    """Gives one field a column for each of its `size` numbers."""
+class VectorEncoder(ColumnEncoder):
+    """Encoder of a vector field, with one column for each of its `size` numbers."""
 
     def __init__(self, layout: Layout, name: Hashable, place: int, size: int) -> None:
         self._name = name
         self._place = place
-        self.columns = [layout.take(f"{name}[{i}]") for i in range(size)]
+        self.columns = [layout.add_column(f"{name}[{i}]") for i in range(size)]
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """See `Maker`; a list of another length, or with something else in it, is unreadable."""
+        """See `ColumnEncoder`; a list of another length, or with invalid values, is unreadable."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
             given = value[self._place]

@@ -1,4 +1,4 @@
-"""Text as hashed words and pairs of words."""
+"""Feature hashing of text: words and pairs of neighbouring words."""
 
 import re
 from collections.abc import Sequence
@@ -8,23 +8,24 @@ import numpy as np
 
 __all__ = ["LONGEST", "hashed"]
 
-# A word, one letter of a script that is written without spaces, or a sign.
+# A word, a character of a script that is written without spaces, or a punctuation mark.
 _WORDS = re.compile(r"[぀-ヿ㐀-鿿가-힯]|\w+|[^\w\s]")
 LONGEST = 10_000
-"""Characters of a text that are read."""
+"""Largest number of characters of a text that are read."""
 
 _FIRST, _SECOND = np.uint64(0x9E3779B1), np.uint64(0x85EBCA6B)
 
 
 def hashed(texts: Sequence[str], places: int = 2**32) -> tuple[np.ndarray, np.ndarray]:
-    """Return the words and pairs of neighbouring words of a record's texts, hashed and counted.
+    """Hash and count the words and pairs of neighbouring words in a record's texts.
 
-    Words count for all texts together and, where there are several texts, for their own, too: what
-    stands in a title says more. Case does not count; signs are words.
+    Words of all texts share their hashes. If there are several texts, each word is also hashed
+    together with its text, as a word in a title is more informative. Case is ignored. Punctuation
+    marks are words.
 
     Returns
     -------
-    hashes : int64 (n,), ascending, each once, below `places`, a power of 2 up to 2^32
+    hashes : int64 (n,), ascending, distinct, below `places`, a power of 2 up to 2^32
     counts : float32 (n,)
     """
     parts: list[np.ndarray] = []

@@ -1,4 +1,4 @@
-"""From values to codes: where to cut, and how many cuts lie below each value."""
+"""Binning kernels: choose the cuts between bins, and code feature values as bins."""
 
 import numpy as np
 
@@ -6,19 +6,19 @@ from streamboost.kernels.jit import kernel
 
 __all__ = ["choose_cuts", "code_values"]
 
-_BLOCK = 256  # rows whose values of one feature are compared with one cut after another
+_BLOCK = 256  # rows per block, whose values of a feature are compared with each cut
 
 
 @kernel
 def code_values(X, cuts, first, missing, codes):
-    """Write the bin of each value to `codes`, the bin behind the last for a missing one.
+    """Write the bin of each value to `codes`; the code of a missing value is the number of bins.
 
-    Shapes: `X` float32 (n, D), C-order, NaN where missing; `cuts` float32, feature after feature,
-    those of feature f from `first[f]` to `first[f + 1]`, int64 (D + 1,); `missing` bool (D,), where
-    a feature has a bin for NaN (else NaN is in its first bin); `codes` uint8 (D, n).
+    Shapes: `X` float32 (n, D), C-order, NaN where missing; `cuts` float32, of which
+    `cuts[first[f]:first[f + 1]]` belong to feature f, with `first` int64 (D + 1,); `missing` bool
+    (D,), True if a feature has a bin for NaN (else NaN is in its first bin); `codes` uint8 (D, n).
 
-    Every cut is compared with every value: whole vectors of them, without a branch, which up to
-    255 cuts is several times faster than a binary search.
+    Each value is compared with each cut, in vector instructions without branches. Up to 255 cuts,
+    this is several times faster than a binary search.
     """
     n, n_features = X.shape
     x = np.empty(_BLOCK, np.float32)
@@ -44,14 +44,14 @@ def code_values(X, cuts, first, missing, codes):
 
 @kernel
 def choose_cuts(values, mass, max_bins, tails, cuts):
-    """Write at most `max_bins` - 1 cuts between `values`; return how many.
+    """Write at most `max_bins` - 1 cuts between `values`; return the number of cuts.
 
-    Shapes: `values` float32 (m,), ascending, without NaN; `mass` float64 (m,), the weight up to
-    each; `tails` int64, how many of the lowest and of the highest distinct values to cut off;
-    `cuts` float32 (max_bins - 1,).
+    Shapes: `values` float32 (m,), ascending, without NaN; `mass` float64 (m,), the cumulated
+    weight; `tails` int64, the numbers of lowest and of highest distinct values to cut off; `cuts`
+    float32 (max_bins - 1,).
     """
     ends, n = np.empty(values.size, np.int64), 0
-    for i in range(values.size - 1):  # the last place of each value but the largest
+    for i in range(values.size - 1):  # the last index of each value except the largest
         if values[i] != values[i + 1]:
             ends[n] = i
             n += 1
@@ -60,14 +60,14 @@ def choose_cuts(values, mass, max_bins, tails, cuts):
     for c in range(n):
         low, high = values[ends[c]], values[ends[c] + 1]
         middle = np.float32((np.float64(low) + np.float64(high)) / 2.0)
-        # Between neighbouring floats the midpoint rounds to one of them, not to the right one.
+        # Between neighbouring floats the midpoint rounds to one of them; use the lower one.
         cuts[c] = low if middle >= high else middle
     return n
 
 
 @kernel
 def _thin_out(ends, n, mass, max_bins, tails):
-    """Leave of `n` ends those in the tails, at quantiles of mass and of values; return how many."""
+    """Select `ends` in the tails and at quantiles of mass and of values; return their number."""
     chosen = np.zeros(n, np.bool_)
     n_tails = 0
     while n_tails < min(tails.size, (max_bins - 1) // 8) and tails[n_tails] <= n // max_bins:

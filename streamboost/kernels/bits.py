@@ -1,8 +1,8 @@
-"""Many rows down one tree, whose nodes are visited once.
+"""Bit-parallel tree traversal: many rows per tree, with one visit of each node.
 
-A bit for each row says whether it is at the node, the comparison parts these bits among the
-children, and in the end each row's leaf is read off the bits. An instruction serves many rows, and
-no branch depends on one.
+A bit for each row marks whether the row is at the node. The comparison partitions these bits
+between the children. At the end, the leaf of each row is read from the bits. An instruction
+processes many rows, and no branch depends on a row.
 """
 
 from typing import NamedTuple
@@ -13,33 +13,33 @@ from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = ["CHUNK", "VECTOR", "lay_out", "part", "read_places", "room"]
 
-_BYTES = 32  # of bits, one for each row of a vector: bit b of byte i is row 32 b + i's
+_BYTES = 32  # bytes of a vector, one bit per row: bit b of byte i belongs to row 32 b + i
 VECTOR = 8 * _BYTES
 _WORDS = _BYTES // 8
-CHUNK = 8 * VECTOR  # rows whose columns are laid out at a time
-_LINE = 16  # values that are laid out at a time, a number the compiler knows
-_LEAVES = 256  # the leaf's place has eight bits; in trees with more, rows walk
+CHUNK = 8 * VECTOR  # rows whose columns are copied at a time
+_LINE = 16  # values that are copied at a time, a compile-time constant
+_LEAVES = 256  # a leaf index has eight bits; in larger trees, rows are traversed one by one
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class _Room(NamedTuple):
-    """Room for a chunk of rows on their way down one tree after another."""
+    """Workspace for the traversal of a chunk of rows, reused for all trees."""
 
     columns: np.ndarray  # float32 (D, CHUNK)
-    stack: np.ndarray  # int64: nodes,
-    rows: np.ndarray  # uint64 (nodes, vectors, words): and the rows that are at each
-    last: np.ndarray  # int64 (D,): the node that asked for a feature last, -1 for none,
-    tests: np.ndarray  # uint64 (D, vectors, words): the rows that went left there,
-    test_bytes: np.ndarray  # and their bytes
-    planes: np.ndarray  # uint64 (vectors, 8, words): bit j of the place of each row's leaf,
-    plane_bytes: np.ndarray  # and their bytes
+    stack: np.ndarray  # int64: nodes to visit
+    rows: np.ndarray  # uint64 (nodes, vectors, words): masks of the rows at each of these nodes
+    last: np.ndarray  # int64 (D,): the last node that tested a feature, -1 for none
+    tests: np.ndarray  # uint64 (D, vectors, words): masks of the rows that went left at that node
+    test_bytes: np.ndarray  # `tests` as bytes
+    planes: np.ndarray  # uint64 (vectors, 8, words): bit j of the leaf index of each row
+    plane_bytes: np.ndarray  # `planes` as bytes
     leaves: np.ndarray  # int64: the leaves of a tree, from left to right
-    place: np.ndarray  # uint8 (VECTOR,): for whoever reads the places of a vector
+    place: np.ndarray  # uint8 (VECTOR,): leaf indices of a vector, the output of `read_places`
 
 
 @kernel
 def room(n_features):
-    """Return room for rows of so many features, whatever the trees."""
+    """Allocate a workspace for rows of `n_features` features and any trees."""
     most = CHUNK // VECTOR
     tests = np.empty((n_features, most, _WORDS), np.uint64)
     planes = np.empty((most, 8, _WORDS), np.uint64)
@@ -59,9 +59,9 @@ def room(n_features):
 
 @inner_kernel
 def lay_out(X, first, n, room):
-    """Copy `n` rows of `X` from `first` on to the room; return how many vectors they fill.
+    """Copy `n` rows of `X` from `first` on to the workspace; return the number of vectors.
 
-    What stands in the last vector behind the last row goes down the trees too: leave it out.
+    The last vector may end with undefined rows, which callers must ignore.
     """
     columns = room.columns
     room.last[:] = -1
@@ -78,7 +78,7 @@ def lay_out(X, first, n, room):
 
 @inner_kernel
 def _test(column, threshold, bits):
-    """Set the bits of the rows of a vector whose value goes left."""
+    """Set the bits of the rows of a vector whose value is at most `threshold`."""
     for byte in range(_BYTES):
         eight = np.uint8(0)
         for b in range(8):
@@ -100,8 +100,8 @@ def _add_missing(column, bits):
 def _ask(nodes, at, column, n_vectors, last, bits):
     """Set the bits of the rows that go left at a node.
 
-    They are kept with the node, `last[feature]`: where values are few, the next node that asks for
-    the feature often asks the same.
+    The bits are cached together with the node, `last[feature]`. If a feature has few values, the
+    next node of the feature often has the same threshold.
     """
     node = nodes[at]
     if last[node.feature] >= 0:
@@ -118,9 +118,9 @@ def _ask(nodes, at, column, n_vectors, last, bits):
 
 @inner_kernel
 def part(nodes, root, n_vectors, room):
-    """Part the rows laid out in the room among the leaves of a tree; return how many it has.
+    """Assign the rows of the workspace to the leaves of a tree; return the number of leaves.
 
-    Returns 0 where that is more than a place can name: its rows must walk.
+    Returns 0 if there are more leaves than an index can hold; traverse such a tree row by row.
     """
     stack, rows, tests, planes = room.stack, room.rows, room.tests, room.planes
     columns, leaves = room.columns, room.leaves
@@ -159,7 +159,7 @@ def part(nodes, root, n_vectors, room):
 
 @inner_kernel
 def read_places(v, room):
-    """Gather where in `room.leaves` each row of vector `v` is, in `room.place`."""
+    """Write the index in `room.leaves` of each row of vector `v` to `room.place`."""
     planes, place = room.plane_bytes[v], room.place
     for byte in range(_BYTES):
         for b in range(8):

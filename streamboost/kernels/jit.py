@@ -1,4 +1,4 @@
-"""How every kernel is compiled, and when it is compiled anew."""
+"""Just-in-time compilation of the kernels with numba, and the cache of compiled kernels."""
 
 import hashlib
 import logging
@@ -17,29 +17,30 @@ _warned = False
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` on its first call, without the GIL, and keep it on disk.
+    """Compile `function` on its first call, without the GIL, and cache it on disk.
 
-    Division follows numpy (no exception, so that loops vectorise). It is kept until any file of
-    this folder changes, so that kernels may call each other across files. Where numba finds no
-    folder it can write its cache to, each process compiles it anew, and a warning says so.
+    Division follows numpy (no exception, so that loops vectorise). The cache is invalidated if any
+    file of this folder changes, as kernels call each other across files. If numba finds no writable
+    folder for its cache, each process compiles the kernel again, and a warning is logged.
     """
     return _compiled(function)
 
 
 def inner_kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function`, which only kernels call and which allocates nothing.
+    """Compile `function` without reference counting, for calls from kernels only.
 
-    Its arrays belong to its caller, so that their references are not counted: the counting is
-    atomic, 5 ns for each array at each call, and was a fifth of the time to grow a small tree.
+    The function must not allocate, as its arrays belong to the caller. Reference counting is
+    atomic, takes 5 ns per array and call, and was a fifth of the time to grow a small tree.
     """
     return _compiled(function, _nrt=False)
 
 
 def row_kernel(function: Callable[..., Any]) -> Any:
-    """Compile as `inner_kernel` one that sums over classes, in whichever order fills vectors.
+    """Compile `function` like `inner_kernel`, with sums that the compiler may reorder.
 
-    A sum in the order written has each addition wait for the last: 26 classes take twice as long.
-    The order is the same for all rows, and for all runs on one processor.
+    Use this decorator for sums over classes. In source order, each addition waits for the last,
+    and 26 classes take twice as long. The order is equal for all rows, and for all runs on the same
+    processor.
     """
     return _compiled(function, _nrt=False, fastmath={"reassoc", "contract"})
 
@@ -48,11 +49,11 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     global _warned
     compiled = njit(function, nogil=True, error_model="numpy", **options)
     try:
-        compiled._cache = _FolderCache(function)  # numba's cache=True puts its own here
+        compiled._cache = _FolderCache(function)  # the attribute that numba's cache=True sets
     except RuntimeError as error:
         if not _warned:
             _log.warning(
-                "compiled kernels cannot be kept (%s) and each process compiles them anew, which "
+                "compiled kernels cannot be kept (%s) and each process compiles them again, which "
                 "takes a while; set NUMBA_CACHE_DIR to a folder that can be written",
                 error,
             )
@@ -61,14 +62,25 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 
 class _FolderCache(FunctionCache):
-    """numba's cache, which by itself notices changes only in the kernel's own file."""
+    """Cache of numba that is invalidated by changes of any file of this folder.
+
+    The base class only detects changes of the kernel's own file.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         own = self._impl.locator.get_source_stamp()
-        self._cache_file = IndexDataCacheFile(
-            self.cache_path, self._impl.filename_base, (own, _digest())
-        )
+        self._cache_file = _Index(self.cache_path, self._impl.filename_base, (own, _digest()))
+
+
+class _Index(IndexDataCacheFile):
+    """Index of compiled kernels, treated as empty if its types cannot be imported."""
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return dict(super()._load_index())
+        except (AttributeError, ImportError):  # a type was renamed; the stamp is checked later
+            return {}
 
 
 @cache

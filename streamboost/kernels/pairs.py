@@ -1,4 +1,4 @@
-"""Pairs of classes: which one a node updates, its statistic, and the leaves' steps.
+"""Class pairs of AOSO-LogitBoost: the choice of a pair, its statistic, and the leaf steps.
 
 In a step that raises class a by t and lowers class b by t, the log loss of a row has the negative
 gradient (r_a - p_a) - (r_b - p_b) and the Hessian (p_a + p_b) - (p_a - p_b)^2.
@@ -17,7 +17,7 @@ __all__ = [
     "pair_statistic",
 ]
 
-_TIE = 1e-9  # equal sums differ in their last digits: a later class must be better by more
+_TIE = 1e-9  # relative tolerance of ties; the first class wins a tie
 
 
 @kernel
@@ -41,7 +41,7 @@ def _class_sums(probabilities, y, weight, rows, start, stop, gradient, hessian):
 
 @kernel
 def _products(probabilities, weight, rows, start, stop, a, products):
-    # sum w p_a p_k: the Hessian's row of class a off the diagonal, its sign turned.
+    # sum w p_a p_k: the off-diagonal entries of the Hessian in row a, with opposite sign.
     n_classes = probabilities.shape[1]
     products[:] = 0.0
     for i in range(start, stop):
@@ -53,7 +53,7 @@ def _products(probabilities, weight, rows, start, stop, a, products):
 
 @kernel
 def _choose(probabilities, y, weight, rows, start, stop, by_gain, work):
-    """Return the pair (a, b) of some rows, and the sums G and H of its one-dimensional step."""
+    """Return the class pair (a, b) of some rows, and the sums G and H of its step."""
     gradient, hessian, products = work[0], work[1], work[2]
     mass = _class_sums(probabilities, y, weight, rows, start, stop, gradient, hessian)
     a = 0
@@ -76,11 +76,11 @@ def _choose(probabilities, y, weight, rows, start, stop, by_gain, work):
 
 @kernel
 def node_pair(probabilities, y, weight, rows, by_gain):
-    """Return the pair (a, b) of the node that holds `rows`, in which a gains and b loses.
+    """Return the class pair (a, b) of the node that holds `rows`; a step raises a and lowers b.
 
-    Class a has the largest gradient sum G, and b, `by_gain`, the largest (G_a - G_b)^2 over the
-    Hessian of the pair, or else the smallest G; ties go to the first. Shapes: `probabilities`
-    float32 (n, K), `y` uint32 (n,), `weight` float32 (n,), `rows` uint32.
+    Class a has the largest gradient sum G. If `by_gain`, class b has the largest (G_a - G_b)^2
+    divided by the Hessian of the pair; else b has the smallest G. Ties go to the first class.
+    Shapes: `probabilities` float32 (n, K), `y` uint32 (n,), `weight` float32 (n,), `rows` uint32.
     """
     work = np.empty((3, probabilities.shape[1]))
     a, b, _, _ = _choose(probabilities, y, weight, rows, 0, rows.size, by_gain, work)
@@ -89,9 +89,9 @@ def node_pair(probabilities, y, weight, rows, by_gain):
 
 @kernel
 def pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian):
-    """Write negative gradient and Hessian of each of `rows` along the pair, one after the other.
+    """Write the negative gradient and the Hessian of each of `rows` along the pair (a, b).
 
-    Of a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
+    The values are for a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
     """
     one, zero = np.float32(1.0), np.float32(0.0)
     sum_g, sum_h = 0.0, 0.0
@@ -110,12 +110,13 @@ def pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian):
 
 @kernel
 def pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
-    """Choose the pair of the node that holds `rows`, and write its statistic for these rows.
+    """Choose the class pair of the node that holds `rows`, and write its statistic for these rows.
 
-    To their places in `values` int64: gradient and Hessian in a half each, or side by side where
-    `wide`, as whole numbers of 1/scale, sums taking at most so many `bits`. They are rounded
-    before they are weighted, so that a row of weight 2 counts exactly as two rows. Returns the
-    scales of gradient and Hessian, powers of two.
+    The statistic of row r is written to `values` int64: gradient and Hessian in a half each at
+    index r, or if `wide`, in the numbers 2 r and 2 r + 1. Both are integer multiples of 1/scale,
+    and their sums have at most `bits` bits. Numbers are rounded before they are multiplied by the
+    weight, so that a row of weight 2 equals two rows exactly. Returns the scales of gradient and
+    Hessian, which are powers of two.
     """
     a, b = node_pair(probabilities, y, weight, rows, by_gain)
     gradient, hessian = np.empty(rows.size, np.float32), np.empty(rows.size, np.float32)
@@ -136,17 +137,17 @@ def pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
 
 @kernel
 def leaf_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write each leaf's step in its own best pair to `values` float64 (leaves, K).
+    """Write the step of each leaf in its best class pair to `values` float64 (leaves, K).
 
-    Class a gets t = G / (H + l2), clamped, and class b as much less; `start` and `stop` give each
-    leaf's range in `rows`.
+    Class a gets t = G / (H + l2), clamped, and class b gets -t. `start` and `stop` are the ranges
+    of the leaves in `rows`.
     """
     _step_in_pairs(probabilities, y, weight, rows, start, stop, True, l2, clamp, values)
 
 
 @kernel
 def leaf_farthest_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write the same of the pairs whose gradients are the farthest apart."""
+    """Write the step of each leaf in the pair of the largest and the smallest gradient sum."""
     _step_in_pairs(probabilities, y, weight, rows, start, stop, False, l2, clamp, values)
 
 
@@ -182,7 +183,7 @@ def _dense_sums(probabilities, y, weight, rows, start, stop, gradient, matrix):
 
 @kernel
 def _solve(matrix, x, floor):
-    # Cholesky in place; pivots that rounding has eaten are raised to `floor`.
+    # Cholesky decomposition in place; pivots lost to rounding errors are raised to `floor`.
     n = x.size
     for j in range(n):
         for k in range(j + 1):
@@ -203,10 +204,11 @@ def _solve(matrix, x, floor):
 
 @kernel
 def leaf_dense(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write each leaf's Newton step with the whole Hessian to `values` float64 (leaves, K).
+    """Write the Newton step of each leaf with the full Hessian to `values` float64 (leaves, K).
 
-    (H + l2 I + c 11') f = G with c = trace / K^2, which fixes the direction that H does not see;
-    centred, then clamped. `start` and `stop` give each leaf's range in `rows`.
+    The step f solves (H + l2 I + c 11') f = G with c = trace / K^2, which regularizes the null
+    direction of H. The step is centred, then clamped. `start` and `stop` are the ranges of the
+    leaves in `rows`.
     """
     n = probabilities.shape[1]
     matrix = np.empty((n, n))

@@ -1,4 +1,4 @@
-"""Class probabilities behind scores that were trained under costs."""
+"""Perron eigenvectors: class probabilities behind scores that were trained with costs."""
 
 import numpy as np
 
@@ -12,12 +12,12 @@ _CLOSE = 1e-13
 
 @kernel
 def perron(odds, ratio, shares):
-    """Turn each row of `shares` float64 (n, K) into the positive eigenvector of odds_k ratio_kj.
+    """Replace each row of `shares` float64 (n, K) by the positive eigenvector of odds_k ratio_kj.
 
-    `odds` float64 (n, K), `ratio` float64 (K, K), neither negative; each row of `shares` comes in
-    as a first guess and sums to 1, going out as well. Power steps on A / r + I, with r the growth
-    of the last step: the identity keeps A's most negative eigenvalue from swinging. A row's result
-    does not depend on the other rows.
+    `odds` float64 (n, K) and `ratio` float64 (K, K) are not negative. Each row of `shares` is an
+    initial guess that sums to 1; the result sums to 1, too. The method is power iteration on
+    A / r + I, with r the growth of the last step. Without the identity, negative eigenvalues of A
+    would cause oscillation. The result of a row does not depend on the other rows.
     """
     n, n_classes = shares.shape
     moved = np.empty(n_classes)

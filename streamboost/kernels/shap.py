@@ -1,8 +1,9 @@
-"""What each feature did to a row's score: SHAP values of trees, a leaf at a time.
+"""SHAP values of trees: path-dependent feature contributions, computed leaf by leaf.
 
-A leaf of value v asks d features on its way. The row passes what it asks of feature i or does not,
-o_i = 1 or 0, and of the training's rows a share z_i would. Where the features S are known, the
-chance to come to the leaf is prod_{i in S} o_i prod_{i not in S} z_i, and feature j is owed
+The path to a leaf of value v tests d features. A row satisfies the tests of feature i (o_i = 1) or
+not (o_i = 0), and a share z_i of the training rows satisfies them. If the features S are known, the
+probability of reaching the leaf is prod_{i in S} o_i prod_{i not in S} z_i. The contribution of
+feature j is
 
     v (o_j - z_j) sum_S |S|! (d - |S| - 1)! / d!  prod_{i in S} o_i  prod_{i not in S, i != j} z_i
     = v (o_j - z_j) int_0^1 prod_{i != j} (o_i t + z_i (1 - t)) dt,
@@ -10,8 +11,8 @@ chance to come to the leaf is prod_{i in S} o_i prod_{i not in S} z_i, and featu
 since int t^s (1 - t)^(d - 1 - s) dt = s! (d - s - 1)! / d!. The integrand is a polynomial of degree
 d - 1: ceil(d / 2) points of Gauss and Legendre integrate it without error.
 
-Lundberg, Erion and Lee (2018) and Lundberg et al. (2020) define these values for trees, "path
-dependent", and carry polynomials down the tree instead; here nothing but o and z is carried.
+Lundberg, Erion and Lee (2018) and Lundberg et al. (2020) define these "path dependent" values for
+trees. Their algorithm passes polynomials down the tree; this one passes only o and z.
 """
 
 from typing import NamedTuple
@@ -22,15 +23,15 @@ from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = ["ASKED", "POINTS", "RULE", "STEP", "add_contributions", "weigh_paths"]
 
-POINTS = 4  # computed at a time: they serve eight features
+POINTS = 4  # quadrature points per block, sufficient for eight features
 
 RULE = np.dtype([("point", np.float64, (POINTS,)), ("weight", np.float64, (POINTS,))])
 
 ASKED = np.dtype(
     [
         ("feature", np.int64),
-        ("passes", np.float64),  # 1 where the row passes all that was asked of it so far, else 0
-        ("share", np.float64),  # of the training's rows that pass
+        ("passes", np.float64),  # 1 if the row satisfies all tests of the feature so far, else 0
+        ("share", np.float64),  # share of the training rows that satisfy them
         ("owed", np.float64),  # the integral, at a leaf
         ("factor", np.float64, (POINTS,)),
     ]
@@ -39,18 +40,18 @@ ASKED = np.dtype(
 STEP = np.dtype(
     [
         ("node", np.int64),
-        ("turn", np.int64),  # how many of its children have been seen
-        ("place", np.int64),  # of its feature among those asked
-        ("is_first", np.int64),  # whether no node above asked for it
+        ("turn", np.int64),  # number of visited children
+        ("place", np.int64),  # index of its feature among the tested features
+        ("is_first", np.int64),  # whether no ancestor tests the feature
         ("goes_left", np.int64),
-        ("passes", np.float64),  # what stood at its place when the node was come to
+        ("passes", np.float64),  # state of the feature before this node
         ("share", np.float64),
     ]
 )
 
 
 class _Trees(NamedTuple):
-    """As in `add_mixed_scores`, and the share of each node's weight that goes left."""
+    """Arrays of the trees as in `add_mixed_scores`, and the share of weight that goes left."""
 
     nodes: np.ndarray
     set_of: np.ndarray
@@ -60,7 +61,7 @@ class _Trees(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """The way to a node, the features asked on it, and what they are owed."""
+    """Workspace: the path to a node, the features tested on it, and their contributions."""
 
     way: np.ndarray
     asked: np.ndarray
@@ -71,15 +72,15 @@ class _Work(NamedTuple):
 
 @kernel
 def weigh_paths(nodes, roots, values, cover, left_share, expected):
-    """Write which share of each node's weight goes left, and add up what trees score on average.
+    """Write the share of each node's weight that goes left, and add the mean scores of all trees.
 
     Shapes: `nodes`, `roots` and `values` as in `add_scores`; `cover` (leaves,), the weight of the
-    training's rows in each leaf, in any unit for each tree; `left_share` float64 (nodes,);
-    `expected` float64 (K,). Returns the most questions between a root and a leaf.
+    training rows in each leaf, in any unit for each tree; `left_share` float64 (nodes,); `expected`
+    float64 (K,), the mean scores. Returns the height of the highest tree.
     """
     n, most = nodes.size, 0
     weight, height, reach = np.empty(n), np.empty(n, np.int64), np.zeros(n)
-    for at in range(n - 1, -1, -1):  # children stand behind their parents
+    for at in range(n - 1, -1, -1):  # children have higher indices than their parents
         left, right = nodes[at].left, nodes[at].right
         on_left = np.float64(cover[~left]) if left < 0 else weight[left]
         on_right = np.float64(cover[~right]) if right < 0 else weight[right]
@@ -117,9 +118,10 @@ def _goes_left(trees, at, x):
 
 @inner_kernel
 def _integrate(asked, n_asked, rule):
-    """Add to what features are owed the integral of the others' factors, a few points of it.
+    """Add a block of quadrature points to the integral of each tested feature.
 
-    Whether the row passes is in the numbers: a branch for each would cost more than all else.
+    The integrand is the product of the other features' factors. The loops have no branches on
+    `passes`, which would be the largest cost.
     """
     t0, t1, t2, t3 = rule.point[0], rule.point[1], rule.point[2], rule.point[3]
     p0, p1, p2, p3 = rule.weight[0], rule.weight[1], rule.weight[2], rule.weight[3]
@@ -136,7 +138,7 @@ def _integrate(asked, n_asked, rule):
 
 @inner_kernel
 def _add_leaf(leaf, n_asked, values, work):
-    """Add what a leaf owes to each of the features on its way."""
+    """Add the contributions of a leaf to the features on its path."""
     asked, value, phi = work.asked, work.value, work.phi
     for i in range(n_asked):
         asked[i].owed = 0.0
@@ -154,7 +156,7 @@ def _add_leaf(leaf, n_asked, values, work):
 
 @inner_kernel
 def _come_to(step, asked, n_asked, feature, goes_left):
-    """Find a node's feature among those asked on the way, or put it behind them."""
+    """Find the node's feature among the tested features of the path, or append it."""
     p = 0
     while p < n_asked and asked[p].feature != feature:
         p += 1
@@ -167,7 +169,7 @@ def _come_to(step, asked, n_asked, feature, goes_left):
 
 @inner_kernel
 def _add_tree(trees, root, X, row, work):
-    """Add what the leaves of a tree owe, each of them come to once."""
+    """Add the contributions of all leaves of a tree, in one depth-first traversal."""
     way, asked = work.way, work.asked
     h, n_asked = 0, 0
     way[0].node, way[0].turn = root, 0
@@ -189,7 +191,7 @@ def _add_tree(trees, root, X, row, work):
         a.passes = step.passes if left == step.goes_left else 0.0
         a.share = step.share * (trees.left_share[at] if left else 1.0 - trees.left_share[at])
         if a.passes == 0.0 and a.share == 0.0:
-            continue  # nobody comes there, whatever is known
+            continue  # no row reaches the child, for any set of known features
         child = trees.nodes[at].left if left else trees.nodes[at].right
         if child < 0:
             _add_leaf(~child, n_asked, trees.values, work)
@@ -202,16 +204,16 @@ def _add_tree(trees, root, X, row, work):
 def add_contributions(
     nodes, set_of, sets, roots, values, left_share, X, rules, way, asked, out
 ):  # fmt: skip
-    """Add to `out` float64 (n, K, D + 1) what each feature did to each score of each row.
+    """Add the SHAP values of each feature to `out` float64 (n, K, D + 1).
 
     `nodes`, `set_of`, `sets`, `roots`, `values` and `X` are as in `add_mixed_scores`; `left_share`
-    comes from `weigh_paths`; `rules` RULE (blocks + 1, blocks): rule b has its points, between 0
-    and 1, in its first b blocks, and serves 8 b features. There is room for the longest way in
-    `way` STEP and `asked` ASKED. The last column of `out` stays as it is. O(leaves (d^2 + d K))
-    for a row.
+    is computed by `weigh_paths`. `rules` is RULE (blocks + 1, blocks): rule b has its points,
+    between 0 and 1, in its first b blocks, and is exact for 8 b features. The workspaces `way` STEP
+    and `asked` ASKED have the size of the longest path. The last column of `out` is not changed.
+    The time is O(leaves (d^2 + d K)) per row.
     """
     n_classes, n_features = values.shape[1], X.shape[1]
-    # Zeros behind the classes: loops of 16 have no remainder, which would cost as much again.
+    # The classes are padded with zeros to multiples of 16, as loops with remainders are slower.
     width = n_classes if n_classes <= POINTS else (n_classes + 15) & ~15
     trees = _Trees(nodes, set_of, sets, values, left_share)
     work = _Work(way, asked, rules, np.zeros(width), np.empty((n_features, width)))

@@ -1,4 +1,4 @@
-"""Localized similarities: how much nearer a record is to one point than to another."""
+"""Localized similarities: compare the distances of a record to one or two points."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ __all__ = ["add_similarities", "answer", "squared_distances"]
 
 @kernel
 def _one_point(distance, reach):
-    """(reach - D) / (reach + D), D being the squared distance to the point; 1 for any reach."""
+    """Return (reach - D) / (reach + D), with D the squared distance; 1 for an infinite reach."""
     if reach == np.inf:
         return 1.0
     return (reach - distance) / (reach + distance)
@@ -17,11 +17,11 @@ def _one_point(distance, reach):
 
 @kernel
 def _two_point(to_first, to_second, gap):
-    """4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4), from squared distances.
+    """Return 4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4), from squared distances.
 
-    d is half the way from the second point to the first and m the middle; `gap` is 4 |d|^2. The
-    value is 1 at the first point, -1 at the second, 0 half way between, goes to 0 far away, and is
-    nowhere outside [-1, 1].
+    d is half the vector from the second point to the first, m is the midpoint, and `gap` is
+    4 |d|^2. The value is 1 at the first point, -1 at the second, 0 at the midpoint, and tends to 0
+    far away. The value is always within [-1, 1].
     """
     along = (to_second - to_first) / gap  # <d, x - m> / |d|^2
     away = max(2.0 * (to_first + to_second) / gap - 1.0, 0.0)  # |x - m|^2 / |d|^2
@@ -48,9 +48,9 @@ def squared_distances(points, at, distances):
 def answer(near, far, reach, pull, mass, values, slope, curvature):
     """Write f at each point to `values` float64 (n,), and its sums to `slope` and `curvature`.
 
-    `near` and `far` float64 (n,) are squared distances to the first point and to the second,
-    `far` being empty for a one-point learner; `reach` as in `add_similarities`. With `pull` and
-    `mass` float64 (n, K), `slope` (K,) is sum f pull and `curvature` (K,) sum f^2 mass.
+    `near` and `far` float64 (n,) are the squared distances to the first and to the second point.
+    `far` is empty for a one-point learner. `reach` is as in `add_similarities`. With `pull` and
+    `mass` float64 (n, K), `slope` (K,) is sum f pull, and `curvature` (K,) is sum f^2 mass.
     """
     slope[:] = 0.0
     curvature[:] = 0.0
@@ -64,10 +64,10 @@ def answer(near, far, reach, pull, mass, values, slope, curvature):
 
 @kernel
 def add_similarities(points, pairs, reach, coefficients, X, scores, start, stop):
-    """Add the learners `start` to `stop` to `scores`, one after the other for each row.
+    """Add the outputs of the learners `start` to `stop` to `scores`, in order for each row.
 
     Shapes: `points` float32 (P, D); `pairs` int32 (learners, 2), the second -1 for a one-point
-    learner; `reach` float64 (learners,), of one point its reach and of two their squared distance;
+    learner; `reach` float64 (learners,), the reach of one point or the squared distance of two;
     `coefficients` float64 (learners, K); `X` float32 (n, D), no NaN; `scores` float64 (n, K).
     """
     for i in range(X.shape[0]):

@@ -1,4 +1,4 @@
-"""What the log-loss family does to rows each round: statistics, leaf values, probabilities."""
+"""Log-loss kernels: gradient statistics, leaf values and probabilities of a boosting round."""
 
 import numpy as np
 
@@ -18,10 +18,10 @@ __all__ = [
     "softmax",
 ]
 
-_REBUILD = 32  # rounds after which probabilities are computed afresh: a float32 zero never recovers
-_FAR = 30.0  # a factor beyond exp(±30) would lose the small probabilities at once
+_REBUILD = 32  # rounds between exact softmax computations, as factors cannot change a zero
+_FAR = 30.0  # a factor beyond exp(±30) would round small probabilities to zero
 _NARROW_BITS = 30  # of a sum in half of an int64
-_WIDE_BITS = 52  # sums in an int64 of their own still turn into float64 without rounding
+_WIDE_BITS = 52  # of a sum in a whole int64, which float64 represents exactly
 
 
 @kernel
@@ -43,9 +43,9 @@ def softmax(scores, probabilities):
 
 @kernel
 def class_gradients(probabilities, y, weight, k, gradient, hessian):
-    """Write each row's negative gradient r_k - p_k and Hessian p_k (1 - p_k) in class k alone.
+    """Write the negative gradient r_k - p_k and the Hessian p_k (1 - p_k) of class k for each row.
 
-    Of a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
+    The values are for a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
     """
     one = np.float32(1.0)
     sum_g, sum_h = 0.0, 0.0
@@ -62,10 +62,10 @@ def class_gradients(probabilities, y, weight, k, gradient, hessian):
 
 @kernel
 def pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
-    """Write weighted gradients and Hessians as whole numbers of 1/scale.
+    """Write weighted gradients and Hessians as integer multiples of 1/scale.
 
-    Each in half of an int64, or in an int64 of its own, one after the other (`wide`). They are
-    rounded before they are weighted, so that a row of weight 2 counts exactly as two rows.
+    Each takes half of an int64, or if `wide`, an int64 of its own. Numbers are rounded before they
+    are multiplied by the weight, so that a row of weight 2 equals two rows exactly.
     """
     n = gradient.size
     for i in range(n):
@@ -80,11 +80,11 @@ def pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
 
 @kernel
 def scale_up(gradient, hessian, weight, sum_g, sum_h, wide, statistic):
-    """Write gradients and Hessians as whole numbers whose sums cannot overflow, as `pack` does.
+    """Quantize gradients and Hessians by `pack`, with scales at which sums cannot overflow.
 
-    `sum_g` and `sum_h` are the weighted sums of |gradient| and of Hessians, the exact bounds of any
-    node's sums. Returns the scales: powers of two, so that the order of the rows, which moves the
-    bounds by a rounding, does not move the scale.
+    `sum_g` and `sum_h` are the weighted sums of |gradient| and of Hessians, which bound the sums of
+    any node. Returns the scales. The scales are powers of two, so that they do not depend on the
+    order of the rows, which changes the bounds by rounding errors.
     """
     scale_g, scale_h = _power_of_two(sum_g, wide), _power_of_two(sum_h, wide)
     pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic)
@@ -96,13 +96,13 @@ def _power_of_two(bound, wide):
     if not bound > 0.0:
         return 1.0
     bits = _WIDE_BITS if wide else _NARROW_BITS
-    # Beyond 2^1000 a weight itself is near the least number there is.
+    # A scale beyond 2^1000 would only be needed for weights near the least positive float64.
     return 2.0 ** min(np.floor(bits - np.log2(bound)), 1000.0)
 
 
 @kernel
 def leaf_step(gradient, hessian, weight, rows, start, stop, l2, clamp, steps):
-    """Write each leaf's Newton step sum w g / (sum w h + l2), clamped, to `steps` (leaves,)."""
+    """Write the Newton step of each leaf, sum w g / (sum w h + l2), clamped, to `steps`."""
     for leaf in range(start.size):
         g, h = 0.0, l2
         for i in range(start[leaf], stop[leaf]):
@@ -115,9 +115,9 @@ def leaf_step(gradient, hessian, weight, rows, start, stop, l2, clamp, steps):
 
 @kernel
 def leaf_separate(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write each leaf's Newton step of a loss without sum-to-one to `values` float64 (leaves, K).
+    """Write the Newton step of each leaf without sum-to-one constraint to `values` (leaves, K).
 
-    Each class by itself: sum w (r - p) / (sum w p + l2), clamped and not centred.
+    The classes are independent: sum w (r - p) / (sum w p + l2), clamped and not centred.
     """
     n_classes = probabilities.shape[1]
     hessian = np.empty(n_classes)
@@ -138,10 +138,10 @@ def leaf_separate(probabilities, y, weight, rows, start, stop, l2, clamp, values
 
 @kernel
 def leaf_newton(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write each leaf's K-vector diagonal Newton step to `values` float64 (leaves, K).
+    """Write the diagonal Newton step of each leaf to `values` float64 (leaves, K).
 
-    (K-1)/K of sum w (r - p) / (sum w p (1 - p) + l2), centred, then clamped; `start` and `stop`
-    give each leaf's range in `rows`.
+    The step is (K-1)/K of sum w (r - p) / (sum w p (1 - p) + l2), centred, then clamped. `start`
+    and `stop` are the ranges of the leaves in `rows`.
     """
     n_classes = probabilities.shape[1]
     hessian = np.empty(n_classes)
@@ -168,9 +168,9 @@ def leaf_newton(probabilities, y, weight, rows, start, stop, l2, clamp, values):
 
 @kernel
 def multiply_leaf(scores, probabilities, rows, start, stop, values):
-    """Add each leaf's `values` float32 (leaves, K) to its rows' scores, and follow in softmax.
+    """Add the leaf `values` float32 (leaves, K) to the scores, and update the probabilities.
 
-    One exponential per leaf and class, not per row: p becomes p exp(v), renormalised.
+    p becomes p exp(v), renormalised, with one exponential per leaf and class instead of per row.
     """
     n_classes = scores.shape[1]
     factor = np.empty(n_classes, np.float32)
@@ -192,10 +192,10 @@ def multiply_leaf(scores, probabilities, rows, start, stop, values):
 
 @kernel
 def follow(scores, probabilities, rows, rest, ends, values, n_rounds):
-    """Add a tree's leaf values to the scores of all rows, sampled or not, and follow in softmax.
+    """Add a tree's leaf values to the scores of all rows, sampled or not; update probabilities.
 
-    `ends` int64 (4, leaves): each leaf's start and stop in `rows`, and in `rest`. Probabilities are
-    computed afresh every so many rounds, of which this one is the `n_rounds`-th.
+    `ends` int64 (4, leaves) holds the start and stop of each leaf in `rows`, and in `rest`.
+    `n_rounds` is the number of this round. Every 32 rounds, the softmax is computed exactly.
     """
     multiply_leaf(scores, probabilities, rows, ends[0], ends[1], values)
     multiply_leaf(scores, probabilities, rest, ends[2], ends[3], values)
@@ -209,7 +209,7 @@ def follow(scores, probabilities, rows, rest, ends, values, n_rounds):
 
 @kernel
 def add_leaf(scores, rows, start, stop, values):
-    """Add each leaf's `values` float32 (leaves, K) to its rows' scores."""
+    """Add the leaf `values` float32 (leaves, K) to the scores of the rows."""
     for leaf in range(start.size):
         for i in range(start[leaf], stop[leaf]):
             r = rows[i]

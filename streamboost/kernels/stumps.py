@@ -1,7 +1,7 @@
-"""Boosting stumps on a handful of rows in one call: what a correction at every label takes.
+"""Stump boosting on a few rows in one call, for the residual correction after each label.
 
-On so few rows neither bins nor histograms pay. Each column is sorted once, and every round scans
-all of its cuts.
+On a few rows, bins and histograms are not worthwhile. Each column is sorted once, and each round
+scans all cuts of the columns.
 """
 
 import numpy as np
@@ -12,17 +12,17 @@ from streamboost.kernels.softmax import softmax
 
 __all__ = ["boost_stumps", "correct_rows"]
 
-_VECTOR = 16  # rows that are compared together
+_VECTOR = 16  # the number of rows is padded to a multiple, for vector instructions
 
 
 @inner_kernel
 def _sort_column(X, feature, column, below, taken, order):
-    """Write the rows by their value in a column, those where it is missing last.
+    """Write the rows sorted by their value in a column to `order`, missing values last.
 
-    Returns how many have one. Equal values keep their order. A row's place is how many values lie
-    below its own, counted for all rows at once: on a handful of rows vectors of comparisons are
-    faster than any sort, which never knows what comes out of the next. `column` float32,
-    `below` and `taken` int32 (at least n,) are room for that, `column` NaN behind the rows.
+    Returns the number of known values. The sort is stable. The rank of a row is the number of
+    smaller values, counted for all rows at once. On a few rows, these vectorized comparisons are
+    faster than a sort with branches. `column` float32, `below` and `taken` int32 (at least n,) are
+    workspaces; `column` is NaN after the n rows.
     """
     n = X.shape[0]
     known, gone = 0, n
@@ -38,7 +38,7 @@ def _sort_column(X, feature, column, below, taken, order):
         if column[i] == column[i]:
             place = below[i]
             order[place + taken[place]] = i
-            taken[place] += 1  # those that follow with the same value come behind
+            taken[place] += 1  # later rows of the same value get the next index
             known += 1
         else:
             gone -= 1
@@ -48,7 +48,7 @@ def _sort_column(X, feature, column, below, taken, order):
 
 @inner_kernel
 def _project(probabilities, y, weight, direction, gradient, hessian):
-    """Write each row's weighted gradient and Hessian along `direction`; return their sums."""
+    """Write the weighted gradients and Hessians of the rows along `direction`; return the sums."""
     n, n_classes = probabilities.shape
     sum_g, sum_h = 0.0, 0.0
     for i in range(n):
@@ -66,9 +66,9 @@ def _project(probabilities, y, weight, direction, gradient, hessian):
 
 @inner_kernel
 def _scan(X, feature, order, known, gradient, hessian, sum_g, sum_h, l2, least, floor):
-    """Return the best cut of a column: its score, its place in `order`, and where missing goes.
+    """Return the best cut of a column: score, index in `order`, and if missing values go left.
 
-    The place is -1 unless the score exceeds `floor`.
+    The index is -1 unless the score exceeds `floor`.
     """
     n = order.size
     gone_g, gone_h = 0.0, 0.0
@@ -78,12 +78,12 @@ def _scan(X, feature, order, known, gradient, hessian, sum_g, sum_h, l2, least, 
     best, place, missing_left, bar = floor, -1, False, floor * TIE
     for side in range(2 if known < n else 1):
         g, h = (gone_g, gone_h) if side == 1 else (0.0, 0.0)
-        # With missing values on the right, all others on the left is a split too.
+        # With missing values on the right, a split may have all known values on the left.
         for i in range(known if known < n and side == 0 else known - 1):
             g += gradient[order[i]]
             h += hessian[order[i]]
             right, low, high = sum_g - g, h + l2, sum_h - h + l2
-            # The score is up / down; what follows is asked of few, and divides as few.
+            # The score is up / down; the division and the other tests are needed for few cuts.
             up, down = g * g * high + right * right * low, low * high
             if up > bar * down and _parts(X, feature, order, known, i, h, sum_h, least):
                 best, place, missing_left = up / down, i, side == 1
@@ -93,7 +93,7 @@ def _scan(X, feature, order, known, gradient, hessian, sum_g, sum_h, l2, least, 
 
 @inner_kernel
 def _parts(X, feature, order, known, i, h, sum_h, least):
-    """Tell whether a cut stands between two values, and has enough on either side."""
+    """Return True if a cut separates two values and leaves `least` Hessian on both sides."""
     if h < least or sum_h - h < least:
         return False
     return i + 1 >= known or X[order[i], feature] != X[order[i + 1], feature]
@@ -101,18 +101,18 @@ def _parts(X, feature, order, known, i, h, sum_h, least):
 
 @inner_kernel
 def _cut(X, feature, order, known, place):
-    """Return the value up to which rows go left when the cut stands after `place`."""
+    """Return the threshold of a cut after index `place`: values up to the threshold go left."""
     if place == known - 1:
         return np.float32(np.inf)
     low, high = X[order[place], feature], X[order[place + 1], feature]
     middle = np.float32((np.float64(low) + np.float64(high)) / 2)
-    # Between neighbouring floats the midpoint rounds to one of them; it must not be the right one.
+    # Between neighbouring floats the midpoint rounds to one of them; use the lower one.
     return low if middle >= high else middle
 
 
 @inner_kernel
 def _best_split(X, features, order, known, gradient, hessian, sum_g, sum_h, l2, least):
-    """Return the best split of all: its feature's place, its cut's, and where missing goes."""
+    """Return the best split: indices of its feature and cut, and if missing values go left."""
     best, at, place, missing_left = sum_g * sum_g / (sum_h + l2), -1, -1, False
     for j in range(features.size):
         score, cut, left = _scan(
@@ -125,9 +125,9 @@ def _best_split(X, features, order, known, gradient, hessian, sum_g, sum_h, l2, 
 
 @inner_kernel
 def _open_node(node, m, X, feature, order, known, place, missing_left, leaf):
-    """Write stump m's node, and to `leaf` (n,) which side each row goes to."""
+    """Write the node of stump m, and the side of each row to `leaf` (n,)."""
     n = order.size
-    if known == n:  # nothing was learned about missing values: they follow the larger side
+    if known == n:  # without missing values in training, later ones go to the larger side
         missing_left = 2 * (place + 1) >= n
     node.feature, node.missing_left = feature, missing_left
     node.threshold = _cut(X, feature, order, known, place)
@@ -138,9 +138,9 @@ def _open_node(node, m, X, feature, order, known, place, missing_left, leaf):
 
 @inner_kernel
 def _step(probabilities, y, weight, leaf, l2, clamp, hessian, step):
-    """Write either leaf's step to `step` float64 (2, K), as `softmax.leaf_newton` does.
+    """Write the steps of both leaves to `step` float64 (2, K), as `softmax.leaf_newton` does.
 
-    `leaf` (n,) is the leaf of each row; `hessian` (2, K) is room.
+    `leaf` (n,) is the leaf of each row; `hessian` (2, K) is a workspace.
     """
     n, n_classes = probabilities.shape
     for side in range(2):
@@ -165,10 +165,10 @@ def _step(probabilities, y, weight, leaf, l2, clamp, hessian, step):
 
 @inner_kernel
 def _follow(scores, probabilities, leaf, values, factor):
-    """Add either leaf's values (2, K) to the scores of its rows, whose probabilities follow.
+    """Add the leaf values (2, K) to the scores of the rows, and update the probabilities.
 
-    `factor` (2, K) are their exponentials: p becomes p exp(v), normalised anew. Steps are clamped,
-    so that no few stumps bring back what float32 takes for 0.
+    `factor` (2, K) are the exponentials of the values: p becomes p exp(v), renormalised. Steps are
+    clamped, so that a few stumps cannot need a probability that float32 has rounded to 0.
     """
     n, n_classes = scores.shape
     for i in range(n):
@@ -199,10 +199,10 @@ def correct_rows(
     roots,
     values,
 ):
-    """Do what `boost_stumps` does on top of what is known of rows, which stays as it is.
+    """Boost stumps by `boost_stumps` on scores that are not changed.
 
-    `age` float64 (n,) and `given` float64 (n,) multiply to the rows' weights; `known` float64
-    (n, K) are the scores; `values` come in `unit`. Returns -1 where a row's class is none of the K.
+    The row weights are `age` float64 (n,) times `given` float64 (n,). `known` float64 (n, K) are
+    the scores. The leaf `values` are multiplied by `unit`. Returns -1 if a class is negative.
     """
     n, n_classes = known.shape
     weight, scores = np.empty(n), np.empty((n, n_classes), np.float32)
@@ -225,12 +225,12 @@ def correct_rows(
 def boost_stumps(
     X, features, y, weight, scores, directions, rate, l2, least, clamp, nodes, roots, values
 ):
-    """Grow one stump for each of `directions`, as the sketch's rounds do, and pack them.
+    """Grow and pack one stump for each of `directions`, as in the rounds of SketchLogitBoost.
 
     Shapes: `X` float32 (n, D), NaN where missing; `features` int64 (d,), the columns that may be
     split; `y` int64 (n,); `weight` float64 (n,); `scores` float32 (n, K), to which the stumps'
-    values are added; `directions` float32 (m, K). Filled: `nodes` FOREST_NODE (m,); `roots` int32
-    (m,), negative where no split gained; `values` float32 (2m, K), of which stump i has the rows
+    values are added; `directions` float32 (m, K). Outputs: `nodes` FOREST_NODE (m,); `roots` int32
+    (m,), negative for a stump without a split; `values` float32 (2m, K), where stump i has the rows
     2i and 2i + 1. `least` is the least sum of Hessians in a leaf. Returns the number of nodes.
     """
     n, n_classes = scores.shape

@@ -1,6 +1,6 @@
-"""Scoring: every row down every tree.
+"""Tree traversal: scoring kernels that find the leaf of each row in each tree.
 
-A few rows walk down node by node; many are parted a node at a time, as bits (`kernels.bits`).
+A few rows are traversed node by node; many rows are traversed bit-parallel (`kernels.bits`).
 """
 
 import numpy as np
@@ -22,22 +22,22 @@ __all__ = [
 FOREST_NODE = np.dtype(
     [
         ("feature", np.int32),
-        ("threshold", np.float32),  # values up to it go left
-        ("left", np.int32),  # a node, or where negative the complement of a leaf's index
+        ("threshold", np.float32),  # values up to the threshold go left
+        ("left", np.int32),  # index of a node, or if negative, the complement of a leaf index
         ("right", np.int32),
         ("missing_left", np.bool_),
     ],
     align=True,
 )
 
-_BLOCK = 64  # rows that go down a tree together, while it is in the cache
-_FEW = 128  # rows up to which walking is faster
-_FEW_PLACED = 24  # and where no values are added
+_BLOCK = 64  # rows that are scored by a tree together, while the tree is in the cache
+_FEW = 128  # number of rows up to which traversal row by row is faster
+_FEW_PLACED = 24  # the same if no leaf values are added
 
 
 @kernel
 def leaf_of(nodes, at, X, i):
-    """Return the leaf of row i of `X` below `at`: a node, or the complement of a leaf."""
+    """Return the leaf of row i of `X` below `at`: a node index, or the complement of a leaf's."""
     while at >= 0:
         node = nodes[at]
         x = X[i, node.feature]
@@ -48,7 +48,7 @@ def leaf_of(nodes, at, X, i):
 
 @inner_kernel
 def _add_leaves(values, leaves, place, scores, first, n):
-    """Add to rows of `scores` from `first` on the values of their leaves."""
+    """Add the leaf values of `n` rows to `scores`, from row `first` on."""
     n_classes = values.shape[1]
     if n_classes > 4:
         for i in range(n):
@@ -56,7 +56,7 @@ def _add_leaves(values, leaves, place, scores, first, n):
             for k in range(n_classes):
                 scores[first + i, k] += values[leaf, k]
         return
-    for i in range(n):  # written out: a loop so short costs more than what it adds
+    for i in range(n):  # unrolled, as the overhead of short loops exceeds the additions
         leaf = leaves[place[i]]
         scores[first + i, 0] += values[leaf, 0]
         if n_classes > 1:
@@ -77,9 +77,9 @@ def _walk(nodes, root, values, X, scores, first, end):
 
 @kernel
 def add_scores(nodes, roots, values, X, scores, start, stop):
-    """Add the leaf values of trees `start` to `stop` to `scores`, tree after tree for each row.
+    """Add the leaf values of trees `start` to `stop` to `scores`, in the order of the trees.
 
-    Shapes: `nodes` FOREST_NODE; `roots` int32 per tree, negative for a tree that is one leaf;
+    Shapes: `nodes` FOREST_NODE; `roots` int32 per tree, negative for a tree of one leaf;
     `values` float32 (leaves, K); `X` float32 (n, D), NaN where missing; `scores` float64 (n, K).
     """
     n = X.shape[0]
@@ -106,12 +106,12 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
 
 @kernel
 def add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, start, stop):
-    """Do what `add_scores` does, for forests with sets of categories.
+    """Add leaf values as `add_scores` does, for forests with splits of categories.
 
-    `set_of` int32 per node, its row in `sets` or -1; `sets` uint8 (sets, bytes): bit c is set where
-    code c goes left. Categorical columns of `X` hold codes, as `code_rows` writes them; code 0 is a
-    missing value. Kept apart from `add_scores`, with the sets outside the nodes, so that forests
-    without sets pay neither for the question nor for larger nodes.
+    `set_of` is int32 per node, its row in `sets` or -1. `sets` is uint8 (sets, bytes): bit c is set
+    if code c goes left. Categorical columns of `X` hold codes, as `code_rows` writes them; code 0
+    is a missing value. `add_scores` is a separate kernel, and the sets are stored outside the
+    nodes. Hence forests without sets have smaller nodes and need no test.
     """
     n_classes = values.shape[1]
     for block in range(0, X.shape[0], _BLOCK):
@@ -136,7 +136,7 @@ def add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, start, stop)
 
 @kernel
 def _place_many(nodes, roots, X, places):
-    """Do what `leaf_places` does, a tree's nodes at a time; trees without sets."""
+    """Write the leaves of many rows as `leaf_places` does, bit-parallel, for trees without sets."""
     n, work = X.shape[0], room(X.shape[1])
     for chunk in range(0, n, CHUNK):
         end = min(chunk + CHUNK, n)
@@ -157,7 +157,7 @@ def _place_many(nodes, roots, X, places):
 def leaf_places(nodes, set_of, sets, roots, X, places):
     """Write the leaf of each row in each tree to `places` uint8 (n, T), modulo 256.
 
-    Arrays as for `add_mixed_scores`; `set_of` may be empty where there are no sets.
+    The arrays are as in `add_mixed_scores`; `set_of` may be empty if there are no sets.
     """
     if sets.shape[0] == 0 and X.shape[0] > _FEW_PLACED:
         _place_many(nodes, roots, X, places)
@@ -180,10 +180,10 @@ def leaf_places(nodes, set_of, sets, roots, X, places):
 
 @kernel
 def score_and_place(nodes, set_of, sets, roots, values, base, X, scores, places):
-    """Write what `add_scores` adds to `base` float64 (K,), and what `leaf_places` finds.
+    """Write the scores of all trees plus `base` float64 (K,), and the leaves of the first trees.
 
-    `scores` float64 (n, K), and `places` uint8 (n, T) of the first T trees. Few rows go down each
-    tree but once.
+    `scores` is float64 (n, K), as in `add_scores`. `places` is uint8 (n, T) for the first T trees,
+    as in `leaf_places`. A few rows are traversed only once per tree for both.
     """
     n = X.shape[0]
     for i in range(n):
@@ -191,9 +191,9 @@ def score_and_place(nodes, set_of, sets, roots, values, base, X, scores, places)
             scores[i, k] = base[k]
     n_placed = places.shape[1]
     if sets.shape[0] > 0:
-        add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, 0, roots.size)
+        add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, np.int64(0), roots.size)
     elif n > _FEW:
-        add_scores(nodes, roots, values, X, scores, 0, roots.size)
+        add_scores(nodes, roots, values, X, scores, np.int64(0), roots.size)
     if sets.shape[0] > 0 or n > _FEW:
         leaf_places(nodes, set_of, sets, roots[:n_placed], X, places)
         return
@@ -208,9 +208,10 @@ def score_and_place(nodes, set_of, sets, roots, values, base, X, scores, places)
 
 @kernel
 def code_rows(features, start, values, codes, X):
-    """Replace the categories in `X` float32 (n, D) by their codes, 0 where they are not known.
+    """Replace the categories in `X` float32 (n, D) by their codes, 0 for unknown categories.
 
-    Feature `features[i]` knows `values[start[i]:start[i + 1]]`, ascending, as `codes`.
+    The categories of feature `features[i]` are `values[start[i]:start[i + 1]]`, ascending, and
+    their codes are in the same range of `codes`.
     """
     for i in range(X.shape[0]):
         for j in range(features.size):
@@ -222,7 +223,7 @@ def code_rows(features, start, values, codes, X):
                     low = middle + 1
                 else:
                     high = middle
-            # Nothing equals NaN, so that it is not found.
+            # NaN is never found, as NaN is unequal to all values.
             found = low < start[j + 1] and values[low] == x
             X[i, features[j]] = codes[low] if found else 0
 
@@ -241,11 +242,11 @@ def _margin(scores, i):
 
 @kernel
 def add_scores_until(nodes, roots, values, X, scores, ends, thresholds, used):
-    """Add leaf values as `add_scores` does, each row until its margin suffices.
+    """Add leaf values as `add_scores` does, with early exit of rows by a soft cascade.
 
-    `ends` int64 (places,), ascending, are numbers of trees; a row whose largest score exceeds the
-    second by at least `thresholds` float64 (places,) at one of them leaves there. `used` int32
-    (n,) takes the number of trees each row went down.
+    `ends` int64 (places,), ascending, are numbers of trees. After `ends[p]` trees, a row exits if
+    its largest score exceeds the second by at least `thresholds[p]`, float64 (places,). `used`
+    int32 (n,) is the number of trees that scored each row.
     """
     n_classes = values.shape[1]
     alive = np.empty(_BLOCK, np.int64)

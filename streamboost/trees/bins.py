@@ -1,4 +1,4 @@
-"""From feature values to small codes, and from codes back to thresholds."""
+"""Binning: converts feature values to small codes, and holds the cuts between the bins."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,28 +12,28 @@ from streamboost.trees.categories import CategoryBins
 __all__ = ["MAX_BINS", "Bins"]
 
 MAX_BINS = 255
-"""Codes are uint8, and one of them stands for a missing value."""
+"""Largest number of bins without the bin of missing values, as codes are uint8."""
 
 _TAILS = np.array([1, 2, 16, 64, 256, 1024, 4096, 16384])
-"""How many of the lowest and of the highest distinct values are cut off. Every power of two leaves
-the middle short of cuts, as days of a long stream showed, and five-fold cross-validation on
-training halves was no better for it."""
+"""Numbers of lowest and of highest distinct values that are cut off. Cuts at each power of two
+leave too few cuts for the middle, as on the days of a long stream. In five-fold cross-validation on
+training halves, they gave no better accuracy."""
 
-_LEAST_BINS = 64  # of a number of bins that goes by the rows
+_LEAST_BINS = 64  # least number of bins if it depends on the number of rows
 _ROWS_PER_BIN = 125
 
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """The cuts between the bins of each feature.
+    """Bins of each feature, separated by cuts.
 
     Parameters
     ----------
     cuts
-        For each feature its cuts, float32, ascending: a value lies in the first bin whose cut it
-        does not exceed, or in the last bin. A categorical feature has none.
+        The cuts of each feature, float32, ascending. A value is in the first bin whose cut is at
+        least the value, or in the last bin. A categorical feature has no cuts.
     missing
-        Whether the feature had missing values, bool (D,); their code is the number of bins.
+        Whether each feature had missing values, bool (D,); their code is the number of bins.
     categories
         The bins of each categorical feature.
     """
@@ -50,17 +50,18 @@ class Bins:
         max_bins: int | None,
         categorical: np.ndarray | None = None,
     ) -> "Bins":
-        """Choose at most `max_bins` bins for each column of `X` (n, D), NaN being missing.
+        """Choose at most `max_bins` bins for each column of `X` (n, D), NaN where missing.
 
-        None: one for every 125 rows, at least 64. More would part few rows and cost time; fewer
-        would hide what many rows can show, as the days of a long stream.
+        If `max_bins` is None, there is one bin for every 125 rows, at least 64. More bins separate
+        only a few rows and cost time. Fewer bins hide patterns of large data, such as the days of a
+        long stream.
 
-        Columns that `categorical`, bool (D,), marks hold categories, which have a bin each.
+        The mask `categorical`, bool (D,), marks columns of categories, with one bin per category.
 
-        Where a column has more distinct values, the lowest and the highest one, two, 16, 64 and so
-        on are cut off, and of the other cuts half stand at quantiles of the weighted records and
-        half at quantiles of the distinct values. The first and the last let rare classes be cut
-        off, where values are continuous and where many records share a few.
+        If a column has more distinct values than bins, the lowest and the highest one, two, 16, 64
+        and so on are cut off. Of the other cuts, half are at quantiles of the weighted records, and
+        half are at quantiles of the distinct values. The tail cuts separate rare classes if values
+        are continuous. The quantiles of distinct values do so if many records share a few values.
         """
         if max_bins is None:
             max_bins = min(max(_LEAST_BINS, len(X) // _ROWS_PER_BIN), MAX_BINS)
@@ -70,7 +71,7 @@ class Bins:
         missing = np.zeros(X.shape[1], dtype=bool)
         even = bool((weight == weight[0]).all())
         count, room = np.arange(1.0, len(X) + 1), np.empty(max_bins - 1, dtype=np.float32)
-        # One column at a time: an order of all of them would be twice as large as the data.
+        # One column at a time, as the sort order of all columns would be twice the size of X.
         for f in range(X.shape[1]):
             column = np.ascontiguousarray(X[:, f])
             if categorical is not None and categorical[f]:
@@ -80,7 +81,7 @@ class Bins:
                 continue
             present = len(column) - np.count_nonzero(np.isnan(column))
             missing[f] = present < len(column)
-            if even:  # sorting values is some thirty times faster than finding their order
+            if even:  # a sort of values is about thirty times faster than an argsort
                 values, mass = np.sort(column)[:present], count[:present]  # NaN last
             else:
                 order = np.argsort(column, kind="stable")[:present]
@@ -102,13 +103,13 @@ class Bins:
 
     @property
     def categorical(self) -> np.ndarray:
-        """Which features hold categories, bool (D,)."""
+        """Mask of the categorical features, bool (D,)."""
         mask = np.zeros(len(self.cuts), dtype=bool)
         mask[list(self.categories)] = True
         return mask
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the codes of `X` (n, D) feature by feature: uint8 (D, n)."""
+        """Return the codes of `X` (n, D), with one row per feature: uint8 (D, n)."""
         X = np.ascontiguousarray(X, dtype=np.float32)
         codes = np.empty(X.shape[::-1], dtype=np.uint8)
         code_values(X, *self.all_cuts(), self.missing, codes)
@@ -117,8 +118,8 @@ class Bins:
         return codes
 
     def all_cuts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cuts, feature after feature, float32, and where each one's begin and end.
+        """Return the cuts of all features, float32, and the offsets of each feature.
 
-        The latter int64 (D + 1,).
+        The offsets are int64 (D + 1,): the cuts of feature f are between offsets f and f + 1.
         """
         return np.concatenate(self.cuts), np.cumsum([0, *map(len, self.cuts)])

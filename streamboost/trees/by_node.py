@@ -1,4 +1,4 @@
-"""Growing a tree whose statistic is chosen anew for each node."""
+"""Best-first growth of a tree with a separate statistic for each node."""
 
 from collections.abc import Callable
 
@@ -12,14 +12,14 @@ from streamboost.trees.tree import Tree
 __all__ = ["NodeStatistic", "grow_by_node"]
 
 NodeStatistic = Callable[[np.ndarray], tuple[Statistic, float]]
-"""Takes a node's rows (uint32); returns its statistic and what a unit of its gain is worth."""
+"""Function of a node's rows (uint32) that returns its statistic and the value of a unit of gain."""
 
 
 def grow_by_node(grow: Grower, choose: NodeStatistic) -> Tree:
-    """Grow one tree, best leaf first, on the rows and features of the round.
+    """Grow one tree best-first on the rows and features of the round.
 
-    Each node asks `choose` for the statistic that its split maximises. No histogram is subtracted,
-    because no two nodes share a statistic; and each node costs some 20 µs of Python.
+    For each node, `choose` returns the statistic that its split maximises. Histograms cannot be
+    subtracted, as each node has its own statistic. A node takes about 20 µs of Python.
     """
     growth = _Growth(grow, choose)
     while growth.splits and growth.n_nodes < len(growth.nodes):
@@ -28,9 +28,9 @@ def grow_by_node(grow: Grower, choose: NodeStatistic) -> Tree:
 
 
 class _Growth:
-    """A tree as it grows: its nodes, its rows in the order of its leaves, each leaf's best split.
+    """State of a growing tree: nodes, rows sorted by leaf, and the best split of each leaf.
 
-    `splits` holds, for a leaf that can be split, the gain and the tree of two leaves.
+    `splits` maps a leaf that can be split to its gain and a tree of two leaves.
     """
 
     def __init__(self, grow: Grower, choose: NodeStatistic) -> None:
@@ -44,7 +44,7 @@ class _Growth:
         self._look(0)
 
     def split_best(self) -> None:
-        """Split the leaf of the largest gain; of equal ones, that which was opened first."""
+        """Split the leaf of the largest gain; ties go to the oldest leaf."""
         i = max(self.splits, key=lambda at: self.splits[at][0])
         gain, split = self.splits.pop(i)
         node, first = self.nodes[i], self.n_nodes
@@ -67,7 +67,7 @@ class _Growth:
             self._look(first + 1)
 
     def tree(self) -> Tree:
-        """Return the tree as it stands."""
+        """Return the tree with the current nodes."""
         return Tree(
             self.nodes[: self.n_nodes], self._grow.features, self._rows, self._rest, worth=1.0
         )
@@ -80,7 +80,7 @@ class _Growth:
         self.n_nodes += 1
 
     def _look(self, i: int) -> None:
-        """Find the best split of leaf `i`, if it may be split."""
+        """Find the best split of leaf `i`, unless it has the largest depth."""
         node = self.nodes[i]
         if node["depth"] >= self._grow.max_depth:
             return

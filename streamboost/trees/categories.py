@@ -1,4 +1,4 @@
-"""Categories: their bins in one training, and the codes a forest reads them as ever after."""
+"""Categories: their bins in one training, and their permanent codes in a forest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,25 +9,25 @@ import numpy as np
 from streamboost.errors import ModelFileError
 from streamboost.kernels.traverse import code_rows
 
-__all__ = ["LARGEST", "MAX_OWN_BINS", "Categories", "CategoryBins", "Reading"]
+__all__ = ["LARGEST", "MAX_OWN_BINS", "CategoryBins", "CategoryCodes", "Reading"]
 
 MAX_OWN_BINS = 254
-"""Categories with a bin of their own; all others of a training share one more."""
+"""Largest number of categories with their own bin; the other categories share one more bin."""
 
 LARGEST = 2**24
-"""From here on float32 no longer tells whole numbers apart."""
+"""Bound of category numbers: float32 does not represent larger integers exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class CategoryBins:
-    """The bins of one feature in one training.
+    """Bins of one categorical feature in one training.
 
     Parameters
     ----------
     values
-        The categories met, float32, ascending.
+        The categories of the training, float32, ascending.
     bins
-        The bin of each, uint8.
+        The bin of each category, uint8.
     """
 
     values: np.ndarray
@@ -35,10 +35,10 @@ class CategoryBins:
 
     @classmethod
     def fit(cls, column: np.ndarray, weight: np.ndarray) -> "CategoryBins":
-        """Give a bin to each category of `column` (n,), where NaN and negative is missing.
+        """Assign a bin to each category of `column` (n,); NaN and negative values are missing.
 
-        Beyond 254 categories the heaviest (equals: the lowest) have one each and the others share
-        the last.
+        If there are more than 254 categories, the 254 of the largest weight have their own bins,
+        and the others share the last bin. Ties go to the lower category.
         """
         known = column >= 0
         values, codes = np.unique(column[known], return_inverse=True)
@@ -56,7 +56,7 @@ class CategoryBins:
         return int(self.bins.max(initial=0)) + 1
 
     def transform(self, values: np.ndarray) -> np.ndarray:
-        """Return the bin of each of `values`, uint8; `n_bins` where it was not met."""
+        """Return the bin of each of `values`, uint8; `n_bins` for unseen and missing values."""
         if len(self.values) == 0:
             return np.full(len(values), self.n_bins, dtype=np.uint8)
         place = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
@@ -65,10 +65,10 @@ class CategoryBins:
 
 
 class Reading(NamedTuple):
-    """How the codes of a feature relate to the trees before and after a training.
+    """Relation of a feature's codes to the trees before and after a training.
 
-    `origin` (codes,): the code that older trees took each for; `bins` (codes,) uint8: its bin in
-    the training, the missing one where it was not met.
+    `origin` (codes,) is the code by which older trees treat each code. `bins` (codes,) uint8 is the
+    bin of each code in the training, or the bin of missing values if the code is absent.
     """
 
     origin: np.ndarray
@@ -76,19 +76,19 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Categories:
-    """The codes under which a forest knows the values of its categorical features.
+class CategoryCodes:
+    """Codes of the categories in a forest, for all of its categorical features.
 
-    Code 0 is a missing value: NaN, a negative number, or a category no training has met. Every
-    other code stands for the categories that all trainings so far have treated alike: each one
-    alone, but for those that were rare in all of them.
+    Code 0 is a missing value: NaN, a negative number, or a category absent from all trainings. Each
+    other code is one category, or several categories that were in the same bin in all trainings,
+    as they were rare in all of them.
 
     Parameters
     ----------
     features
         int32 (c,), ascending.
     start
-        int64 (c + 1,): feature i knows `values[start[i]:start[i + 1]]`.
+        int64 (c + 1,): the categories of feature i are `values[start[i]:start[i + 1]]`.
     values
         float32, ascending in each feature.
     codes
@@ -105,22 +105,22 @@ class Categories:
 
     @property
     def n_codes(self) -> int:
-        """Largest number of codes of a feature, the missing one included."""
+        """Largest number of codes of a feature, including the code of missing values."""
         return int(self.codes.max(initial=0)) + 1
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        """Return `X` float32 (n, D) with codes in place of categories; `X` itself without any."""
+        """Replace the categories in `X` float32 (n, D) by codes; return `X` itself without any."""
         if len(self) == 0:
             return X
         coded = np.array(X, dtype=np.float32, order="C")
         code_rows(self.features, self.start, self.values, self.codes, coded)
         return coded
 
-    def merged(self, met: Mapping[int, CategoryBins]) -> tuple["Categories", dict[int, Reading]]:
-        """Return these categories with those of a training, and how each feature's codes relate.
+    def merged(self, met: Mapping[int, CategoryBins]) -> tuple["CategoryCodes", dict[int, Reading]]:
+        """Merge the categories of a training into the codes; return both codes and readings.
 
-        A code is split where the training tells apart what older trees did not; those older trees
-        then read the new code as its `origin`. Codes that exist keep their meaning.
+        If the training separates categories that older trees did not, their code is split. Older
+        trees treat the new code like its `origin`. Existing codes keep their meaning.
         """
         known = {int(f): i for i, f in enumerate(self.features)}
         features = sorted(known | dict(met))
@@ -135,7 +135,7 @@ class Categories:
             values.append(all_values)
             codes.append(all_codes)
         sizes = [len(v) for v in values]
-        merged = Categories(
+        merged = CategoryCodes(
             np.array(features, dtype=np.int32),
             np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64),
             np.concatenate([self.values[:0], *values]),
@@ -144,7 +144,7 @@ class Categories:
         return merged, readings
 
     def check(self, n_features: int) -> None:
-        """Raise ModelFileError unless every index stays inside and every order holds."""
+        """Raise ModelFileError if an index is out of range or an array is not sorted."""
         inner = np.ones(max(len(self.values) - 1, 0), dtype=bool)
         ends = self.start[1:-1]
         inner[ends[(ends > 0) & (ends < len(self.values))] - 1] = False
@@ -167,16 +167,16 @@ class Categories:
 def _merge(
     old_values: np.ndarray, old_codes: np.ndarray, now: CategoryBins
 ) -> tuple[np.ndarray, np.ndarray, Reading]:
-    """Give each value known or met a code: one for each pair of an old code and a bin."""
+    """Assign each old or new category a code: one for each pair of an old code and a bin."""
     values = np.union1d(old_values, now.values)
     old = np.zeros(len(values), dtype=np.int64)
     old[np.searchsorted(values, old_values)] = old_codes
     n_old = int(old_codes.max(initial=0)) + 1
-    # A pair as one number: a bin is less than 256.
+    # A pair is encoded as one number, as a bin is less than 256.
     pairs, place = np.unique(old << 8 | now.transform(values), return_inverse=True)
     origin, bins = pairs >> 8, pairs & 255
-    # The last pair of an old code keeps it, which is the one of values not met this time. Values
-    # new to the forest come from code 0.
+    # The last pair of an old code keeps the code. If values of the code are absent from this
+    # training, this is their pair. The origin of new values is code 0.
     keeps = (np.diff(origin, append=-1) != 0) & (origin > 0)
     codes = np.where(keeps, origin, n_old - 1 + np.cumsum(~keeps)).astype(np.int32)
     n_codes = n_old + int((~keeps).sum())

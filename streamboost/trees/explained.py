@@ -1,4 +1,4 @@
-"""What a forest's features are to its scores: how much they gained, and what each did to a row."""
+"""Explanations of a forest: feature importances by gain, and SHAP contributions per row."""
 
 from functools import lru_cache
 
@@ -11,7 +11,7 @@ __all__ = ["contributions", "importances"]
 
 
 def importances(forest: Forest, n_features: int) -> np.ndarray:
-    """Return each feature's share of what all splits gained, float64 (D,); 0 where none gained."""
+    """Return the share of the total split gain of each feature, float64 (D,)."""
     gain = forest.gain.astype(np.float64)
     gains = np.bincount(forest.nodes["feature"], weights=gain, minlength=n_features)
     total = gains.sum()
@@ -19,9 +19,9 @@ def importances(forest: Forest, n_features: int) -> np.ndarray:
 
 
 def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
-    """Return what each feature of `X` float32 (n, D) does to each score, float64 (n, K, D + 1).
+    """Return the SHAP contributions of the features of `X` float32 (n, D), float64 (n, K, D + 1).
 
-    The last column is the mean score over the training's rows.
+    The last column is the mean score over the training rows.
     """
     X = forest.categories.transform(X)
     n, n_features = X.shape
@@ -30,27 +30,19 @@ def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
     most = weigh_paths(*grown, forest.cover, left_share, expected)
     out = np.zeros((n, forest.n_classes, n_features + 1))
     out[:, :, n_features] = expected
-    add_contributions(
-        forest.nodes,
-        forest.set_of,
-        forest.sets,
-        forest.roots,
-        forest.values,
-        left_share,
-        X,
-        _rules(-(-min(most, n_features) // (2 * POINTS))),
-        np.empty(most + 1, dtype=STEP),
-        np.empty(most, dtype=ASKED),
-        out,
-    )
+    trees = forest.nodes, forest.set_of, forest.sets, forest.roots, forest.values
+    rules = _rules(-(-min(most, n_features) // (2 * POINTS)))
+    work = np.empty(most + 1, dtype=STEP), np.empty(most, dtype=ASKED)
+    add_contributions(*trees, left_share, X, rules, *work, out)
     return out
 
 
 @lru_cache(maxsize=32)
 def _rules(n_blocks: int) -> np.ndarray:
-    """Return Gauss's rules between 0 and 1 with up to so many blocks of points.
+    """Return the Gauss-Legendre rules on [0, 1] with up to `n_blocks` blocks of points.
 
-    RULE (n_blocks + 1, n_blocks). With b blocks polynomials of degree 8 b - 1 have no error.
+    The array is RULE (n_blocks + 1, n_blocks). Rule b has b blocks, and is exact for polynomials of
+    degree 8 b - 1.
     """
     rules = np.zeros((n_blocks + 1, n_blocks), dtype=RULE)
     for b in range(1, n_blocks + 1):

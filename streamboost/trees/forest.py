@@ -1,4 +1,4 @@
-"""The packed forest: all trees in a few arrays, ready for scoring."""
+"""Forest: all trees packed into a few arrays for scoring."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -18,41 +18,41 @@ from streamboost.kernels.traverse import (
 )
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
-from streamboost.trees.categories import Categories
+from streamboost.trees.categories import CategoryCodes
 from streamboost.trees.sets import reread, sets_of
 from streamboost.trees.tree import Tree
 
 __all__ = ["Forest", "ForestBuilder"]
 
 _NODE_FIELDS = tuple(FOREST_NODE.fields or ())
-_CATEGORY_FIELDS = tuple(field.name for field in fields(Categories))
+_CATEGORY_FIELDS = tuple(field.name for field in fields(CategoryCodes))
 
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Trees with K-vector leaf values.
+    """Immutable forest of trees with K-vector leaf values.
 
     Parameters
     ----------
     nodes
         Inner nodes of all trees, FOREST_NODE; a negative child ~m is leaf m.
     roots
-        Where each tree starts, int32 (trees,); negative for a tree that is one leaf.
+        Root node of each tree, int32 (trees,); negative for a tree of one leaf.
     values
         float32 (leaves, K).
     rounds
         int32 (rounds + 1,): round m grew the trees `rounds[m]` to `rounds[m + 1]`.
     sets
-        The codes that nodes of categorical features send left, a bit each: uint8 (sets, bytes).
-        Codes a tree did not know when it was grown stand where its missing values go.
+        The codes that nodes of categorical features send left, one bit each: uint8 (sets, bytes).
+        Codes that are newer than a tree go to the side of its missing values.
     set_of
-        Each node's row in `sets`, int32 (nodes,); -1 where it compares numbers.
+        Row in `sets` of each node, int32 (nodes,); -1 for a split of numbers.
     categories
-        What the codes mean.
+        The categories behind the codes.
     gain
-        What each node's split gained, a record, float32 (nodes,); see `Statistic.worth`.
+        Gain of each node's split per record, float32 (nodes,); see `Statistic.worth`.
     cover
-        The share of the training's weight in each leaf of a tree, float32 (leaves,).
+        Share of the training weight in each leaf of a tree, float32 (leaves,).
     """
 
     kind: ClassVar[str] = "trees"
@@ -63,7 +63,7 @@ class Forest:
     rounds: np.ndarray
     sets: np.ndarray = field(default_factory=lambda: np.zeros((0, 1), dtype=np.uint8))
     set_of: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    categories: Categories = field(default_factory=Categories)
+    categories: CategoryCodes = field(default_factory=CategoryCodes)
     gain: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
     cover: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
 
@@ -84,7 +84,7 @@ class Forest:
 
     @classmethod
     def empty(cls, n_classes: int) -> "Forest":
-        """Return a forest without trees."""
+        """Create a forest without trees."""
         return cls(
             np.zeros(0, dtype=FOREST_NODE),
             np.zeros(0, dtype=np.int32),
@@ -100,7 +100,7 @@ class Forest:
         self._add(self._coded(X), scores, self.rounds[first], self.rounds[end])
 
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
-        """Add one round after another to `scores` float64 (n, K), and yield it after each."""
+        """Add each round to `scores` float64 (n, K), and yield `scores` after each."""
         coded = self._coded(X)
         for start, stop in pairwise(self.rounds):
             self._add(coded, scores, start, stop)
@@ -110,7 +110,7 @@ class Forest:
         return self.categories.transform(X) if self.sets.size else X
 
     def _add(self, coded: np.ndarray, scores: np.ndarray, start: np.int32, stop: np.int32) -> None:
-        args = self.roots, self.values, coded, scores, start, stop
+        args = self.roots, self.values, coded, scores, int(start), int(stop)  # one compiled type
         if start == stop:
             return
         if self.sets.size == 0:
@@ -119,13 +119,13 @@ class Forest:
             add_mixed_scores(self.nodes, self.set_of, self.sets, *args)
 
     def splits(self, n_features: int) -> np.ndarray:
-        """Return how many nodes split each feature, int64 (D,)."""
+        """Return the number of nodes that split each feature, int64 (D,)."""
         return np.bincount(self.nodes["feature"], minlength=n_features)
 
     def leaves(self, X: np.ndarray, n_trees: int) -> np.ndarray:
         """Return the leaves of rows `X` (n, D) in the first trees, uint8 (n, T): T <= `n_trees`.
 
-        Leaves are told apart within a tree, as far as it has no more than 256.
+        The numbers identify the leaves of a tree uniquely if it has at most 256 leaves.
         """
         roots = self.roots[:n_trees]
         places = np.empty((len(X), len(roots)), dtype=np.uint8)
@@ -135,9 +135,9 @@ class Forest:
     def scores_and_leaves(
         self, base: np.ndarray, X: np.ndarray, n_trees: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return `base` float64 (K,) and all rounds added, float64 (n, K), and `leaves`.
+        """Return the scores, `base` (K,) plus all rounds, float64 (n, K), and `leaves`.
 
-        `X` float32 (n, D), in C-order, may have columns behind those that trees know.
+        `X` float32 (n, D), in C-order, may have more columns than the trees use.
         """
         scores = np.empty((len(X), len(base)))
         places = np.empty((len(X), min(n_trees, len(self.roots))), dtype=np.uint8)
@@ -146,14 +146,14 @@ class Forest:
         return scores, places
 
     def widened(self, n_classes: int) -> "Forest":
-        """Return the forest with zero values for classes it does not know yet."""
+        """Return a copy with zero leaf values for new classes, up to `n_classes`."""
         extra = n_classes - self.values.shape[1]
         if extra == 0:
             return self
         return replace(self, values=np.pad(self.values, ((0, 0), (0, extra))))
 
     def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "ForestBuilder":
-        """Return what adds trees grown on these bins and rows of `weight` (n,), 1 if None."""
+        """Create a builder that adds trees grown on `bins` and rows of `weight` (n,), 1 if None."""
         return ForestBuilder(self, bins, weight)
 
     def to_arrays(self) -> Arrays:
@@ -172,7 +172,7 @@ class Forest:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Forest":
-        """Return the forest `to_arrays` took apart, not checked yet."""
+        """Rebuild a forest from the arrays of `to_arrays`, without validation."""
         nodes = np.zeros(len(arrays["nodes.feature"]), dtype=FOREST_NODE)
         for name in _NODE_FIELDS:
             nodes[name] = arrays[f"nodes.{name}"]
@@ -183,13 +183,13 @@ class Forest:
             arrays["rounds"],
             arrays["sets"],
             arrays["set_of"],
-            Categories(**{name: arrays[f"categories.{name}"] for name in _CATEGORY_FIELDS}),
+            CategoryCodes(**{name: arrays[f"categories.{name}"] for name in _CATEGORY_FIELDS}),
             arrays["gain"],
             arrays["cover"],
         )
 
     def check(self, n_features: int) -> None:
-        """Raise ModelFileError unless every index stays inside and every tree ends."""
+        """Raise ModelFileError if an index is out of range or a tree has a cycle."""
         if self.values.ndim != 2:
             raise ModelFileError("leaf values are not one vector per leaf: the file is damaged")
         places = np.arange(len(self.nodes), dtype=np.int64)
@@ -198,7 +198,7 @@ class Forest:
         for side in ("left", "right"):
             child = self.nodes[side]
             _require_range(f"{side} child", child, -len(self.values), len(self.nodes))
-            # Children stand behind their parents: a walk always moves on and so ends.
+            # Children have higher indices than their parents, so that each traversal ends.
             _require_range(f"{side} child", child[child >= 0] - places[child >= 0], 1, None)
         _require_range("round", np.diff(self.rounds), 0, None)
         if len(self.rounds) == 0 or self.rounds[0] != 0 or self.rounds[-1] != len(self.roots):
@@ -218,7 +218,7 @@ class Forest:
 
 
 class ForestBuilder:
-    """Collects rounds of trees on top of a forest, and packs them once at the end."""
+    """Builder that adds rounds of trees to a forest and packs them once at the end."""
 
     def __init__(self, forest: Forest, bins: Bins, weight: np.ndarray | None = None) -> None:
         self._forest = forest
@@ -243,10 +243,11 @@ class ForestBuilder:
     def append_rounds(
         self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray, weights: np.ndarray
     ) -> None:
-        """Add rounds of one tree each: `nodes` of all, so many (rounds,) of each, and `values`.
+        """Add rounds of one tree each, with the arrays of all trees one after another.
 
-        The nodes name features as the bins do, not by their places among those offered, and their
-        gains are in the unit of `weights`: what all rows of each leaf weigh, float64 (leaves,).
+        `sizes` (rounds,) are the numbers of nodes of each tree. The features of `nodes` are indices
+        of the bins. Gains are in the unit of `weights` float64 (leaves,), the total weight of the
+        rows of each leaf.
         """
         self._grown.append((nodes, sizes, values, weights))
         self._rounds += range(self._rounds[-1] + 1, self._rounds[-1] + 1 + len(sizes))
@@ -288,11 +289,11 @@ class ForestBuilder:
         )
 
     def _whole(self) -> tuple[np.ndarray, ...]:
-        """Return what was appended as one: nodes, sizes, values and weights."""
+        """Concatenate all appended rounds: nodes, sizes, values and weights."""
         if len(self._grown) == 1:
             return self._grown[0]
         parts, *rest = zip(*self._grown, strict=True)
-        # As bytes: numpy's own concatenation compares the fields of every array with the next's.
+        # Concatenated as bytes, as numpy would compare the fields of all arrays.
         grown = np.frombuffer(bytearray().join(part.tobytes() for part in parts), parts[0].dtype)
         return grown, *map(np.concatenate, rest)
 

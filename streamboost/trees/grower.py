@@ -1,4 +1,4 @@
-"""Growing trees on coded rows: what the kernel needs, allocated, scaled and checked."""
+"""Grower: grows trees on binned rows with the kernels, and allocates their workspaces."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,18 +18,19 @@ from streamboost.trees.tree import Tree
 __all__ = ["MOST_SUMS", "Grower", "Histograms"]
 
 MOST_SUMS = 2**25
-"""Of all histograms kept, 256 MiB: class weights take bins x K for each of 2 K leaves, 19 GiB for a
-thousand classes on twenty features. Beyond, leaves of few rows are counted once more."""
+"""Size limit of all cached histograms, 256 MiB. Class weights take bins x K for each of 2 K leaves:
+19 GiB for a thousand classes and twenty features. Beyond the limit, the histograms of leaves with
+few rows are evicted and rebuilt."""
 
 
 class Histograms:
-    """Room for histograms, which is taken once for all trees that need no more."""
+    """Memory pool for histograms, reused by all trees that do not need more."""
 
     def __init__(self) -> None:
         self._pool = np.empty(0, dtype=np.int64)
 
     def __call__(self, n_leaves: int, width: int) -> np.ndarray:
-        """Return room for those of each leaf or for as many as fit, int64 (slots, width)."""
+        """Return slots for the histograms of all leaves, or as many as fit: (slots, width)."""
         slots = min(n_leaves, max(2, MOST_SUMS // max(width, 1)))
         if self._pool.size < slots * width:
             self._pool = np.empty(slots * width, dtype=np.int64)
@@ -42,19 +43,25 @@ class Grower:
     Parameters
     ----------
     bins, codes
-        The training rows as `Bins` coded them: uint8 (D, n).
+        The training rows, coded by `Bins`: uint8 (D, n).
     max_leaf_nodes, max_depth
-        Where a tree ends; best leaf first.
+        Limits of a tree, which is grown best-first.
     min_child_weight, l2_regularization
-        In the units of the statistic's user: Hessian, or weight.
+        In the units of the caller's statistic: Hessian, or weight.
     pruning
-        "quick" leaves features unfinished that cannot win a node: the same trees, of class weights
-        and of statistics of the kinds ERROR and Newton's.
+        "quick" drops features that cannot have the best split of a node, with the same trees. It
+        supports class weights and the statistics ERROR and Newton's.
 
     Attributes
     ----------
+    coded
+        The binned training rows, and the bins of each feature.
+    rows, rest
+        The rows that this round trains on, and the rows that it only assigns to leaves, uint32.
+    features
+        The features available to this round, uint32, ascending.
     n_adds
-        Additions to histograms, one per row and feature counted, of all trees so far.
+        Number of additions to histograms by all trees, one per row and feature.
     """
 
     def __init__(
@@ -73,12 +80,9 @@ class Grower:
                 "pruning='quick' does not know categories: leave it out, or give the columns as "
                 "numbers"
             )
-        self._codes = codes
-        self._n_bins = bins.n_bins
-        self._missing = bins.missing
-        self._categorical = bins.categorical
-        self._max_leaf_nodes = max_leaf_nodes
-        self._max_depth = np.iinfo(np.int64).max if max_depth is None else max_depth
+        self.coded = Coded(codes, bins.n_bins, bins.missing, bins.categorical)
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = np.iinfo(np.int64).max if max_depth is None else max_depth
         self._min_child_weight = min_child_weight
         self._l2 = l2_regularization
         self._pruning = pruning
@@ -87,24 +91,25 @@ class Grower:
         self.n_features, self.n_rows = codes.shape
         self.all_rows = np.arange(self.n_rows, dtype=np.uint32)
         # A feature with one bin cannot be split.
-        self.splittable = np.flatnonzero((self._n_bins > 1) | self._missing).astype(np.uint32)
+        self.splittable = np.flatnonzero((bins.n_bins > 1) | bins.missing).astype(np.uint32)
         self.sample(self.splittable, self.all_rows)
 
     def sample(
         self, features: np.ndarray, rows: np.ndarray, rest: np.ndarray | None = None
     ) -> None:
-        """Offer `features` (ascending) and train on `rows`; `rest` are all others, uint32."""
-        self._features = features
-        self._rows = rows
-        self._rest = np.zeros(0, dtype=np.uint32) if rest is None else rest
-        widths = self._n_bins[features] + self._missing[features]
+        """Set the `features` (ascending) and `rows` of a round; `rest` are the other rows."""
+        self.features = features
+        self.rows = rows
+        self.rest = np.zeros(0, dtype=np.uint32) if rest is None else rest
+        _, n_bins, missing, _ = self.coded
+        widths = n_bins[features] + missing[features]
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)
         self._width = int(widths.sum())
 
     @contextmanager
     def everything(self) -> Iterator[None]:
-        """Offer all features and all rows for a while."""
-        features, rows, rest = self._features, self._rows, self._rest
+        """Use all features and all rows inside a `with` block."""
+        features, rows, rest = self.features, self.rows, self.rest
         self.sample(self.splittable, self.all_rows)
         try:
             yield
@@ -112,39 +117,9 @@ class Grower:
             self.sample(features, rows, rest)
 
     @property
-    def rows(self) -> np.ndarray:
-        """The rows this round trains on, uint32."""
-        return self._rows
-
-    @property
-    def rest(self) -> np.ndarray:
-        """The rows this round only routes, uint32."""
-        return self._rest
-
-    @property
-    def features(self) -> np.ndarray:
-        """The features this round is offered, uint32, ascending."""
-        return self._features
-
-    @property
-    def coded(self) -> Coded:
-        """The training rows, and what there is to know of each feature."""
-        return Coded(self._codes, self._n_bins, self._missing, self._categorical)
-
-    @property
-    def max_leaf_nodes(self) -> int:
-        """Most leaves of a tree."""
-        return self._max_leaf_nodes
-
-    @property
-    def max_depth(self) -> int:
-        """Most splits above a leaf."""
-        return self._max_depth
-
-    @property
     def whole(self) -> bool:
-        """Whether this round is offered every row, and every feature that can be split."""
-        return len(self._rest) == 0 and len(self._features) == len(self.splittable)
+        """Whether this round has all rows, and all features that can be split."""
+        return len(self.rest) == 0 and len(self.features) == len(self.splittable)
 
     def __call__(
         self,
@@ -156,100 +131,52 @@ class Grower:
     ) -> Tree:
         """Grow one tree that maximises the statistic's criterion.
 
-        On `rows` and `rest` (uint32) instead of the round's sample, and to fewer leaves, where
-        they are given: a node at a time, for statistics that depend on the node.
+        If `rows` and `rest` (uint32) are given, they replace the sample of the round, and
+        `max_leaf_nodes` the limit. This is for statistics that depend on the node.
         """
-        n_leaves = max_leaf_nodes or self._max_leaf_nodes
+        n_leaves = max_leaf_nodes or self.max_leaf_nodes
         limits = self.limits(statistic.kind, statistic.channels)
         limits["max_leaf_nodes"] = n_leaves
         limits["min_child"] = max(1.0, self._min_child_weight * statistic.scale)
         limits["l2"] = self._l2 * statistic.scale
         nodes = np.empty(2 * n_leaves - 1, dtype=NODE)
-        rows = (self._rows if rows is None else rows).copy()
-        rest = (self._rest if rest is None else rest).copy()
+        rows = (self.rows if rows is None else rows).copy()
+        rest = (self.rest if rest is None else rest).copy()
         most = None if self._pruning is None else _most(statistic, rows)
-        # Where a row may be worth anything, none can be left for later.
+        codes, n_bins, missing, categorical = self.coded
+        columns = codes, self.features, self._first, n_bins[self.features], missing[self.features]
+        of_rows = statistic.values, statistic.channel
+        width = self._width * statistic.channels
+        # A row with an infinite bound prevents pruning.
         if most is not None and np.isfinite(most[rows]).all():
-            n_nodes = self._grow_quick(statistic, rows, rest, most, limits, nodes)
+            room, heavy = self.histograms(1, width)[0], _heavy_first(rows, most)
+            grown = quick.grow(*columns, rows, heavy, rest, most, *of_rows, limits, room, nodes)
         else:
-            n_nodes = self._grow(statistic, rows, rest, limits, nodes)
-        return Tree(nodes[:n_nodes], self._features, rows, rest, statistic.worth)
-
-    def _grow(
-        self,
-        statistic: Statistic,
-        rows: np.ndarray,
-        rest: np.ndarray,
-        limits: np.ndarray,
-        nodes: np.ndarray,
-    ) -> int:
-        features = self._features
-        n_nodes, n_adds = grow(
-            self._codes,
-            features,
-            self._first,
-            self._n_bins[features],
-            self._missing[features],
-            self._categorical[features],
-            rows,
-            rest,
-            statistic.values,
-            statistic.channel,
-            statistic.totals,
-            limits,
-            self.histograms((len(nodes) + 1) // 2, self._width * statistic.channels),
-            nodes,
-        )
-        self.n_adds += int(n_adds)
-        return int(n_nodes)
-
-    def _grow_quick(
-        self,
-        statistic: Statistic,
-        rows: np.ndarray,
-        rest: np.ndarray,
-        most: np.ndarray,
-        limits: np.ndarray,
-        nodes: np.ndarray,
-    ) -> int:
-        features = self._features
-        n_nodes, n_adds = quick.grow(
-            self._codes,
-            features,
-            self._first,
-            self._n_bins[features],
-            self._missing[features],
-            rows,
-            _heavy_first(rows, most),
-            rest,
-            most,
-            statistic.values,
-            statistic.channel,
-            limits,
-            self.histograms(1, self._width * statistic.channels)[0],
-            nodes,
-        )
-        self.n_adds += int(n_adds)
-        return int(n_nodes)
+            room, parted = self.histograms(n_leaves, width), categorical[self.features]
+            given = *of_rows, statistic.totals, limits, room, nodes
+            grown = grow(*columns, parted, rows, rest, *given)
+        n_nodes, n_adds = (int(count) for count in grown)
+        self.n_adds += n_adds
+        return Tree(nodes[:n_nodes], self.features, rows, rest, statistic.worth)
 
     def limits(self, kind: int, channels: int) -> np.ndarray:
-        """Return where trees of such a statistic end, LIMITS (1,), in the user's units."""
+        """Return the limits of a tree with such a statistic, LIMITS (1,), in the caller's units."""
         limits = np.zeros(1, dtype=LIMITS)
         limits["kind"], limits["channels"] = kind, channels
-        limits["max_leaf_nodes"], limits["max_depth"] = self._max_leaf_nodes, self._max_depth
+        limits["max_leaf_nodes"], limits["max_depth"] = self.max_leaf_nodes, self.max_depth
         limits["min_child"], limits["l2"] = self._min_child_weight, self._l2
         return limits
 
 
 def _most(statistic: Statistic, rows: np.ndarray) -> np.ndarray:
-    """Return what each of `rows` adds at most to the worth of a leaf, float64 (n,), 0 elsewhere.
+    """Return the largest score that each of `rows` can add to a leaf, float64 (n,), 0 elsewhere.
 
-    Infinite for a row with a gradient and no Hessian.
+    The score is infinite for a row with a gradient but no Hessian.
     """
     width = 1 if statistic.channel.size else statistic.channels
     each = statistic.values.reshape(-1, width)
     most, each = np.zeros(len(each)), each[rows]
-    if statistic.channel.size:  # class weights: all of its weight, if its class is the answer
+    if statistic.channel.size:  # class weights: the weight of the row, if its class is predicted
         most[rows] = each[:, 0]
     elif statistic.kind == ERROR:
         most[rows] = np.maximum(each.max(axis=1), 0)
@@ -268,10 +195,10 @@ def _most(statistic: Statistic, rows: np.ndarray) -> np.ndarray:
 
 
 def _heavy_first(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return `rows` by falling weight, coarsely: any order will do, and this one is cheap.
+    """Return `rows` in approximately descending order of weight, as any order is valid.
 
-    Weights are told apart to an eighth, and rows as heavy as each other stay in their order, so
-    that memory is read forwards; numpy sorts keys of 16 bits in linear time.
+    Weights are rounded to an eighth, so that numpy sorts keys of 16 bits in linear time. Rows of
+    equal keys keep their order, so that memory is read sequentially.
     """
     key = weight[rows].astype(np.float32).view(np.uint32) >> 20
     return rows[np.argsort(~key.astype(np.uint16), kind="stable")]

@@ -1,4 +1,4 @@
-"""Growing a tree a layer at a time."""
+"""Layer-wise growth of a tree."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ __all__ = ["add_layer"]
 
 
 def add_layer(grow: Grower, tree: Tree, statistic: Statistic) -> Tree:
-    """Return `tree` with each leaf split where that raises the statistic's criterion."""
+    """Split each leaf of `tree` if the split raises the statistic's criterion."""
     splits = [
         grow(statistic, rows=rows, rest=rest, max_leaf_nodes=2)
         for rows, rest in zip(
@@ -33,7 +33,7 @@ def _deepened(tree: Tree, splits: Sequence[Tree]) -> Tree:
     rows, rest = tree.rows.copy(), tree.rest.copy()
     nodes = [tree.nodes.copy()]
     size = len(tree.nodes)
-    unit = 1.0 / tree.worth if tree.worth else 0.0  # weights so light that nothing is gained
+    unit = 1.0 / tree.worth if tree.worth else 0.0  # 0 if all weights are 0
     for at, split in zip(np.flatnonzero(tree.leaves), splits, strict=True):
         if split.n_leaves == 1:
             continue

@@ -1,4 +1,4 @@
-"""The sets of categories that nodes send left, as more categories come to be known."""
+"""Sets of categories that nodes send left, and their update for new categories."""
 
 from collections.abc import Mapping
 
@@ -16,10 +16,10 @@ def reread(
     readings: Mapping[int, Reading],
     n_codes: int,
 ) -> np.ndarray:
-    """Return `sets` with room for `n_codes`: a new code stands where its origin does.
+    """Return `sets` extended to `n_codes` codes: a new code goes to the side of its origin.
 
-    `set_of` (nodes,) and `features` (nodes,) say which sets nodes have, and what they split by.
-    Without new codes nothing is touched.
+    `set_of` (nodes,) is the set of each node, and `features` (nodes,) the feature that it splits.
+    Features without new codes keep their sets.
     """
     split_by = np.full(len(sets), -1)
     split_by[set_of[set_of >= 0]] = features[set_of >= 0]
@@ -39,14 +39,14 @@ def reread(
 def sets_of(
     members: np.ndarray, nodes: np.ndarray, readings: Mapping[int, Reading], width: int
 ) -> np.ndarray:
-    """Return the sets of codes, uint8 (nodes, width), that stand for `members`, sets of bins."""
+    """Convert `members`, the sets of bins of nodes, to sets of codes, uint8 (nodes, width)."""
     sets = np.zeros((len(nodes), width), dtype=np.uint8)
     for feature, reading in readings.items():
         rows = np.flatnonzero(nodes["feature"] == feature)
         bins = np.unpackbits(members[rows], axis=1, bitorder="little")
         codes = np.zeros((len(rows), 8 * width), dtype=np.uint8)
         codes[:, : len(reading.bins)] = bins[:, reading.bins]
-        # What the training did not meet has its missing bin, one behind the others.
+        # Codes absent from the training are in the bin of missing values.
         missing = reading.bins == reading.bins[0]
         codes[:, : len(reading.bins)][:, missing] = nodes["missing_left"][rows, None]
         sets[rows] = np.packbits(codes, axis=1, bitorder="little")

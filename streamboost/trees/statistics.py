@@ -1,4 +1,4 @@
-"""What each row adds to a tree's histograms: gradients or weights, as whole numbers."""
+"""Statistics for growing trees: gradients or class weights of the rows as integers."""
 
 from dataclasses import dataclass, field
 
@@ -18,36 +18,36 @@ __all__ = [
 ]
 
 WIDE_ROWS = 65_536
-"""Beyond this many rows, or this weight, a 32-bit half is too coarse for small gradients."""
+"""Number of rows, or total weight, above which 32 bits are too coarse for small gradients."""
 
 _MOST_RECORDS = 2.0**32
-"""So many rows have no numbers here. Where weights say more, they are counted in larger units: what
-one record adds is rounded before it is weighted, and would be nothing beside them."""
+"""Total weight above which weights are converted to larger units (lots). The number of one record
+is rounded before it is multiplied by the weight, and would be rounded to zero."""
 
-_SUM_BITS = 52  # sums in an int64 of their own still turn into float64 without rounding
+_SUM_BITS = 52  # bits of a sum in a whole int64, which float64 represents exactly
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """What each row adds to a histogram, as whole numbers of 1/scale.
+    """Statistic of the rows, which are added to histograms as integer multiples of 1/scale.
 
     Parameters
     ----------
     kind
-        One of the grow kernel's criteria.
+        Split criterion, see `streamboost.kernels.growing.criteria`.
     values
-        int64: one number per row of all n, or `channels` of them, row after row.
+        int64: one number for each of the n rows, or `channels` numbers per row, row by row.
     channels
         Numbers per histogram bin.
     scale
-        Turns the user's least weight and penalty into the same units.
+        Factor that converts the least weight of a child and the penalty to the same units.
     channel
-        uint32 (n,): the channel each row's one number goes to; empty where it fills all.
+        uint32 (n,): the channel of each row's number; empty if a row adds to all channels.
     totals
         The constants t_k of the stump criterion, in the same units.
     worth
-        What a unit of gain is worth where the mean record weighs 1, so that the gains of trees may
-        be compared: Newton's are of the loss, the others' of a record.
+        Value of a unit of gain at a mean record weight of 1, so that gains of trees are comparable.
+        Gains of Newton trees are in units of the loss, other gains are per record.
     """
 
     kind: int
@@ -62,10 +62,10 @@ class Statistic:
 def gradient_statistic(
     gradient: np.ndarray, hessian: np.ndarray, weight: np.ndarray, sum_g: float, sum_h: float
 ) -> Statistic:
-    """Return gradients and Hessians as whole numbers whose sums cannot overflow.
+    """Return the Newton statistic: gradients and Hessians as integers whose sums cannot overflow.
 
-    `gradient` and `hessian` are those of a row of weight 1; `sum_g` and `sum_h` are the weighted
-    sums of |gradient| and of Hessians.
+    `gradient` and `hessian` are for a row of weight 1; `sum_g` and `sum_h` are the weighted sums of
+    |gradient| and of Hessians.
     """
     weight, lot, kind, channels = newton_form(weight, float(weight.sum()), len(weight))
     values = np.empty(channels * len(gradient), dtype=np.int64)
@@ -75,9 +75,10 @@ def gradient_statistic(
 
 
 def newton_form(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float, int, int]:
-    """Return how rows of `weight` hold gradient and Hessian, `n` of them in all, of such a `total`.
+    """Choose the format of gradients and Hessians for `n` rows of a `total` weight.
 
-    That is their weight in lots, the records of a lot, the kind of tree and its channels.
+    Returns the `weight` in lots, the number of records per lot, the split criterion and the number
+    of channels.
     """
     weight, total, lot = _in_lots(weight, total, n)
     wide = max(n, total) > WIDE_ROWS
@@ -92,12 +93,12 @@ def pair_statistic(
     buffer: np.ndarray,
     by_gain: bool = True,
 ) -> tuple[Statistic, float]:
-    """Return gradients and Hessians of a node's own class pair, and what a unit of gain is worth.
+    """Return the Newton statistic of a node's class pair, and the value of a unit of its gain.
 
-    Of the node that holds `rows` (uint32); for `probabilities` float32 (n, K), `y` uint32 and
-    `weight` float32 (n,). Each node has scales of its own, so gains of two nodes compare only in
-    the user's units. `buffer` int64 (2n,) takes the numbers, and belongs to the statistic.
-    `by_gain` is as in `kernels.pairs.node_pair`.
+    The node holds `rows` (uint32). Shapes: `probabilities` float32 (n, K), `y` uint32 and `weight`
+    float32 (n,). Each node has its own scales, so that gains of two nodes are comparable only after
+    conversion. The statistic is stored in `buffer` int64 (2n,). `by_gain` is as in
+    `kernels.pairs.node_pair`.
     """
     weight, total, lot = _in_lots(weight, float(weight[rows].sum()), len(rows))
     wide = max(len(rows), total) > WIDE_ROWS
@@ -119,12 +120,12 @@ def weight_statistic(
     copies: np.ndarray | None = None,
     unit: float = 1.0,
 ) -> Statistic:
-    """Return the class weights of a tree that maximises the Gini sum, or the sum of another kind.
+    """Return the class-weight statistic of a tree, for the Gini index or another criterion `kind`.
 
-    `weight` float64 (n,), not negative, is that of one record, and `copies` (n,) how many records
-    each row stands for, one if None; it is rounded before it is multiplied, so that a row of two
-    records counts exactly as two rows. `y` uint32 codes (n,). A weight of `unit` is what the least
-    weight of a child calls 1.
+    `weight` float64 (n,), not negative, is the weight of one record. `copies` (n,) is the number of
+    records of each row, or None for one. Weights are rounded before they are multiplied by
+    `copies`, so that a row of two records equals two rows exactly. `y` (n,) are uint32 class
+    indices. `unit` is the weight that corresponds to 1 in the least weight of a child.
     """
     lot = 1.0
     if copies is not None:
@@ -148,9 +149,9 @@ def vector_statistic(
 ) -> Statistic:
     """Return a statistic of several numbers per row: `vectors` float64 (n, channels).
 
-    They are those of one record; `copies` (n,) is as in `weight_statistic`. `totals` (channels,)
-    are the constants of STUMP. All channels share one scale. `unit` is what the mean record adds
-    to them all, by which gains are measured.
+    The vectors are for one record; `copies` (n,) is as in `weight_statistic`. `totals` (channels,)
+    are the constants of STUMP. All channels have the same scale. `unit` is the sum over the
+    channels of the mean record, in which gains are measured.
     """
     lot = 1.0
     if copies is not None:
@@ -169,14 +170,14 @@ def vector_statistic(
 
 
 def _inverse(scale: float) -> float:
-    return 1.0 / scale if scale > 0 else 0.0  # where nothing weighs anything, nothing is gained
+    return 1.0 / scale if scale > 0 else 0.0  # without weight there is no gain
 
 
 def _in_lots(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float, float]:
-    """Return `weight` and its `total` over `n` rows, both in lots, and the records of a lot.
+    """Return `weight` and its `total` over `n` rows, both in lots, and the records per lot.
 
-    That is 1 up to 2^32 records, so that a row of weight 2 counts exactly as two rows; beyond, a
-    power of two that leaves the mean row between 1 and 2.
+    Up to 2^32 records, a lot is 1 record, so that a row of weight 2 equals two rows exactly.
+    Beyond, a lot is a power of two at which the mean row weight is between 1 and 2.
     """
     if total <= _MOST_RECORDS:
         return weight, total, 1.0
@@ -185,5 +186,5 @@ def _in_lots(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, floa
 
 
 def _power_of_two(bits: int, bound: float) -> float:
-    # Beyond 2^1000 a weight itself is near the least number there is.
+    # A scale beyond 2^1000 would only be needed for weights near the least positive float64.
     return float(2.0 ** min(np.floor(bits - np.log2(bound)), 1000.0)) if bound > 0 else 1.0

@@ -1,8 +1,8 @@
-"""Sums over the rows of a training, wherever these are.
+"""All-reduce: sums over the training rows of all shards, in threads or on machines.
 
-The rows may lie in shards, each with a thread or a machine of its own. All that a training learns
-from them together are sums of whole numbers, which are the same in any order and in any parts; so
-each shard goes on from the same sums to the same committee, bit for bit.
+Each shard of the rows has its own thread or machine. A training combines the shards only by sums of
+integers, which do not depend on the order or the partition. Hence each shard continues from equal
+sums to an identical committee.
 """
 
 import math
@@ -15,53 +15,54 @@ import numpy as np
 if TYPE_CHECKING:
     from streamboost.trees.bins import Bins
 
-__all__ = ["ALONE", "Shard", "Sum", "Together", "in_units"]
+__all__ = ["NO_REDUCE", "AllReduce", "Shard", "ThreadAllReduce", "in_units"]
 
-_SUM_BITS = 52  # sums still turn into float64 without rounding, and may be counted in it
+_SUM_BITS = 52  # bits of a sum, which float64 represents exactly
 _LEAST_EXPONENT = -1074  # of a float64; the largest is 1024
 _N_EXPONENTS = 1024 - _LEAST_EXPONENT + 1
 
 
-class Sum:
-    """The sum over all shards, where there is but one: what that one has."""
+class AllReduce:
+    """All-reduce of a single shard, which changes nothing; base class for several shards."""
 
     def add(self, values: np.ndarray) -> None:
-        """Make `values`, int64 of one shape in all shards, their sum over all of them.
+        """Replace `values`, int64 of the same shape in all shards, by the sum over all shards.
 
-        Every shard calls it as often as the others, and waits for them.
+        Each shard must make the same calls. A call blocks until all shards have called.
         """
 
 
-ALONE = Sum()
+NO_REDUCE = AllReduce()
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Which rows of a training are here.
+    """Shard of the training rows.
 
     Parameters
     ----------
     n
-        Rows of all shards.
+        Number of rows in all shards.
     places
-        Which of them are here, int64, ascending or not.
+        Indices of the rows of this shard, int64, in any order.
     total
-        Sums over all shards.
+        Sum (all-reduce) over all shards.
     bins
-        The cuts, chosen by the rows of all.
+        The bins, fitted to the rows of all shards.
     """
 
     n: int
     places: np.ndarray
-    total: Sum
+    total: AllReduce
     bins: Optional["Bins"] = None
 
 
 @dataclass(slots=True)
-class Together:
-    """What threads of one process sum up: each has its `part`, and adds in step with the others.
+class ThreadAllReduce:
+    """All-reduce of the threads of one process, synchronized by a barrier.
 
-    Each sums up a share of the numbers for all. Who cannot go on calls `end`, and nobody waits.
+    Each thread calls `add` of its `part`, and sums a share of the numbers for all threads. A thread
+    that fails must call `end`, so that the other threads do not block.
     """
 
     n: int
@@ -72,12 +73,12 @@ class Together:
         self._parts = [np.empty(0, dtype=np.int64)] * self.n
         self._barrier = Barrier(self.n)
 
-    def part(self, i: int) -> Sum:
-        """Return the sum as thread `i` has it."""
-        return _Part(self, i)
+    def part(self, i: int) -> AllReduce:
+        """Return the `AllReduce` of thread `i`."""
+        return _ThreadPart(self, i)
 
     def end(self) -> None:
-        """Have those that wait, or come to, raise `threading.BrokenBarrierError`."""
+        """Break the barrier: current and later waits raise `threading.BrokenBarrierError`."""
         self._barrier.abort()
 
     def _add(self, i: int, values: np.ndarray) -> None:
@@ -93,20 +94,20 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part(Sum):
-    together: Together
+class _ThreadPart(AllReduce):
+    all_reduce: ThreadAllReduce
     i: int
 
     def add(self, values: np.ndarray) -> None:
-        """Add to the other threads'; see `Sum`."""
-        self.together._add(self.i, values)
+        """Replace `values` by the sum over all threads; see `AllReduce`."""
+        self.all_reduce._add(self.i, values)
 
 
-def in_units(weight: np.ndarray, total: Sum = ALONE) -> tuple[np.ndarray, float]:
-    """Return `weight` (n,), positive, as whole numbers of units, int64, and the units of 1.
+def in_units(weight: np.ndarray, total: AllReduce = NO_REDUCE) -> tuple[np.ndarray, float]:
+    """Return `weight` (n,), positive, as integer multiples of a unit, int64, and the units per 1.
 
-    At least one unit each; (1,) where all that are here weigh alike. The units of all shards are
-    the same, a power of two, and so many that their sum stays below 2^53.
+    Each weight is at least one unit. The array is (1,) if all weights of the shard are equal. The
+    units per 1 are a power of two, equal for all shards, with which the total is below 2^53.
 
     >>> from streamboost.trees.sums import in_units
     >>> units, scale = in_units(np.array([0.5, 1.0, 2.5]))
@@ -115,7 +116,7 @@ def in_units(weight: np.ndarray, total: Sum = ALONE) -> tuple[np.ndarray, float]
     """
     even = len(weight) > 0 and (weight == weight[0]).all()
     some = weight[:1] if even else weight
-    if even and total is ALONE:  # what follows comes to, in a tenth of the time
+    if even and total is NO_REDUCE:  # shortcut with the same result in a tenth of the time
         bits = _SUM_BITS - math.ceil(math.log2(len(weight))) - math.frexp(weight[0])[1]
         scale = float(2.0 ** min(bits, 1000.0))
         return np.maximum(np.rint(some * scale), 1.0).astype(np.int64), scale

@@ -1,4 +1,4 @@
-"""A grown tree, and which rows each of its leaves holds."""
+"""Grown tree, with the rows of each leaf."""
 
 from dataclasses import dataclass, field
 
@@ -9,11 +9,11 @@ __all__ = ["Tree"]
 
 @dataclass(slots=True)
 class Tree:
-    """One grown tree, its rows by leaf, and (once an algorithm has set them) its leaf values.
+    """Grown tree with its rows sorted by leaf, and the leaf values that an algorithm sets.
 
-    `nodes` holds the kernel's records, `features` the features that were offered. Leaf m has the
-    rows `rows[start[m]:stop[m]]`, and `rest[rest_start[m]:rest_stop[m]]` that were not sampled.
-    `worth` is what a unit of the nodes' gain is worth; see `Statistic`.
+    `nodes` are the NODE records of the kernel, and `features` the features available to the tree.
+    Leaf m has the sampled rows `rows[start[m]:stop[m]]`, and the other rows
+    `rest[rest_start[m]:rest_stop[m]]`. `worth` is the value of a unit of gain; see `Statistic`.
     """
 
     nodes: np.ndarray
@@ -48,17 +48,17 @@ class Tree:
         return leaf
 
     def leaf_sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sums of `values` (n, ...), a number or more for each row, over sampled rows.
+        """Return the sums of `values` (n, ...) over the sampled rows of each leaf.
 
-        float64 (leaves, ...).
+        The sums are float64 (leaves, ...).
         """
         spans = zip(self.start, self.stop, strict=True)
         return np.stack([values[self.rows[a:b]].sum(axis=0) for a, b in spans])
 
     def leaf_weights(self, weight: np.ndarray | float) -> np.ndarray:
-        """Return what the rows of each leaf weigh, sampled or not, float64 (leaves,).
+        """Return the total weight of the rows of each leaf, sampled or not, float64 (leaves,).
 
-        `weight` (n,) is that of each row, or one number that of all.
+        `weight` is the weight of each row (n,), or one number for all rows.
         """
         if isinstance(weight, float):
             counts = self.stop - self.start + self.rest_stop - self.rest_start

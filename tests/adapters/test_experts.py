@@ -1,4 +1,4 @@
-"""The default beside the committee alone and a schedule per label, on streams that want either."""
+"""Default experts against the committee and a schedule per label, on stable and other streams."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from river import datasets
 
 from streamboost.adapters.river import StreamBoostClassifier
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
-from streamboost.stream import Schedule
+from streamboost.learner import Schedule
 
 
 def record(row):
@@ -79,9 +79,9 @@ def test_the_default_needs_no_word_on_whether_a_stream_moves(stream, moves):
 
 
 def weight_of_sequence(records, labels, delay, both):
-    """Return the weight of the expert for label after label where labels are so many records late.
+    """Return the weight of the label transition expert if labels arrive `delay` records late.
 
-    Records are asked for their label, or for both that and their probabilities.
+    If `both` is true, the model predicts the probabilities of each record in addition to the label.
     """
     model = StreamBoostClassifier(SketchLogitBoostClassifier(n_estimators=5), seed=1)
     for i, x in enumerate(records):
@@ -90,8 +90,8 @@ def weight_of_sequence(records, labels, delay, both):
             model.predict_proba_one(x)
         if i >= delay:
             model.learn_one(records[i - delay], labels[i - delay])
-    blend = model._learner._blend
-    return blend.weights[blend.names.index("sequence")]
+    blend = model._learner._stacking
+    return blend.weights[blend.names.index("transitions")]
 
 
 @pytest.mark.parametrize("equal", [False, True], ids=["all different", "some equal"])

@@ -1,4 +1,4 @@
-"""What River's dictionaries are taken for, and in which order their features join."""
+"""Conversion of River's dictionaries to rows, and the column order of their features."""
 
 from collections import Counter, defaultdict
 from datetime import date, datetime
@@ -197,4 +197,4 @@ def test_a_category_stays_one_where_values_come_again_or_are_single_words():
     again = Learned(*({"note": text} for text in short_texts(10) * 3))
     single = Learned(*({"note": f"name{i}"} for i in range(40)))
     assert list(again.kinds.values()) == list(single.kinds.values()) == ["category"]
-    assert not again.fields._judged
+    assert not again.fields._first_values

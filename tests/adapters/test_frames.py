@@ -1,4 +1,4 @@
-"""Mini-batches of any library, weights, and words called as fields are, as River has them."""
+"""Mini-batches of pandas, polars and pyarrow, sample weights, and words named like a field."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from river import compose, feature_extraction
 from streamboost.adapters.river import StreamBoostClassifier
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.errors import DataError
-from streamboost.stream import Schedule
+from streamboost.learner import Schedule
 
 RNG = np.random.default_rng(4)
 LABELS = RNG.choice(["ham", "spam"], 120).tolist()

@@ -1,4 +1,4 @@
-"""River's records as they are in life: texts, times, lists, dictionaries, and what is broken."""
+"""River records of mixed kinds: text, times, lists, dictionaries, missing and malformed values."""
 
 import pickle
 from copy import deepcopy
@@ -25,7 +25,7 @@ def model(**more):
 
 
 def mails(n, seed, words):
-    """Return so many texts of so many words each, and whether they are spam."""
+    """Return `n` texts of `words` words each, and whether each text is spam."""
     rng = np.random.default_rng(seed)
     labels = rng.random(n) < 0.4
     number = rng.integers(10**6, size=n)
@@ -173,7 +173,7 @@ def test_a_record_is_learned_with_the_row_it_was_predicted_with_however_late_its
     kept = late._learner._rows
     assert kept.total == never._learner._rows.total
     assert not np.array_equal(row, never._learner.rows([values])[0])
-    assert len(late._given) == 0
+    assert len(late._pending_rows) == 0
 
 
 def test_numbers_alone_are_not_remembered_until_their_labels_come_where_nobody_is_judged():
@@ -182,4 +182,4 @@ def test_numbers_alone_are_not_remembered_until_their_labels_come_where_nobody_i
         learned.predict_one({"a": i, "b": i / 2})
         learned.learn_one({"a": i, "b": i / 2}, i % 2)
         learned.predict_one({"a": i, "b": i / 2})
-    assert len(learned._given) == 0
+    assert len(learned._pending_rows) == 0

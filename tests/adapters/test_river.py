@@ -10,7 +10,7 @@ from streamboost.adapters.river import StreamBoostClassifier
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.reweighting.gamble import GambleClassifier
 from streamboost.errors import ConfigurationError, DataError
-from streamboost.stream import Schedule, WorkingSet
+from streamboost.learner import Schedule, WorkingSet
 
 CHECKS = first_of_each(checks.yield_checks(StreamBoostClassifier()))
 SEGMENTS = list(datasets.ImageSegments().take(300))
@@ -229,7 +229,7 @@ def test_a_record_is_learned_with_the_lags_it_was_predicted_with_however_late_it
         model.learn_one({"a": 3.0}, "up")
     learned_rows = [m._learner.snapshot()["rows.X"][-1].tolist() for m in (now, late)]
     assert learned_rows == [[1, 0, 3], [0, 1, 3]]  # up is 0 and down 1, the newest first
-    assert len(late._given) == 0
+    assert len(late._pending_rows) == 0
 
 
 @pytest.mark.parametrize("delay", [1, 25])

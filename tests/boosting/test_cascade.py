@@ -1,4 +1,4 @@
-"""Cascades against plain Python; what exact and statistical exits promise."""
+"""Cascades against plain Python, and the guarantees of exact and statistical early exits."""
 
 from dataclasses import replace
 

@@ -21,7 +21,7 @@ from streamboost import (
 )
 from streamboost.boosting.categorical import categorical_mask, check_categories
 from streamboost.errors import ConfigurationError, DataError, ModelFileError
-from streamboost.stream.estimators import describe, rebuild
+from streamboost.learner.estimators import describe, rebuild
 
 ESTIMATORS = [GambleClassifier, SketchLogitBoostClassifier]
 

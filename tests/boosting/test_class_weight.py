@@ -1,4 +1,4 @@
-"""`class_weight`, as scikit-learn's: what a row of each class counts as."""
+"""`class_weight` with scikit-learn's meaning: the weight of a row of each class."""
 
 import families
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 from streamboost import GambleClassifier, SketchLogitBoostClassifier, StreamLearner
 from streamboost.errors import ConfigurationError, DataError
-from streamboost.stream.estimators import describe, rebuild
+from streamboost.learner.estimators import describe, rebuild
 
 
 @pytest.fixture(params=families.ESTIMATORS, ids=lambda e: e.__name__)

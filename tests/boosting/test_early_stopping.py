@@ -1,4 +1,4 @@
-"""Early stopping: rows held out tell how many rounds a training keeps, whatever the family."""
+"""Early stopping: a holdout set determines how many rounds a training keeps, in every family."""
 
 import families
 import numpy as np
@@ -235,8 +235,8 @@ def test_it_ends_where_scikit_learn_ends(tol):
         held = HeldOut(np.zeros((1, 1)), np.zeros(1), np.ones(1), 5, tol)
         for m, loss in enumerate(losses):
             held.losses.append(loss)
-            assert held.enough == peer._should_stop(list(-losses[: m + 1]))
-            if held.enough:
+            assert held.has_converged == peer._should_stop(list(-losses[: m + 1]))
+            if held.has_converged:
                 assert held.losses[held.best] <= held.losses[m - 5]
                 break
 

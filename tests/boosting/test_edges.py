@@ -1,4 +1,4 @@
-"""No estimator crashes, hangs or answers NaN, whatever rows it is given."""
+"""Edge cases of the training data: no estimator crashes, hangs or returns NaN."""
 
 import tracemalloc
 import warnings

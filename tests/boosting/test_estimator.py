@@ -1,4 +1,4 @@
-"""What every boosted estimator promises."""
+"""Contract of every boosted estimator."""
 
 import pickle
 

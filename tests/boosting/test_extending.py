@@ -1,4 +1,4 @@
-"""What `extend` draws, what it refuses and what it warns of, whatever the family."""
+"""Seeds, errors and warnings of `extend`, in every family."""
 
 from copy import deepcopy
 
@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
 from streamboost import AdaBoostMHClassifier, SketchLogitBoostClassifier, StreamLearner
-from streamboost.stream.training.schedule import Schedule
+from streamboost.learner.schedule import Schedule
 
 
 @pytest.fixture(params=families.ESTIMATORS, ids=lambda e: e.__name__)

@@ -1,4 +1,4 @@
-"""A family of boosting stands by itself: what families share lies in boosting."""
+"""Independence of the boosting families: none imports another, shared code is in `boosting`."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""Frames of pandas, polars and pyarrow: read by name, their categories by value."""
+"""Frames of pandas, polars and pyarrow: columns matched by name, categories by value."""
 
 import pickle
 from functools import cache
@@ -437,7 +437,7 @@ def test_tables_that_do_not_fit_are_refused_or_read_by_name(damage):
 def test_a_learner_that_is_handed_a_committee_of_frames_serves_it():
     committee = trees().fit(in_pandas(), Y).committee_
     learner = StreamLearner()
-    learner.swap(committee)
+    learner.deploy(committee)
     twin = StreamLearner.restore(learner.snapshot())
     assert twin.committee.columns.names == tuple(COLUMNS)
     np.testing.assert_array_equal(twin.predict(AS_NUMBERS), learner.predict(AS_NUMBERS))

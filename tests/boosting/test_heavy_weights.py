@@ -1,4 +1,4 @@
-"""Weights count records, however many: what all rows weigh together is no number too large."""
+"""Large sample weights: training stays exact however large their total is."""
 
 import families
 import numpy as np
@@ -18,7 +18,10 @@ def rows(estimator):
 
 
 def smooths_by_a_record(estimator):
-    """Whether a leaf's shares are smoothed by one record, which is nothing beside millions."""
+    """Tell whether a leaf's shares are smoothed by one record.
+
+    The smoothing is negligible in leaves of millions of records.
+    """
     exact = getattr(estimator, "step", "") == "exact" or getattr(estimator, "variant", "") == "real"
     cost = type(estimator).__name__ == "AdaBoostCostClassifier"
     return isinstance(estimator, AdaBoostMHClassifier) or (exact and not cost)

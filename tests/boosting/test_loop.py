@@ -1,4 +1,4 @@
-"""The loop takes algorithms it does not know: several trees a round, search and discard."""
+"""Boosting loop with custom algorithms: several trees a round, and trees that are discarded."""
 
 import numpy as np
 from sklearn.datasets import load_iris

@@ -1,4 +1,4 @@
-"""QuickBoost's pruning in every family that offers it: the same committees, counted on less."""
+"""QuickBoost's pruning in every family that offers it: equal committees from fewer additions."""
 
 import families
 import numpy as np

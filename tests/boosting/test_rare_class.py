@@ -1,4 +1,4 @@
-"""A class of 10 records in 40,000 costs no family the others."""
+"""A class of 10 records in 40,000 does not raise the errors on other classes, in any family."""
 
 import families
 import numpy as np
@@ -9,10 +9,10 @@ N_RECORDS = 40_000
 
 
 def rows(seed, n_classes):
-    """Return distinct rows, labels, and how many records each stands for.
+    """Return distinct rows, their labels, and the number of records with each row and label.
 
-    Two columns of values 0.2 apart, which all get bins of their own; one record in fifty of a wrong
-    class; and 10 records of the last class in a corner.
+    Two columns hold multiples of 0.2, so that each value has its own bin. One record in fifty has a
+    wrong class. 10 records of the last class are in a corner.
     """
     rng = np.random.default_rng(seed)
     X = np.rint(5 * rng.standard_normal((N_RECORDS, 2))) / 5

@@ -1,4 +1,4 @@
-"""Threads change nothing: neither n_jobs, nor several callers at once."""
+"""Thread safety: neither `n_jobs` nor concurrent callers change a result."""
 
 from concurrent.futures import ThreadPoolExecutor
 

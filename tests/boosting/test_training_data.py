@@ -1,4 +1,4 @@
-"""Labels as places among the classes."""
+"""Encoding of labels as class indices."""
 
 import numpy as np
 import pytest

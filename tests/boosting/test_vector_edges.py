@@ -1,4 +1,4 @@
-"""The boosters of K numbers per row, on data that asks for trouble."""
+"""Edge cases of the boosters whose leaves hold K values."""
 
 import numpy as np
 import pytest

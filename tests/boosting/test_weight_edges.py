@@ -1,4 +1,4 @@
-"""The families that boost class weights where there is little or nothing to learn."""
+"""Edge cases of the families that boost class weights, with few rows or no signal."""
 
 import numpy as np
 import pytest

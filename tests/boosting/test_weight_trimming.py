@@ -1,4 +1,4 @@
-"""Rows that hardly weigh anything may be left out of a tree, and come back."""
+"""Weight trimming: rows of small weight are left out of a tree, and may return for a later tree."""
 
 import naive_weights as naive
 import numpy as np

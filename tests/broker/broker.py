@@ -1,6 +1,6 @@
 """A real Apache Kafka broker for tests: one process that is broker and controller.
 
-Its jars are named in `pom.xml`; Maven brings them once and keeps them where it keeps all others.
+Its jars are named in `pom.xml`. Maven downloads the jars once into its local repository.
 """
 
 import os
@@ -53,7 +53,7 @@ transaction.state.log.min.isr=1
 transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 group.initial.rebalance.delay.ms=0
 message.max.bytes=20000000
-broker.session.timeout.ms=3000
+broker.session.timeout.ms=6000
 broker.heartbeat.interval.ms=200
 controller.quorum.election.timeout.ms=200
 controller.quorum.fetch.timeout.ms=500

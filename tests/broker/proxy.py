@@ -1,4 +1,4 @@
-"""A loopback proxy before a broker: it cuts connections, loses an answer, or is slow."""
+"""A loopback proxy in front of a broker: cuts connections, drops a response, or delays data."""
 
 import socket
 import struct

@@ -1,6 +1,6 @@
-"""A real schema registry for tests, Apicurio Registry, which speaks Confluent's API as well.
+"""A real schema registry for tests: Apicurio Registry, which implements Confluent's API as well.
 
-Maven brings it once and keeps it where it keeps all others; it holds its schemas in memory.
+Maven downloads the registry once into its local repository. Schemas are held in memory.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the connectors' tests share."""
+"""Fixtures that the connectors' tests share."""
 
 import os
 import shutil

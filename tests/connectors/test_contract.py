@@ -1,4 +1,4 @@
-"""Every source, sink and transaction keeps the contract of `connectors.base`."""
+"""Contract tests of every source, sink and transaction: see `connectors.base`."""
 
 import gzip
 from contextlib import closing
@@ -10,8 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamboost.connectors.answers.oracle import AnswersOracle, Young
-from streamboost.connectors.answers.table import Answers
 from streamboost.connectors.base import Committed, Message, Sink, Source, Transaction
 from streamboost.connectors.files.csv import CsvSource
 from streamboost.connectors.files.json_lines import JsonLinesSource
@@ -25,6 +23,8 @@ from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
+from streamboost.connectors.oracle.oracle import AnswersOracle, Young
+from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.connectors.river import RiverOracle, RiverSource
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
@@ -111,7 +111,7 @@ def answers_oracle(folder: Path) -> Source:
     asked.append([b'{"id": "%d"}' % record for record in (5, 0, 99, 3, 1, 98, 2, 4, 6)])
     predictions.append([b'{"id": "%d"}' % record for record in range(9)])
     young = Young(MemorySource(predictions), records=2)
-    return AnswersOracle(Answers(path), MemorySource(asked), young)
+    return AnswersOracle(OracleLabels(path), MemorySource(asked), young)
 
 
 def kafka_source(folder: Path, servers: str) -> Source:
@@ -300,7 +300,7 @@ def test_any_walk_reads_what_one_straight_reading_reads(make, moves):
 
 @dataclass
 class Place:
-    """Somewhere to write, and how to read what stands there."""
+    """A sink, and a source that reads the messages of the sink."""
 
     sink: type[Sink]
     source: type[Source]
@@ -440,8 +440,8 @@ def test_a_commit_writes_bound_sinks_positions_and_journal(ledger):
 def test_sinks_that_are_not_bound_are_written_and_flushed(ledger):
     transaction, inside, outside = ledger
     bound, free = inside.open(), outside.open()
-    assert transaction.binds(bound)
-    assert not transaction.binds(free)
+    assert transaction.enlists(bound)
+    assert not transaction.enlists(free)
     transaction.commit(1, [(free, PAYLOADS), (bound, PAYLOADS[:1])], {}, b"one")
     assert outside.read() == PAYLOADS
     assert inside.read() == PAYLOADS[:1]

@@ -1,4 +1,4 @@
-"""The shipped fakes fail when they are told to, and only then."""
+"""The in-memory connectors fail exactly when a test tells them to."""
 
 import threading
 

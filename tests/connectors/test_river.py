@@ -1,4 +1,4 @@
-"""River's datasets as streams, and the oracle that answers late."""
+"""River's datasets as streams, and the oracle that answers with a delay."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Sums between processes, over real sockets, and what happens where one is lost."""
+"""AllReduce between processes over real sockets, and failures of a process."""
 
 import json
 import socket
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from certificates import made_certificate
 
-from streamboost.dask import greetings, network
-from streamboost.dask.greetings import Encryption
-from streamboost.dask.network import Meeting, abandon, join, listen
+from streamboost.dask import handshake, network
+from streamboost.dask.handshake import Encryption
+from streamboost.dask.network import Rendezvous, abandon, join, listen
 from streamboost.errors import ConfigurationError, LostWorkerError
 
 
@@ -124,7 +124,7 @@ def test_strangers_who_stay_silent_keep_nobody_waiting(meeting):
 
 
 def test_the_oldest_of_too_many_strangers_makes_room(meeting, monkeypatch):
-    monkeypatch.setattr(greetings, "_MOST_STRANGERS", 1)
+    monkeypatch.setattr(handshake, "_MAX_UNAUTHENTICATED", 1)
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(join, meeting, 0)
         with (
@@ -161,7 +161,7 @@ def test_a_worker_that_would_not_come_to_the_same_bits_is_refused(meeting, monke
 
 
 def test_the_token_is_not_shown():
-    assert "secret" not in repr(Meeting("here", 1, 2, "secret"))
+    assert "secret" not in repr(Rendezvous("here", 1, 2, "secret"))
 
 
 def test_sums_out_of_step_are_a_loss(meeting):

@@ -1,4 +1,4 @@
-"""Trainings on the workers of a Dask cluster are those of one machine, bit for bit."""
+"""Trainings on the workers of a Dask cluster equal those of one machine, bit for bit."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from waiting import until
 
 from streamboost import SketchLogitBoostClassifier
 from streamboost.dask import DaskSketchLogitBoostClassifier, training
-from streamboost.dask.greetings import Encryption
+from streamboost.dask.handshake import Encryption
 from streamboost.errors import ConfigurationError, DataError, LostWorkerError
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
@@ -225,11 +225,11 @@ def test_who_dies_before_all_have_met_keeps_nobody_waiting(monkeypatch):
     """What Dask sends to a worker that is gone, it tries for 30 seconds."""
     ended = []
     with started(2) as cluster, distributed.Client(cluster) as client:
-        pids, meet = client.run(os.getpid), training._meet
+        pids, meet = client.run(os.getpid), training._open_rendezvous
         first = min(pids)
 
         def killed(client, workers):
-            monkeypatch.setattr(training, "_meet", meet)
+            monkeypatch.setattr(training, "_open_rendezvous", meet)
             os.kill(pids[first], signal.SIGKILL)
             until(lambda: first not in client.ncores())
             begun = time.monotonic()
@@ -238,7 +238,7 @@ def test_who_dies_before_all_have_met_keeps_nobody_waiting(monkeypatch):
             finally:
                 ended.append(time.monotonic() - begun)
 
-        monkeypatch.setattr(training, "_meet", killed)
+        monkeypatch.setattr(training, "_open_rendezvous", killed)
         model = dask_model().fit(chunked(X, (90, 7)), chunked(y, 90))
     assert ended[0] < NOTICED_SECONDS
     assert bytes_of(model) == bytes_of(local_model().fit(X, y))

@@ -1,4 +1,4 @@
-"""One field's columns, for the tests of what each kind of field makes of values."""
+"""Helpers that make one field's columns, for the tests of each kind of field."""
 
 import numpy as np
 

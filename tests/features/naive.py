@@ -1,6 +1,7 @@
-"""The model of texts once more, slow and by the letter, for comparison: words in dictionaries.
+"""A naive text model for comparison, with words in dictionaries.
 
-It shares with the fast one how words are hashed, and nothing else; it folds no tables.
+The naive and the fast model share the hash of words, and nothing else. The naive model folds no
+tables.
 """
 
 from collections import defaultdict

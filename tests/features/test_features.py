@@ -1,4 +1,4 @@
-"""Records of fields of every kind as rows: in any batches, stopped anywhere, and extended."""
+"""Records with fields of every kind as rows: in any batches, after restarts, with new fields."""
 
 import json
 import pickle
@@ -103,7 +103,7 @@ def test_asking_for_rows_changes_nothing_and_says_what_the_next_record_would_hav
     rows = features.rows(values)
     assert_same_state(features, twin)
     np.testing.assert_array_equal(rows[0], features.arrive(values[:1])[0])
-    twin.note(values[0])
+    twin.observe(values[0])
     twin.unreadable = features.unreadable
     assert_same_state(features, twin)
 
@@ -158,7 +158,7 @@ def test_what_cannot_be_read_is_counted_by_field_on_arrival_only():
     bad = ("dear", ["a"], 5, "never", [1], None)
     features.rows([bad])
     features.learn(bad, "x")
-    features.note(bad)
+    features.observe(bad)
     assert not features.unreadable
     features.arrive([bad, bad, (None,) * 6])
     assert features.unreadable == {"n": 2, "c": 2, "title": 2, "d": 2, "v": 2}
@@ -185,7 +185,7 @@ def test_only_what_no_record_and_no_label_changes_is_fixed():
 def test_steady_columns_are_those_of_numbers_times_and_vectors():
     features = made()
     features.learn((1, "red", "win", 0, [1, 2], ""), "x")
-    names = [features.names[column] for column in features.steady]
+    names = [features.names[column] for column in features.static_columns]
     parts = ("hour", "weekday", "day of the year", "seconds since the record before")
     assert names == ["n", *(f"d: {part}" for part in parts), "v[0]", "v[1]"]
 

@@ -1,4 +1,4 @@
-"""What is said of the fields of the first records, as somebody with such records would expect."""
+"""Inference of field kinds from the first records."""
 
 import random
 import uuid
@@ -200,3 +200,9 @@ def test_a_named_field_whose_values_are_of_another_kind_is_said_to_miss_them():
         "note": "as the file says; 1 of 1 values cannot be read as that, and are missing",
         "amount": "as the file says; 1 of 2 values cannot be read as that, and are missing",
     }
+
+
+def test_a_field_without_a_name_is_left_out():
+    found = infer([{"": n, "color": "red"} for n in range(9)], named={"size": Field("number")})
+    assert list(found.fields) == ["color", "size"]
+    assert found.reasons[""] == "the field has no name"

@@ -1,4 +1,4 @@
-"""Paths find what is nested, and the flat view of a record names what they find."""
+"""Paths to nested values, and the names of a record's flat view."""
 
 from hypothesis import given
 from hypothesis import strategies as st

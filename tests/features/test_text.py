@@ -1,4 +1,4 @@
-"""What texts become: log probabilities that their words give, from tables of bounded size."""
+"""Text features: log probabilities of classes from a record's words, in tables of bounded size."""
 
 import math
 

@@ -65,7 +65,7 @@ def test_asking_for_a_row_takes_no_time_in():
     features.arrive([(1000,)])
     for _ in range(2):
         assert features.rows([(1060,), (1000,)])[:, 3].tolist() == [60, 0]
-    features.note((1060,))
+    features.observe((1060,))
     assert features.rows([(1060,)])[0, 3] == 0
 
 

@@ -1,4 +1,4 @@
-"""Compiled kernels are kept on disk until a file they may have been compiled from changes."""
+"""Cache of compiled kernels: a kernel is compiled again only if one of its source files changes."""
 
 import importlib
 import json
@@ -98,3 +98,29 @@ def test_every_kernel_is_kept_and_runs_without_the_gil():
                 assert isinstance(value._cache, jit._FolderCache), value
                 found += 1
     assert found > 50
+
+
+TAKES_A_TUPLE = """
+from typing import NamedTuple
+
+from streamboost.kernels.jit import kernel
+
+class {name}(NamedTuple):
+    x: int
+
+@kernel
+def twice(x):
+    return 2 * x.x
+"""
+
+
+def test_a_kernel_whose_type_was_renamed_is_compiled_anew(package):
+    for name in ("Before", "After"):
+        (package / "caller.py").write_text(TAKES_A_TUPLE.format(name=name))
+        calls = f"from streamboost.kernels.caller import {name}, twice; print(twice({name}(4)))"
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA", "PYTHON"))}
+        done = subprocess.run(
+            [sys.executable, "-c", calls], cwd=package.parents[1], capture_output=True, text=True,
+            env=kept,
+        )  # fmt: skip
+        assert (done.stdout, done.stderr) == ("8\n", "")

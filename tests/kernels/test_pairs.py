@@ -1,4 +1,4 @@
-"""Class pairs against plain numpy, finite differences and the numbers worked by hand."""
+"""Class pairs against plain numpy, finite differences and examples worked by hand."""
 
 import naive
 import naive_logit
@@ -70,7 +70,7 @@ def test_the_two_choices_part_where_a_class_is_sure_of_itself():
 
 @pytest.mark.parametrize("by_gain", [True, False])
 def test_the_pair_does_not_depend_on_the_order_of_the_rows(by_gain):
-    # Every class is as frequent as any other: only rounding could tell them apart.
+    # All classes are equally frequent: only rounding could make a difference between them.
     y = np.arange(700, dtype=np.uint32) % 7
     P = np.full((700, 7), 1 / 7, np.float32)
     rng = np.random.default_rng(0)

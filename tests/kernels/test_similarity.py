@@ -1,4 +1,4 @@
-"""The similarity and eigenvector kernels against plain Python, with the edges named."""
+"""The similarity and eigenvector kernels against plain Python, with explicit edge cases."""
 
 import naive_rebel as naive
 import numpy as np

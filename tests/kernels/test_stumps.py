@@ -33,7 +33,7 @@ def random_rows(seed, n, n_features, K):
     return X, y, rng.random(n) + 0.1, scores, u.astype(np.float32)
 
 
-# Always the same examples: the scores of two cuts may differ by less than float32 tells apart.
+# Always the same examples: the scores of two cuts may differ by less than float32's precision.
 @settings(deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10**6),

@@ -1,1 +1,1 @@
-"""Label Studio for tests: a stand-in, and the real one where it is installed, behind one front."""
+"""Label Studio for tests: a stand-in, and the real server if installed, with the same interface."""

@@ -1,4 +1,4 @@
-"""What a test sees of a Label Studio: an address at which it can be told to fail, and people."""
+"""The interface of a Label Studio server for tests: its URL, injected failures, and annotators."""
 
 import json
 import threading
@@ -50,9 +50,9 @@ class Front:
         raise NotImplementedError
 
     def lose_data(self, first):
-        """Be begun anew on empty data, with a project of the same number.
+        """Restart on an empty database, with a project of the same number.
 
-        The first task to come has the number `first`, as if as many had come and gone.
+        The next task has the number `first`, as if the tasks before had been deleted.
         """
         raise NotImplementedError
 
@@ -93,7 +93,7 @@ class Front:
         self.done("PATCH", f"/api/projects/{self.project}/", {"label_config": xml})
 
     def want(self, n):
-        """Have a task finished by the annotations of so many people."""
+        """Set the number of annotations that finish a task to `n`."""
         self.done("PATCH", f"/api/projects/{self.project}/", {"maximum_annotations": n})
 
     @property

@@ -1,4 +1,4 @@
-"""Label Studio itself, which `make test-slow` installs where PyPI can be had."""
+"""A real Label Studio server, which `make test-slow` installs if PyPI is reachable."""
 
 import os
 import shutil
@@ -124,7 +124,7 @@ class Real(Front):
             database.execute("INSERT INTO sqlite_sequence VALUES ('project', ?)", (wanted - 2,))
         self._start()
         self._make_project()
-        other = self.add({"data": {"features": {}}})  # numbers go on after the highest there is
+        other = self.add({"data": {"features": {}}})  # numbers continue after the largest
         with closing(sqlite3.connect(self._database, timeout=30)) as database, database:
             database.execute("UPDATE task SET id = ? WHERE id = ?", (first - 1, other))
         self._make_project()

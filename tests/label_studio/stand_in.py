@@ -1,6 +1,6 @@
-"""A stand-in for Label Studio's server, community edition 1.23: what of its API a bridge meets.
+"""A stand-in for Label Studio's server, community edition 1.23: the API that the bridge uses.
 
-`test_contract` compares what it answers with what the real one does.
+`test_contract` compares its responses with the responses of the real server.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The command line for tests: within this process, or as a process of its own."""
+"""The command line for tests: within this process, or as a separate process."""
 
 import contextlib
 import io
@@ -14,8 +14,8 @@ from unittest.mock import patch
 import pytest
 
 import streamboost
+from streamboost.pipelines.app.warmup import warm_up
 from streamboost.pipelines.cli import __main__ as cli
-from streamboost.pipelines.job.warmup import warm_up
 
 ROOT = Path(streamboost.__file__).parents[1]
 

@@ -1,4 +1,4 @@
-"""What the pipelines' tests share."""
+"""Fixtures that the pipelines' tests share."""
 
 import itertools
 import json
@@ -14,23 +14,23 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamboost.active.query import QueryStrategy
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryTransaction
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features import Features
-from streamboost.pipelines.engine.batch import Outputs
-from streamboost.pipelines.engine.intake import Intake
-from streamboost.pipelines.engine.join import Join
-from streamboost.pipelines.engine.loop import Loop
-from streamboost.pipelines.engine.pipeline import Pipeline
-from streamboost.pipelines.span import Span
+from streamboost.learner.estimators import default_estimator
+from streamboost.learner.learner import StreamLearner
+from streamboost.learner.schedule import Schedule
+from streamboost.pipelines.config.durations import WindowSize
+from streamboost.pipelines.runner.batch import Outputs
+from streamboost.pipelines.runner.batch_reader import BatchReader
+from streamboost.pipelines.runner.label_join import LabelJoin
+from streamboost.pipelines.runner.pipeline import Pipeline
+from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.state import commands
 from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.state.versions import Versions
 from streamboost.pipelines.status.reader import StatusReader
-from streamboost.stream.estimators import default_estimator
-from streamboost.stream.learner import StreamLearner
-from streamboost.stream.training.schedule import Schedule
+from streamboost.query.config import QueryConfig
 from tests.pipelines.command import Command
 from tests.pipelines.publishing import answer
 from tests.pipelines.watching import committing
@@ -68,7 +68,7 @@ class World:
         known = {"numeric": ["a", "b"]} if fields is None else {"fields": fields}
         self.schema = Schema(**known, label=label, time=time)
         self.mixed = fields is not None
-        self.query = QueryStrategy(budget=budget, **(query or {}))
+        self.query = QueryConfig(budget=budget, **(query or {}))
         self.schedule = Schedule(**schedule)
         self.loop = self.fresh()
 
@@ -79,7 +79,7 @@ class World:
     def fresh(self, on_commit=None, **more):
         """Return a loop over the same logs whose pipeline knows nothing; `more` is for the loop."""
         window, expires_after, batch, rounds = self.settings
-        intake = Intake(
+        intake = BatchReader(
             MemorySource(self.records),
             MemorySource(self.labels),
             MemorySource(self.commands),
@@ -98,14 +98,16 @@ class World:
             on_conflict=self.on_conflict,
             label_lags=self.label_lags,
         )
-        join = Join(Span.parse(window), Span.parse(expires_after), learner.n_features)
-        return Loop(
+        join = LabelJoin(
+            WindowSize.parse(window), WindowSize.parse(expires_after), learner.n_features
+        )
+        return Runner(
             Pipeline(self.schema, learner, join, Versions(None, 10)),
             intake,
             Outputs(*sinks),
             self.transaction,
-            watchers=[committing(on_commit)] if on_commit else [],
-            watched=lambda: {
+            observers=[committing(on_commit)] if on_commit else [],
+            open_sources=lambda: {
                 "records": MemorySource(self.records),
                 "labels": MemorySource(self.labels),
             },

@@ -1,7 +1,7 @@
-"""Processes that run a pipeline and are killed: at a numbered step of the loop, or at any moment.
+"""Processes that run a pipeline and are killed: at a numbered step of the runner, or at random.
 
-``python killing.py FILE STEP N`` dies the N-th time that it comes to STEP. Where that never is, it
-ends with code 0, at the end of its input or after `MOST` batches.
+``python killing.py FILE STEP N`` kills itself at the N-th time that the runner reaches STEP. If
+this never happens, the process ends with code 0, at the end of its input or after `MOST` batches.
 """
 
 import json
@@ -19,20 +19,20 @@ from kafka import KafkaProducer
 
 from streamboost.connectors.kafka.transaction import KafkaTransaction
 from streamboost.connectors.sqlite import transaction as sqlite_transaction
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.engine import replay as recovery
-from streamboost.pipelines.engine.intake import Intake
-from streamboost.pipelines.engine.pipeline import Pipeline
-from streamboost.pipelines.job.run import run
+from streamboost.pipelines.runner import replay as recovery
+from streamboost.pipelines.runner.batch_reader import BatchReader
+from streamboost.pipelines.runner.pipeline import Pipeline
+from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.checkpoints import Checkpoints
-from streamboost.pipelines.stop import Stop
 from tests.pipelines.watching import committing
 
 KILLS = int(os.environ.get("STREAMBOOST_KILLS", "0"))
 """How many kills the long form has; 0: the short form."""
 
 STEPS = {
-    "polled": (Intake, "poll"),
+    "polled": (BatchReader, "poll"),
     "replayed": (recovery.Replay, "_redo"),
     "stepped": (Pipeline, "step"),
     "committed": (sqlite_transaction.SqliteTransaction, "commit"),
@@ -107,11 +107,11 @@ def drawn(steps):
 
 
 def kill(file, kills, n, feed=Nothing(), faults=()):  # noqa: B008 - it holds nothing
-    """Run the pipeline of `file` as often as `n` deaths take; return how it was killed, and where.
+    """Run the pipeline of `file` until it was killed `n` times; return the steps and the last file.
 
-    Something is written before, during and after each run. `faults` are called in turn, with a
-    process that runs and its file, once in five runs; each sees to it that the process ends, and
-    returns the file to go on with.
+    `feed` writes messages before, during and after each run. In every fifth run, the next one of
+    `faults` is called with the process and its file. A fault ends the process and returns the file
+    of the next run.
     """
     died = []
     for turn, (step, when) in enumerate(islice(kills, 4 * n), 1):
@@ -205,14 +205,14 @@ def main(file, step, when):
     if step != ANY_MOMENT:
         _die_at(step, int(when))
     print("going", flush=True)
-    stop, batches = Stop(), []
+    stop, batches = StopToken(), []
 
     def count(effects):
         batches.append(effects.sequence)
         if len(batches) == MOST:
             stop.request()
 
-    run(load(file), until_idle=True, stop=stop, watchers=[committing(count)])
+    run(load(file), until_idle=True, stop=stop, observers=[committing(count)])
 
 
 if __name__ == "__main__":

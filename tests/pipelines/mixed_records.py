@@ -1,4 +1,4 @@
-"""Records of fields of every kind, some of which are missing, broken, or come up in the middle."""
+"""Records with fields of every kind, some missing, malformed or added in the middle."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Pipelines on a real broker whose topics are operated on."""
+"""Pipelines on a real broker, and operations on their topics."""
 
 import json
 import time
@@ -10,9 +10,9 @@ from kafka import TopicPartition
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
+from streamboost.pipelines.app import connect
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job import connect
-from streamboost.pipelines.job.run import run
 from streamboost.pipelines.state.folder import State
 
 PIPELINE = """

@@ -11,7 +11,7 @@ def published(loop, folder):
     """Publish the status of a pipeline meanwhile, whenever it may be."""
     clock = itertools.count(0, 1_000).__next__
     publisher = Publisher(loop, folder, {"name": "test"}, clock=clock)
-    loop.watchers.append(publisher)
+    loop.observers.append(publisher)
     with closing(publisher):
         yield publisher
 

@@ -1,4 +1,4 @@
-"""Pipelines whose topics are in a registry's formats, and what stands in these."""
+"""Pipelines whose topics have schema registry formats, and the content of these topics."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Asking a process to stop, and seeing that it does."""
+"""Helpers that send SIGTERM to a process and check its exit."""
 
 import os
 import signal

@@ -1,10 +1,10 @@
-"""Looking on as a pipeline works."""
+"""An observer of a running pipeline."""
 
-from streamboost.pipelines.engine.watchers import Watcher
+from streamboost.pipelines.runner.observers import Observer
 
 
 def committing(on_commit):
     """Return a watcher that calls a function with the effects of each batch that is committed."""
-    watcher = Watcher()
-    watcher.committed = on_commit
-    return watcher
+    observer = Observer()
+    observer.committed = on_commit
+    return observer

@@ -1,4 +1,4 @@
-"""A tree grown node by node is the tree grown at once, where all nodes want the same."""
+"""A tree grown node by node equals the tree grown at once, if all nodes have the same statistic."""
 
 import naive
 import naive_logit

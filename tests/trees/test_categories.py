@@ -1,4 +1,4 @@
-"""Bins of categories, and the codes under which forests know them across trainings."""
+"""Bins of categories, and the stable codes of categories across trainings."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamboost.errors import ModelFileError
 from streamboost.trees.bins import Bins
-from streamboost.trees.categories import Categories, CategoryBins
+from streamboost.trees.categories import CategoryBins, CategoryCodes
 from streamboost.trees.forest import Forest, ForestBuilder
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import weight_statistic
@@ -48,7 +48,7 @@ def test_beyond_254_the_lightest_share_the_last_bin():
 
 
 def test_codes_are_split_only_where_a_training_tells_them_apart():
-    first, readings = Categories().merged({2: bins_of(np.repeat(np.arange(300), 2))})
+    first, readings = CategoryCodes().merged({2: bins_of(np.repeat(np.arange(300), 2))})
     assert first.n_codes == 256  # 254 alone, the others as one, and missing
     assert (readings[2].origin == 0).all()
     same, readings = first.merged({2: bins_of(np.repeat(np.arange(300), 2))})
@@ -122,7 +122,7 @@ def test_old_trees_answer_as_before_and_new_ones_as_they_were_grown(seed, n_cate
 @given(st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=5))
 @settings(max_examples=100, deadline=None)
 def test_codes_stay_distinct_whatever_comes(trainings):
-    categories = Categories()
+    categories = CategoryCodes()
     known = set()
     for values in trainings:
         before = dict(zip(categories.values, categories.codes, strict=True))
@@ -146,7 +146,7 @@ def test_codes_stay_distinct_whatever_comes(trainings):
     ],
 )
 def test_a_damaged_table_is_refused(name, value):
-    whole, _ = Categories().merged({1: bins_of([4, 6])})
+    whole, _ = CategoryCodes().merged({1: bins_of([4, 6])})
     whole.check(2)
     with pytest.raises(ModelFileError, match="damaged"):
         replace(whole, **{name: value}).check(2)

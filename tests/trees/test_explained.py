@@ -1,4 +1,4 @@
-"""SHAP values of forests made by hand, against every subset of their features."""
+"""SHAP values of handmade forests, against every subset of their features."""
 
 import naive_shap
 import numpy as np

@@ -1,1 +1,1 @@
-"""Apache Kafka: messages in formats whose schemas a registry keeps."""
+"""Apache Kafka: message formats with a schema registry (Avro, JSON Schema)."""

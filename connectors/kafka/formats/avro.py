@@ -1,7 +1,7 @@
-"""Avro: schemas that can be trusted with any bytes, and values as JSON would have them.
+"""Avro: checks that schemas have bounded values, and converts values to JSON.
 
-Values of logical types become what a JSON message says of the same: numbers with a point for
-decimals, ISO 8601 for dates and times (UTC, but for local ones), text for UUIDs. Bytes are base64.
+Values of logical types become the JSON that other formats use: decimal numbers, ISO 8601 for dates
+and times (in UTC, except local ones), text for UUIDs. Bytes are base64.
 """
 
 import io
@@ -19,20 +19,20 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 _DECIMAL = "streamboost-decimal"
 _LONGEST_DECIMAL = 128
-"""Bytes of a decimal: making one of them takes time by the square of it."""
+"""Limit of the bytes of a decimal: the conversion takes quadratic time."""
 
 _MOST_FREE = 16
-"""Values of a record that may take no bytes: they are made for each byte that repeats it."""
+"""Limit of zero-byte values per record: they are created for each byte that repeats the record."""
 
 _AROUND: dict[str, Any] = {"type": "record", "name": "StreamboostValue"}
 _INNER: dict[str, Any] = {"name": "value"}
 
 _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8}
-"""Bytes that a value takes at least; strings and bytes: that of their length."""
+"""Least bytes of a value by type; for strings and bytes, the bytes of their length."""
 
 
 class UnusableError(Exception):
-    """A message, or its schema, cannot be used; the text says why."""
+    """A message or its schema is unusable; the text is the reason."""
 
 
 class Avro:
@@ -43,13 +43,13 @@ class Avro:
     text : str
         The schema, in JSON.
     named : sequence of str
-        Those it refers to, each after those that it refers to itself.
+        The schemas it references, each after the schemas that it references itself.
 
     Raises
     ------
     UnusableError
-        When it is no schema; when a few bytes of it could be a value without end, as where a record
-        holds itself, or a list holds what takes no bytes.
+        When the schema is invalid, or when a few bytes could be an unbounded value, as for a record
+        that contains itself, or a list of zero-byte values.
 
     Examples
     --------
@@ -65,30 +65,30 @@ class Avro:
             for one in named:
                 self._library.parse_schema(_prepared(json.loads(one)), known)
             whole = _prepared(json.loads(text))
-            # The library finds named types within a record alone, which takes no bytes of its own.
+            # The library resolves named types within a record alone, which takes no bytes.
             self._is_record = isinstance(whole, dict) and whole.get("type") == "record"
             whole = whole if self._is_record else {**_AROUND, "fields": [_INNER | {"type": whole}]}
             self._schema = self._library.parse_schema(whole, known)
             _Sizes(known).of(self._schema)
         except UnusableError:
             raise
-        except Exception as error:  # it raises whatever its walk through a wrong one ends with
+        except Exception as error:  # the library raises any error for an invalid schema
             raise UnusableError(f"its schema cannot be used: {error!r}") from error
 
     def read(self, payload: bytes) -> bytes:
-        """Return a value as JSON; UnusableError where the bytes are none."""
+        """Return a value as JSON; UnusableError for invalid bytes."""
         file = io.BytesIO(payload)
         try:
             value = self._library.schemaless_reader(file, self._schema, None)
             text = _encode(value if self._is_record else value["value"])
-        except Exception as error:  # it raises whatever its walk through wrong bytes ends with
+        except Exception as error:  # the library raises any error for invalid bytes
             raise UnusableError(f"not of its schema: {_said(error)}") from error
         if (rest := len(payload) - file.tell()) > 0:
             raise UnusableError(f"not of its schema: {rest} bytes more than one value has")
         return text
 
     def write(self, value: Any) -> bytes:
-        """Return a value in bytes; UnusableError where it is none of the schema."""
+        """Return the bytes of a value; UnusableError if it does not fit the schema."""
         file = io.BytesIO()
         value = value if self._is_record else {"value": value}
         try:
@@ -99,14 +99,14 @@ class Avro:
 
 
 class _Size(NamedTuple):
-    """Of a type: the bytes that a value takes at least, and how many in one take none at most."""
+    """Least number of bytes of a value, and largest number of zero-byte values in it."""
 
     least: int
     free: int
 
 
 class _Sizes:
-    """Sizes of types, of which none may hold itself or repeat what takes no bytes."""
+    """Computes sizes of types, and rejects recursive types and lists of zero-byte values."""
 
     def __init__(self, named: dict[str, Any]) -> None:
         self._named = named
@@ -157,7 +157,7 @@ class _Sizes:
 
 
 def _prepared(schema: Any) -> Any:
-    """Return a schema whose decimals are made by us: the library takes any length for one."""
+    """Return a schema with our own decimals: the library accepts decimals of any length."""
     if isinstance(schema, list):
         return [_prepared(one) for one in schema]
     if not isinstance(schema, dict):

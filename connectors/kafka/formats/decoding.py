@@ -1,8 +1,8 @@
-"""From framed messages to JSON, as the rest of the pipeline reads it.
+"""Decoding of framed messages (Avro, JSON Schema) to JSON with schemas of a registry.
 
-A frame is Confluent's: a zero byte, the schema's id in four bytes, and the value. An id stands for
-one schema for ever, so that each is asked for once. A message that cannot be used bears its bytes
-as they came, and what is wrong with it.
+A frame is Confluent's: a zero byte, the schema's id in four bytes, and the value. An id identifies
+one schema permanently, so that each is requested once. If a message cannot be decoded, it keeps its
+original bytes and gets the reason as damage.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,18 +25,18 @@ Format = Literal["avro", "json-schema"]
 FRAME = Struct(">bI")
 
 KINDS: dict[Format, str] = {"avro": "AVRO", "json-schema": "JSON"}
-"""What a registry calls them."""
+"""Names of the formats in a registry."""
 
 
 def subject_of(topic: str) -> str:
-    """Return what a registry calls the schemas of a topic's values."""
+    """Return the subject of a topic's values in a registry."""
     return f"{topic}-value"
 
 
 def described(registry: Registry, format: Format, topic: str) -> str:
-    """Say what a registry has of a topic that is read.
+    """Return a description of the newest schema of a topic, for checks.
 
-    Raises ConnectorError where it is of another format.
+    Raises ConnectorError if the schema has another format.
     """
     subject = subject_of(topic)
     newest = registry.newest(subject)
@@ -45,24 +45,24 @@ def described(registry: Registry, format: Format, topic: str) -> str:
     if newest.kind != KINDS[format]:
         raise ConnectorError(
             f"{subject} version {newest.version} is of {newest.kind}, and the format is "
-            f'"{format}": mend the format, or the topic'
+            f'"{format}": correct the format, or the topic'
         )
     names = f": {', '.join(newest.fields)}" if newest.fields else ""
     return f"{subject} has version {newest.version}{names}"
 
 
 class Decoder:
-    """Decodes messages by the schemas that a registry keeps.
+    """Decodes messages with the schemas of a registry.
 
-    JSON is not checked against its schema, whose id is therefore not looked up: what a pipeline
-    needs of a record, it checks itself.
+    JSON is not validated against its schema, so that its id is not requested: the pipeline checks
+    the fields of a record itself.
 
     Parameters
     ----------
     registry : Registry
     format : {"avro", "json-schema"}
     keys : bool
-        Whether keys name records: those in a frame are decoded, and others are text.
+        Whether keys are record ids: framed keys are decoded, and others are text.
     """
 
     def __init__(self, registry: Registry, format: Format, *, keys: bool = False) -> None:
@@ -73,15 +73,15 @@ class Decoder:
         self._wrong: dict[int, str] = {}
 
     def decode(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages with JSON in them.
+        """Return the messages with JSON payloads.
 
-        Raises ConnectorError where the registry must be asked and gives no answer.
+        Raises ConnectorError if the registry is needed and does not answer.
         """
-        self._wrong.clear()  # an id that is unknown may be known at the next poll
+        self._wrong.clear()  # an unknown id may be registered by the next poll
         return [self._decoded(message) for message in messages]
 
     def close(self) -> None:
-        """Let go of the registry; decoding connects again."""
+        """Release the registry's connection; the next decoding connects again."""
         self._registry.close()
 
     def _decoded(self, message: Message) -> Message:
@@ -95,7 +95,7 @@ class Decoder:
         return msgspec.structs.replace(message, payload=text, size=len(text), name=name)
 
     def _name(self, key: bytes | None) -> str | None:
-        """Return what a framed key names; None where it is text, or names nothing."""
+        """Return the record id in a framed key; None for a key that is text."""
         if not self._keys or key is None or key[:1] != b"\0":
             return None
         try:
@@ -136,12 +136,12 @@ class Decoder:
 
 
 class DecodedSource(KafkaSource):
-    """Reads a topic whose messages are decoded by the schemas that a registry keeps.
+    """Reads a topic whose messages are decoded with the schemas of a registry.
 
     Parameters
     ----------
     decoder : Decoder
-    cluster, topic, max_bytes, settings : as of KafkaSource
+    cluster, topic, max_bytes, settings : as in KafkaSource
     """
 
     def __init__(
@@ -151,15 +151,15 @@ class DecodedSource(KafkaSource):
         self._decoder = decoder
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` messages; none is passed over while the registry is away."""
+        """Read at most `limit` messages; if the registry is unavailable, the position stays."""
         return self._all_or_none(lambda: super(DecodedSource, self).poll(limit))
 
-    def reread(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
-        """Read the messages of `ranges` once more, and go on after them."""
-        return self._all_or_none(lambda: super(DecodedSource, self).reread(ranges, n))
+    def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
+        """Read the messages of `ranges` again, for a replay, and continue after them."""
+        return self._all_or_none(lambda: super(DecodedSource, self).read_range(ranges, n))
 
     def close(self) -> None:
-        """Let go of the cluster and the registry."""
+        """Release the connections to cluster and registry."""
         super().close()
         self._decoder.close()
 
@@ -174,7 +174,7 @@ class DecodedSource(KafkaSource):
 
 
 def _name_in(text: bytes) -> str:
-    """Return what a key says that is text, a whole number, or a record of one such field."""
+    """Return the record id in a decoded key: text, a whole number, or a record of one field."""
     try:
         value = msgspec.json.decode(text)
     except msgspec.MsgspecError as error:

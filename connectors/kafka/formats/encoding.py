@@ -1,4 +1,4 @@
-"""From the JSON that a pipeline writes to framed messages of a schema that a registry keeps.
+"""Encoding of a pipeline's JSON messages to framed messages with a registered schema.
 
 The schema is registered once, under the topic's name and "-value", before the first message.
 """
@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from streamboost.connectors.base import Following
+from streamboost.connectors.base import ForwardedPayloads
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.formats.avro import Avro, UnusableError
 from streamboost.connectors.kafka.formats.decoding import FRAME, KINDS, Format, subject_of
+from streamboost.connectors.kafka.formats.output_schemas import as_avro, schema_of, tables_in
 from streamboost.connectors.kafka.formats.registry import Registry
-from streamboost.connectors.kafka.formats.written import as_avro, schema_of, tables_in
-from streamboost.connectors.kafka.sending import Dispatch
+from streamboost.connectors.kafka.producer import Dispatch
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError
 
@@ -22,7 +22,7 @@ __all__ = ["EncodedSink", "Encoder"]
 
 
 class Encoder:
-    """Encodes the messages of one kind that go to one topic.
+    """Encodes messages of one type for one topic.
 
     Parameters
     ----------
@@ -45,16 +45,16 @@ class Encoder:
         self._head: bytes | None = None
 
     def encode(self, payloads: Sequence[bytes]) -> list[bytes]:
-        """Return messages in frames; ConnectorError where the schema cannot be registered."""
+        """Return framed messages; ConnectorError if the schema cannot be registered."""
         if self._head is None:
             id = self._registry.register(self._subject, self._kind, self._text)
             self._head = FRAME.pack(0, id)
         return [self._head + self._body(payload) for payload in payloads]
 
     def tried(self) -> str:
-        """Say what a registry has to say of the schema, registering nothing.
+        """Return a description of the schema's compatibility, without registering the schema.
 
-        Raises ConnectorError where it would refuse.
+        Raises ConnectorError if the registry would refuse the schema.
         """
         registry, subject = self._registry, self._subject
         if known := registry.number(subject, self._kind, self._text):
@@ -70,7 +70,7 @@ class Encoder:
         return f"{subject} has version {newest.version}, and takes another with the first message"
 
     def close(self) -> None:
-        """Let go of the registry."""
+        """Release the registry's connection."""
         self._registry.close()
 
     def _body(self, payload: bytes) -> bytes:
@@ -86,7 +86,7 @@ class Encoder:
 
 
 class EncodedSink(KafkaSink):
-    """Appends to a topic messages in a format whose schema a registry keeps.
+    """Appends to a topic, in a format whose schema is in a registry.
 
     Parameters
     ----------
@@ -99,15 +99,15 @@ class EncodedSink(KafkaSink):
         self._encoder = encoder
 
     def send_all(self, dispatch: Dispatch, payloads: Sequence[bytes]) -> None:
-        """Give messages to a producer."""
+        """Send encoded messages by a producer."""
         if not payloads:
             return
-        about: Any = payloads.about if isinstance(payloads, Following) else ()
+        about: Any = payloads.about if isinstance(payloads, ForwardedPayloads) else ()
         encoded = self._encoder.encode(payloads)
-        named = Following(encoded, about) if about else encoded
+        named = ForwardedPayloads(encoded, about) if about else encoded
         dispatch.send_all(self.topic, named, payloads)
 
     def close(self) -> None:
-        """Let go of the cluster and the registry."""
+        """Release the connections to cluster and registry."""
         super().close()
         self._encoder.close()

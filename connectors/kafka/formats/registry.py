@@ -1,4 +1,4 @@
-"""A schema registry, over Confluent's API, and what goes wrong there in our words."""
+"""Schema registry client for Confluent's API, with its errors translated."""
 
 import json
 from collections.abc import Iterator
@@ -11,25 +11,25 @@ from streamboost.errors import ConfigurationError, ConnectorError, UnavailableEr
 __all__ = ["Kept", "Registry"]
 
 _SECONDS = 10
-"""What one question may take."""
+"""Timeout of a request in seconds."""
 
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
-"""HTTP's codes of what may pass by itself."""
+"""HTTP status codes of temporary errors."""
 
 _UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA = 40401, 40402, 40403
-"""The API's codes of what is not there."""
+"""API error codes for missing subjects, versions and schemas."""
 
 _OF_ANOTHER = (ValueError, LookupError, TypeError, AttributeError)
-"""What its client raises of an answer that it does not understand."""
+"""Errors of the client for an answer of another API."""
 
 _NOT_THERE = (_UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA)
 
 
 class Kept(NamedTuple):
-    """A schema as a registry keeps it.
+    """Schema stored in a registry.
 
-    `kind` is "AVRO", "JSON" or "PROTOBUF"; `named` are the texts of the schemas it refers to, each
-    after those that it refers to itself. `version` is that in its subject, where one was asked for.
+    `kind` is "AVRO", "JSON" or "PROTOBUF". `named` are the texts of referenced schemas, each after
+    the schemas that it references itself. `version` is the version in its subject, if requested.
     """
 
     kind: str
@@ -50,25 +50,25 @@ class Kept(NamedTuple):
 
 @dataclass
 class Registry:
-    """A schema registry and how to reach it; nothing is opened before it is asked.
+    """Schema registry and its connection settings; connects on first use.
 
     Parameters
     ----------
     url : str
-        Where its API begins, or several, separated by commas.
+        Address of its API, or several, separated by commas.
     username, password : str or None
         Basic authentication.
     ca : str or None
-        A file of certificates in PEM to trust, in place of those that everybody trusts.
+        PEM file of trusted certificates, in place of the system's.
 
     Raises
     ------
     ConfigurationError
-        When its client is not installed, or cannot be made of what is given.
+        When its client is not installed, or the settings are invalid.
     ConnectorError
-        When asked, where it refuses, or is none.
+        On a request, when the registry refuses, or the address is no registry.
     UnavailableError
-        When asked, where it does not answer now.
+        On a request, when the registry does not answer now.
     """
 
     url: str
@@ -78,61 +78,61 @@ class Registry:
     _client: Any = field(default=None, init=False, repr=False, compare=False)
 
     def schema(self, id: int) -> Kept | None:
-        """Return the schema of that id; None where there is none."""
-        with self._asked(f"schema {id}") as client:
+        """Return the schema of that id, or None."""
+        with self._translate_errors(f"schema {id}") as client:
             return self._kept(client, client.get_schema(id))
         return None
 
     def newest(self, subject: str) -> Kept | None:
-        """Return the newest schema of a subject; None where there is none."""
-        with self._asked(f"subject {subject!r}") as client:
+        """Return the newest schema of a subject, or None."""
+        with self._translate_errors(f"subject {subject!r}") as client:
             found = client.get_latest_version(subject)
             return self._kept(client, found.schema)._replace(version=found.version)
         return None
 
     def number(self, subject: str, kind: str, text: str) -> tuple[int, int] | None:
-        """Return id and version that a schema has in a subject; None where it is not there."""
+        """Return id and version of a schema in a subject, or None if not registered."""
         from confluent_kafka.schema_registry import Schema
 
-        with self._asked(f"subject {subject!r}") as client:
+        with self._translate_errors(f"subject {subject!r}") as client:
             found = client.lookup_schema(subject, Schema(text, kind))
             return found.schema_id, found.version
         return None
 
     def fits(self, subject: str, kind: str, text: str) -> bool:
-        """Tell whether a subject would take a schema after those it has."""
+        """Return whether a schema is compatible with the schemas of a subject."""
         from confluent_kafka.schema_registry import Schema
 
-        with self._asked(f"subject {subject!r}") as client:
+        with self._translate_errors(f"subject {subject!r}") as client:
             return bool(client.test_compatibility(subject, Schema(text, kind)))
         return True
 
     def register(self, subject: str, kind: str, text: str) -> int:
-        """Return the id of a schema, which a subject has from now on."""
+        """Register a schema in a subject, unless it is registered; return its id."""
         from confluent_kafka.schema_registry import Schema
 
-        known = self.number(subject, kind, text)  # who may not register may still look
+        known = self.number(subject, kind, text)  # possible without the right to register
         if known is not None:
             return known[0]
-        with self._asked(f"subject {subject!r}") as client:
+        with self._translate_errors(f"subject {subject!r}") as client:
             return int(client.register_schema(subject, Schema(text, kind)))
         raise ConnectorError(f"the schema registry {self.url} has no place for {subject!r}")
 
     def close(self) -> None:
-        """Let go of it; asking connects again."""
+        """Release the connection; the next request connects again."""
         if self._client is not None:
             self._client.close()
             self._client = None
 
     def _kept(self, client: Any, schema: Any, seen: tuple[Any, ...] = ()) -> Kept:
-        """Return a schema with those that it refers to."""
+        """Return a schema with the schemas that it references."""
         named: list[str] = []
         for one in schema.references or ():
             place = one.subject, one.version
             if place in seen:
                 raise ConnectorError(
                     f"the schema registry {self.url}: {one.subject} version {one.version} refers "
-                    "to itself; mend its references"
+                    "to itself; correct its references"
                 )
             found = self._kept(client, client.get_version(*place).schema, (*seen, place))
             named += [*found.named, found.text]
@@ -143,7 +143,7 @@ class Registry:
             return self._client
         client = _library()
         settings: dict[str, Any] = {"url": self.url, "timeout": _SECONDS}
-        settings["max.retries"] = 0  # whoever asks tries again
+        settings["max.retries"] = 0  # the caller retries
         if self.username is not None:
             settings["basic.auth.user.info"] = f"{self.username}:{self.password or ''}"
         if self.ca is not None:
@@ -152,14 +152,14 @@ class Registry:
             self._client = client(settings)
         except (OSError, ValueError) as error:
             raise ConfigurationError(
-                f"[schema_registry] cannot be used: {error}; mend `url`, and name in `ca` a "
+                f"[schema_registry] cannot be used: {error}; correct `url`, and name in `ca` a "
                 "readable file in the PEM format"
             ) from error
         return self._client
 
     @contextmanager
-    def _asked(self, what: str) -> Iterator[Any]:
-        """Give the client, and raise what it raises as errors of ours; not what is not there."""
+    def _translate_errors(self, what: str) -> Iterator[Any]:
+        """Yield the client, and translate its errors; missing items raise nothing."""
         client = self._opened()
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
@@ -171,7 +171,7 @@ class Registry:
         except (ConnectorError, ConfigurationError):
             raise
         except Exception as error:
-            # Of whatever its HTTP library makes of a connection that fails.
+            # Errors of the client's HTTP library for a failed connection.
             said = str(error) or repr(error)
             if "CERTIFICATE_VERIFY_FAILED" in said:
                 raise ConnectorError(
@@ -194,7 +194,7 @@ class Registry:
             return UnavailableError(f"{where} cannot be used now: {status}, {said}")
         if status in (401, 403):
             return ConnectorError(
-                f"{where} refuses {what}: {status}, {said}; mend `username` and `password` of "
+                f"{where} refuses {what}: {status}, {said}; correct `username` and `password` of "
                 "[schema_registry], or what the account may do"
             )
         if status == 404:

@@ -1,1 +1,1 @@
-"""Apache Kafka: members of a consumer group, and what they commit."""
+"""Apache Kafka: consumer group members, and their transactions."""

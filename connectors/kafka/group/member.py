@@ -1,19 +1,18 @@
-"""Apache Kafka: a member of a consumer group, which commits what it makes of what it reads.
+"""Apache Kafka: a consumer group member that commits its results in transactions.
 
-The partitions of a topic are shared out by the group. What is made of a batch of messages and where
-its partitions go on are one transaction (KIP-447), which the broker refuses to whoever is no member
-any more, or a member of an earlier generation. Five rules keep that whole:
+The group distributes the partitions of a topic. The results of a batch of messages and the next
+offsets of its partitions are one transaction (KIP-447). The broker refuses the transaction of a
+former member, or of a member of an earlier generation. Five rules make this exactly-once:
 
-- The generation is taken right after a poll, since the client joins the group in a thread of its
-  own, and a commit is given up where it, the member or what is assigned has changed by then.
-- Nothing is committed without a generation: the broker would not look at it.
-- A partition is ours from when we hear that it is assigned until we hear that it is revoked or
-  lost, and no longer: a client that joins a new generation has the old assignment for a while, and
-  the broker looks at the generation alone. Who holds anything on a partition's behalf begins anew
-  from what is committed after each of these. The client's own thread only notes them.
-- A poll waits, as a member joins only while it polls.
-- The broker undoes a transaction that stays open for ten seconds, and waiting for a commit ends
-  before.
+- The generation is read right after a poll, because the client joins the group in its own thread.
+  A commit is aborted if the generation, the member or the assignment has changed since then.
+- Nothing is committed without a generation: the broker would not check it.
+- A partition belongs to this member only from the callback of its assignment to the callback of
+  its revocation or loss. A client that joins a new generation keeps the old assignment for a while,
+  and the broker checks the generation alone. After each callback, state of a partition is
+  reloaded from committed messages. The client's own thread only records the callbacks.
+- A poll waits, because a member joins only while it polls.
+- The broker aborts a transaction that stays open for ten seconds; a commit times out before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,10 +29,8 @@ from kafka.structs import (
     TopicPartition,
 )
 
-from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, told
-from streamboost.connectors.kafka.group.ownership import Listener, Polled, Write
-from streamboost.connectors.kafka.internals import drop_undecodable, rejoin, topic_id
-from streamboost.connectors.kafka.reading import (
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, translate_errors
+from streamboost.connectors.kafka.consumer import (
     Damage,
     as_message,
     check_place,
@@ -43,43 +40,49 @@ from streamboost.connectors.kafka.reading import (
     places_of,
     span_of,
 )
-from streamboost.connectors.kafka.sending import CREATE_AGAIN, Dispatch, options_of
+from streamboost.connectors.kafka.group.assignment import (
+    OutgoingWrite,
+    PolledBatch,
+    RebalanceListener,
+)
+from streamboost.connectors.kafka.internals import drop_undecodable, rejoin, topic_id
+from streamboost.connectors.kafka.producer import RECREATE_REMEDY, Dispatch, options_of
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
-__all__ = ["KafkaMember", "MovedError"]
+__all__ = ["KafkaMember", "PartitionsRevokedError"]
 
 POLL_MS = 200
-"""With 10 ms, a member that joins never gets a partition."""
+"""Wait of a poll. With 10 ms, a joining member never gets a partition."""
 
 SESSION_MS = 10_000
-"""Silence after which a member's partitions are others'."""
+"""Time without heartbeats after which a member's partitions are reassigned."""
 
 TRANSACTION_MS = 10_000
 
 _METADATA_MS = 5_000
-"""How soon partitions are seen that have joined."""
+"""Interval in which new partitions are detected."""
 
 _PATIENCE = 8.0
-"""Seconds that a commit may take: less than the transaction."""
+"""Timeout of a commit in seconds: less than that of the transaction."""
 
 _NOWHERE = (kafka_errors.NoOffsetForPartitionError, kafka_errors.OffsetOutOfRangeError)
-"""How a poll fails that does not know where a partition goes on."""
+"""Errors of a poll without a valid position in a partition."""
 
 
-class MovedError(UnavailableError):
-    """Partitions went to other members before a commit, and nothing of it was written."""
+class PartitionsRevokedError(UnavailableError):
+    """Partitions were reassigned before a commit, and nothing of the commit was written."""
 
 
 class KafkaMember:
-    """Reads the partitions of a topic that a group gives it, and commits what was made of them.
+    """Reads the partitions that a group assigns to it, and commits results with offsets.
 
     Parameters
     ----------
     cluster : KafkaCluster
-    group : the consumer group's name, with which the transactions' names begin
-    topic : what is read
-    max_bytes : of a longer payload, so much and one byte are held
-    on_corrupt : "stop" where messages do not match their checksum, or "skip" them, with a word
+    group : the consumer group's name, a prefix of the transactional ids
+    topic : the topic to read
+    max_bytes : limit per payload in memory; longer ones are cut to one byte more
+    on_corrupt : "stop" at messages with a wrong checksum, or "skip" them and report the damage
     settings : further options of the consumer
     """
 
@@ -101,13 +104,13 @@ class KafkaMember:
         known = {"session_timeout_ms": SESSION_MS, "metadata_max_age_ms": _METADATA_MS}
         self._settings = known | settings
         self._where = f"topic {topic!r} at {cluster.servers}"
-        self._listener = Listener()
+        self._listener = RebalanceListener()
         self._consumer: KafkaConsumer | None = None
         self._producer: KafkaProducer | None = None
         self._is_unsure = False
 
     def ready(self) -> None:
-        """Be able to commit; a commit of which nobody knows what came is settled first."""
+        """Initialize the producer; the outcome of an unfinished commit is settled first."""
         if self._producer is not None:
             return
         producer = self._cluster.producer(
@@ -116,28 +119,27 @@ class KafkaMember:
             metadata_max_age_ms=_METADATA_MS,
         )
         try:
-            with told(self._where):
+            with translate_errors(self._where):
                 producer.init_transactions()
         except BaseException:
             discard(producer)
             raise
         self._producer = producer
 
-    def poll(self, limit: int, wait_ms: int = POLL_MS) -> Polled:
+    def poll(self, limit: int, wait_ms: int = POLL_MS) -> PolledBatch:
         """Return at most `limit` messages, waiting a moment for the first.
 
-        Of partitions that have changed hands, what was known holds no more, and `seek` is to say
-        where they go on.
+        The state of reassigned partitions is invalid: call `seek` with their next offsets.
         """
         consumer, found, damage, unsure = self._joined(), {}, None, self._is_unsure
-        self._is_unsure = True  # what was fetched before something fails is lost
-        with told(self._where):
+        self._is_unsure = True  # messages fetched before a failure are lost
+        with translate_errors(self._where):
             try:
                 found = fetched(consumer, wait_ms, limit)
             except kafka_errors.CorruptRecordError as error:
                 damage = self._past_damage(consumer, error)
             except _NOWHERE:
-                unsure = True  # a new partition was sent nowhere yet, or where it was to go is gone
+                unsure = True  # a new partition without an offset, or an offset not retained
             ownership = self._listener.take(unsure=unsure)
             member = consumer.group_metadata()
         if member.state == MemberState.REBALANCING:
@@ -151,10 +153,10 @@ class KafkaMember:
             messages[damage.partition] = [damage.message()]
             ends[damage.partition] = damage.end
         self._is_unsure = False
-        return Polled(messages, ends, ownership, member)
+        return PolledBatch(messages, ends, ownership, member)
 
     def _past_damage(self, consumer: KafkaConsumer, error: Exception) -> Damage:
-        """Have the partition go on after the damaged messages that come next; return which."""
+        """Skip the next damaged messages, or raise an error; return the damage."""
         damage = find_damage(self._cluster, self.topic, places_of(consumer))
         if damage is not None and self._on_corrupt == "skip":
             drop_undecodable(consumer)
@@ -166,9 +168,9 @@ class KafkaMember:
         raise damage.refusal(self._where) from error
 
     def seek(self, partition: int, offset: int | None) -> int:
-        """Have `partition` go on at `offset`, None: at its beginning; return where that is.
+        """Continue `partition` at `offset`, or at its beginning for None; return the offset.
 
-        Raises DeletedError where that is not there any more.
+        Raises DeletedError if the offset is no longer retained.
         """
         consumer, at = self._joined(), TopicPartition(self.topic, partition)
         starts, ends = span_of(consumer, [at], self._where)
@@ -178,50 +180,52 @@ class KafkaMember:
         return place
 
     def skip_to(self, partition: int, offset: int) -> None:
-        """Have `partition` go on at `offset`, whatever is there."""
+        """Continue `partition` at `offset`, without checks."""
         try:
             self._joined().seek(TopicPartition(self.topic, partition), offset)
-        except (AssertionError, kafka_errors.KafkaError) as error:  # it is another's by now
-            raise MovedError(
+        except (AssertionError, kafka_errors.KafkaError) as error:  # it was reassigned
+            raise PartitionsRevokedError(
                 f"{self._where}: partition {partition} went to another member"
             ) from error
 
-    def beginning(self, partition: int) -> int:
-        """Return the offset at which a partition begins."""
+    def beginning_offsets(self, partition: int) -> int:
+        """Return the first retained offset of a partition."""
         at = TopicPartition(self.topic, partition)
         return span_of(self._joined(), [at], self._where)[0][at]
 
     def lag(self, partition: int) -> int:
-        """Return how many offsets are not polled yet, as of the newest answer of the broker."""
+        """Return the lag in offsets, by the newest answer of the broker."""
         consumer, at = self._joined(), TopicPartition(self.topic, partition)
         try:
             place = consumer.position(at, timeout_ms=MOMENT_MS)
         except (AssertionError, kafka_errors.KafkaError):
-            return 0  # it is another's by now
+            return 0  # it was reassigned
         return max(int(consumer.highwater(at) or 0) - int(place), 0)
 
     def partitions(self) -> int:
-        """Return how many partitions the topic has."""
+        """Return the number of partitions of the topic."""
         return len(numbers_of(self._joined(), self.topic, self._where))
 
     def writable(self, topic: str) -> int:
-        """Return how many partitions of another topic can be written to, as far as is known."""
+        """Return the known number of partitions of another topic, for writing."""
         assert self._producer is not None, "ready() comes first"
         where = f"topic {topic!r} at {self._cluster.servers}"
-        with told(where):
+        with translate_errors(where):
             numbers = self._producer.partitions_for(topic)
         return len(numbers or ())
 
-    def commit(self, writes: Sequence[Write], places: Mapping[int, int], polled: Polled) -> None:
-        """Write messages, and where partitions go on, as one; as the member that `polled` them.
+    def commit(
+        self, writes: Sequence[OutgoingWrite], places: Mapping[int, int], polled: PolledBatch
+    ) -> None:
+        """Commit messages and next offsets in one transaction, as the member that `polled`.
 
         Raises
         ------
-        MovedError
-            When partitions have moved since: nothing was written.
+        PartitionsRevokedError
+            When partitions were reassigned since the poll: nothing was written.
         UnavailableError
-            When nobody can tell what came of it. What was made of the partitions is to be forgotten
-            then, and read anew from what is committed.
+            When the outcome is not known. Discard the state of the partitions then, and reload it
+            from committed messages.
         """
         self._refuse_moved(polled)
         assert self._producer is not None, "ready() comes first"
@@ -231,35 +235,35 @@ class KafkaMember:
             for partition, place in places.items()
         }
         write = partial(self._write, self._producer, dispatch, writes, offsets, polled)
-        mends = dict.fromkeys([self.topic, *(one.topic for one in writes)], CREATE_AGAIN)
+        remedies = dict.fromkeys([self.topic, *(one.topic for one in writes)], RECREATE_REMEDY)
         try:
-            with told(self._where):
-                dispatch.in_time(self._where, mends, write, patience=_PATIENCE)
-        except MovedError:
-            raise  # it is undone already
+            with translate_errors(self._where):
+                dispatch.run_with_timeout(self._where, remedies, write, patience=_PATIENCE)
+        except PartitionsRevokedError:
+            raise  # the transaction is aborted already
         except StateError as error:
-            # The name is this member's alone: it stood still for longer than a transaction may.
+            # No other process has this id: the member paused for longer than the timeout.
             self._let_go()
             raise UnavailableError(f"{self._where}: a commit took too long: {error}") from error
         except ConnectorError as error:
             self._let_go()
             if isinstance(error.__cause__, kafka_errors.UnknownMemberIdError):
-                raise MovedError(
+                raise PartitionsRevokedError(
                     f"{self._where}: it is no member of {self._group!r} now"
                 ) from error
             raise
         except BaseException:
-            self._let_go()  # the next one begins by settling this one
+            self._let_go()  # the next producer settles this transaction first
             raise
 
     def close(self) -> None:
-        """Leave the group, and let go of the cluster."""
+        """Leave the group, and release all connections."""
         self._let_go()
         self._leave()
 
     @property
     def identity(self) -> str | None:
-        """What tells the topic from another of its name; None where the broker gives nothing."""
+        """The topic's id, which changes when the topic is recreated; None for old brokers."""
         return topic_id(self._joined(), self.topic)
 
     def _leave(self) -> None:
@@ -268,7 +272,7 @@ class KafkaMember:
             self._consumer = None
 
     def _joined(self) -> KafkaConsumer:
-        """Return the consumer, which takes part in the group."""
+        """Return the consumer, subscribed as a member of the group."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(group_id=self._group, **self._settings)
             self._consumer.subscribe([self.topic], listener=self._listener)
@@ -278,31 +282,33 @@ class KafkaMember:
         self,
         producer: KafkaProducer,
         dispatch: Dispatch,
-        writes: Sequence[Write],
+        writes: Sequence[OutgoingWrite],
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        polled: Polled,
+        polled: PolledBatch,
     ) -> None:
         producer.begin_transaction()
         for topic, partition, payload, about in writes:
             dispatch.send(topic, payload, partition=partition, **options_of(about))
-        # All that is written shows as open before the group hears of it: see `newest`.
-        dispatch.arrive(_PATIENCE)
+        # All writes are in the open transaction before the group gets the offsets: see `newest`.
+        dispatch.await_acks(_PATIENCE)
         producer.send_offsets_to_transaction(offsets, polled.member)
         try:
             self._refuse_moved(polled)
-        except MovedError:
+        except PartitionsRevokedError:
             producer.abort_transaction()
             raise
         producer.commit_transaction()
 
-    def _refuse_moved(self, polled: Polled) -> None:
-        """Raise MovedError where what was polled is perhaps another's by now."""
+    def _refuse_moved(self, polled: PolledBatch) -> None:
+        """Raise PartitionsRevokedError if polled partitions may have been reassigned."""
         now = ConsumerGroupMetadata() if self._consumer is None else self._consumer.group_metadata()
         then = polled.member
         is_same = (now.generation_id, now.member_id) == (then.generation_id, then.member_id)
         is_same = is_same and self._listener.changes == polled.ownership.changes
         if then.generation_id < 0 or not is_same:
-            raise MovedError(f"{self._where}: partitions went to other members of {self._group!r}")
+            raise PartitionsRevokedError(
+                f"{self._where}: partitions went to other members of {self._group!r}"
+            )
 
     def _let_go(self) -> None:
         if self._producer is not None:

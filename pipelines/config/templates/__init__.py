@@ -1,1 +1,1 @@
-"""Pipeline files to start from."""
+"""Templates of pipeline files for `streamboost init`."""

@@ -1,4 +1,4 @@
-"""The pipeline file to start from, which `streamboost init` writes."""
+"""Short template of a pipeline file, which `streamboost init` writes."""
 
 import json
 
@@ -95,7 +95,7 @@ path = {path}
 #   connector = "sqlite"
 #   stream = "labels"
 [labels]
-connector = "answers"
+connector = "oracle"
 path = {path}
 delay = 20                  # records that pass before a label comes
 
@@ -107,13 +107,13 @@ label = {label}
 
 
 def render_own(name: str, path: str, id: str, label: str, batch: int) -> str:
-    """Return the file of a pipeline `name` over labelled records.
+    """Return the pipeline file of a pipeline `name` over labelled records.
 
     Parameters
     ----------
-    path : where the records are, as seen from the file
-    id, label : the fields that name a record and its class
-    batch : most records in a batch
+    path : path of the records, relative to the pipeline file
+    id, label : names of the id field and the label field
+    batch : maximum number of records in a batch
     """
     texts = {"name": name, "path": path, "id": id, "label": label}
     quoted = {key: json.dumps(text, ensure_ascii=False) for key, text in texts.items()}
@@ -121,7 +121,7 @@ def render_own(name: str, path: str, id: str, label: str, batch: int) -> str:
 
 
 def render(*, kafka: bool = False) -> str:
-    """Return the file of the same pipeline with the keys that most begin with."""
+    """Return the pipeline file of the ImageSegments example with the most important keys."""
     about = (
         "A streamboost pipeline over topics of a Kafka cluster."
         if kafka

@@ -1,10 +1,10 @@
-"""The pipeline file with every key, which `streamboost init --all` writes."""
+"""Full template of a pipeline file with all keys, which `streamboost init --all` writes."""
 
 from typing import Any, Literal, get_args, get_origin
 
 from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.connectors.base import Section
 from streamboost.pipelines.config.sections import MonitorSection, PipelineSection, ServeSection
-from streamboost.pipelines.endpoints.base import Section
 
 __all__ = ["render"]
 
@@ -13,10 +13,10 @@ _GIVEN: dict[str, tuple[type[Section], dict[str, Any]]] = {
     "monitor": (MonitorSection, {}),
     "serve": (ServeSection, {}),
 }
-"""Sections whose keys follow from their fields, and the keys that the file sets."""
+"""Sections whose keys are generated from their fields, and the keys that the file sets."""
 
 _RIVER_ABOUT = """\
-# A streamboost pipeline. As it stands, it predicts River's ImageSegments and buys the labels it
+# A streamboost pipeline. Without changes, it predicts River's ImageSegments and buys the labels it
 # asks for from the dataset itself. `streamboost check` says whether the file is right and
 # `streamboost run` starts it. Lines that begin with "# key =" show the value used without them.
 #
@@ -34,7 +34,7 @@ _JOB = """\
 # environment variable NAME.
 #
 # Once the pipeline has run, these may still be changed: state (if its folder is moved),
-# batch_records, batch_labels, poll_interval, checkpoint_every, checkpoint_copy, on_gap,
+# batch_records, batch_labels, poll_interval, checkpoint_every, checkpoint_copy, on_data_loss,
 # keep_versions, follow, port, what predictions repeat, and where predictions, dead letters and
 # requests go (unless a dataset or a file answers them). Fields may be added to [schema.fields],
 # and [schema] classes may change. Any other change needs a new state folder.
@@ -89,15 +89,15 @@ delay = 20                  # records that pass before a label comes
 # connector = "files"
 # path = "labels.jsonl"
 # follow = true
-# connector = "answers"     # labels that are known already, given as a person would give them
+# connector = "oracle"      # labels that are known already, given as a person would give them
 # path = "records.jsonl"    # a file of labelled records: id and label are read
-# of = "requests"           # what is answered; or "all": every record
+# answer = "requested"      # what is answered; or "all": every record
 # delay = 20                # records that pass before a label comes; or "7d", by their own times
 # on_conflict = "last"      # which of several labels of a record holds; or "first", "vote"
 
 # Records whose labels are known beforehand: learned before the first record, at no cost. Each has
 # the features of a record and a field "label".
-[bootstrap]
+[initial_data]
 # path = "known.csv"        # or JSON Lines, or Parquet
 # committee = "model.safetensors"   # what was learned of them elsewhere: a committee's `save`
 
@@ -121,7 +121,7 @@ stream = "dead_letters"
 """
 
 _KAFKA = """\
-# The cluster. Beside the two keys below, any option of kafka-python's clients may stand here.
+# The cluster. In addition to the two keys below, all options of kafka-python's clients are keys.
 [kafka]
 bootstrap_servers = "localhost:9092"
 # transactions = true       # each message exactly once, whatever happens; with false, the journal
@@ -151,7 +151,7 @@ connector = "kafka"
 [labels]
 connector = "kafka"
 # topic = "segments.labels"
-# connector = "records"     # labels come among the records: each message that holds one is one
+# connector = "inline"      # labels come among the records: each message that holds one is one
 # on_conflict = "last"      # which of several labels of a record holds; or "first", "vote"
 
 [predictions]
@@ -183,17 +183,17 @@ budget = 0.1                # share of the records whose label may be bought
 # window = 200              # the newest records, among which a new one is ranked, or the pool
 # Seldom needed: another way to choose among the records, and labels ahead of the budget.
 # mode = "stream"           # decide on arrival; or "pool": ask for the best of the newest records
-# round_size = 1            # with "pool": how many are asked for together
-# rule = "chance"           # how "stream" decides: at random, doubtful records with better chances;
+# query_batch_size = 1      # with "pool": how many are asked for together
+# selection = "probability" # how "stream" decides: at random, doubtful records with better chances;
                             # or "quantile_filter", "variable_uncertainty"
-# loan = 0                  # labels to start with, repaid evenly until record expected_records
-# expected_records = "none"  # length of the stream; a loan needs it
+# initial_credit = 0        # labels to start with, repaid evenly until record stream_length
+# stream_length = "none"    # length of the stream; initial_credit needs it
 
-# What is trained. "none" stands for no value here and below.
+# What is trained. "none" means no value here and below.
 [committee]
 estimator = "sketch"        # or "gamble"
-# label_lags = 0            # the newest so many known labels are features too
-# experts = "all"           # who has a voice beside the committee; or "committee", or a list
+# label_lags = 0            # number of newest known labels that are features too
+# experts = "all"           # experts in addition to the committee; or "committee", or a list
 # calibrate = true          # probabilities at the temperature that suits the labels asked for
 # n_estimators = 150        # rounds of a training
 # learning_rate = 0.2
@@ -201,7 +201,7 @@ estimator = "sketch"        # or "gamble"
 # Seldom needed: how trees grow.
 # min_child_weight = 0.02   # least second derivative in a leaf ("gamble": least weight)
 # l2_regularization = 0.3   # larger values hold back leaves of few records
-# max_bins = "none"         # values of a feature told apart; none: by the number of records
+# max_bins = "none"         # bins of a feature's values; none: by the number of records
 # max_depth = "none"        # of a tree, from one split on; none: max_leaf_nodes decides
 # max_features = "none"     # share of the features a tree may use; none: by their number
 # subsample = 1.0           # share of the records a tree is grown on
@@ -209,12 +209,12 @@ estimator = "sketch"        # or "gamble"
 # The labelled records that training sees.
 [working_set]
 # kind = "sliding"          # the newest; or "time", "reservoir" (of all), "balanced" (by class)
-# size = 40000              # at most so many, whatever the kind
+# size = 40000              # maximum number of labelled records, for all kinds
 # seconds = "none"          # given with kind = "time" and only then: how long one stays
 # Seldom needed: what each weighs.
 # weights = "uniform"       # or "half_life", or "zipf": 1/i for the i-th newest
 # half_life = "none"        # given with weights = "half_life" and only then, in records
-# propensity_clip = "none"  # a number weighs one by 1/chance of being asked for, at most so much
+# propensity_clip = "none"  # a number: weight 1/inclusion probability, at most this number
 
 # When training happens: looked at with each label.
 [schedule]
@@ -224,20 +224,20 @@ estimator = "sketch"        # or "gamble"
 # extend_every = 10         # labels from one training to an extension; none: no extension
 # extend_estimators = 10    # rounds that an extension adds
 # max_estimators = 400      # a committee that would grow past it is retrained
-# training = "inline"       # or "background": in a thread, while predicting goes on
+# training = "inline"       # or "background": in a thread, while predicting continues
 # promotion = "always"      # or "better": once it makes no more errors than the one that serves
 # on_drift = "none"         # "adwin", "page_hinkley" or "kswin" looks for drift, and retrains
 # drift_signal = "error"    # in wrong answers; or "margin", without labels; or "both"
 # Seldom needed: training by the clock, labels that follow one another.
 # retrain_seconds = "none"  # most seconds from one retraining to the next
 # extend_seconds = "none"   # seconds from one training to an extension
-# shadow = 200              # most labels by which "better" is judged
-# correction_rounds = 0     # stumps grown anew at every label; 5 where labels follow one another
-# correction_rows = 50      # the newest so many that they are grown on
+# n_evaluation_labels = 200 # most labels by which "better" is judged
+# correction_rounds = 0     # stumps grown again at every label; 5 where labels follow one another
+# correction_rows = 50      # number of newest labels that they are grown on
 # correction_half_life = 5.0  # labels after which one of these weighs half as much
 
 # For those who watch it: /healthz, /readyz, and /metrics for Prometheus, which wants the token in
-# the state folder's metrics.token. How it does stands in the folder's status.db.
+# the state folder's metrics.token. Its status is written to the folder's status.db.
 [monitor]
 {monitor}
 
@@ -245,25 +245,25 @@ estimator = "sketch"        # or "gamble"
 [serve]
 {serve}
 
-# People may answer in a project of Label Studio, with `streamboost label-studio` beside this:
+# People may answer in a project of Label Studio, if `streamboost label-studio` runs, too:
 #   [label_studio]
 #   url = "http://localhost:8080"
 #   project = 1
 #   token = "${LABEL_STUDIO_TOKEN}"
 
-# A classifier of River's may serve in the committee's place, or run beside it, made by a function
-# of a module beside this file:
+# A River classifier may replace the committee, or run as a shadow model. It is made by a function
+# of a module in this file's folder:
 #   [model]
 #   river = "models:hoeffding"
-#   [rivals.nb]
+#   [shadow_models.nb]
 #   river = "models:bayes"
 
 # A transformer of River's may make the fields of records before anything learns of them:
 #   [features]
 #   river = "models:aggregates"
 
-# What is decided on beside the predicted label, by what errors cost or how sure one has to be of a
-# class. It may change at any time, also by `streamboost tell ... decide`:
+# Decisions in addition to the predicted label, by the costs of errors or by the least probability
+# of a class. They may change at any time, also by `streamboost control ... decide`:
 #   [decision]
 #   costs = { fraud = { ok = 10 } }    # to decide on "ok" where "fraud" is true; other errors: 1
 #   threshold = { fraud = 0.9 }        # or this; below it, the likeliest of the other classes
@@ -271,7 +271,7 @@ estimator = "sketch"        # or "gamble"
 
 
 def render(*, kafka: bool = False) -> str:
-    """Return the file with every key; a test sees to it that it shows the defaults there are."""
+    """Return the pipeline file with all keys; a test compares the defaults in it with the code."""
     about, connectors = (_KAFKA_ABOUT, _KAFKA) if kafka else (_RIVER_ABOUT, _RIVER)
     text = about + _JOB + connectors + _LEARNER
     for name, (model, given) in _GIVEN.items():
@@ -280,7 +280,7 @@ def render(*, kafka: bool = False) -> str:
 
 
 def _keys(model: type[Section], given: dict[str, Any]) -> str:
-    """Return the keys of a section, each with its default, or else an example, and description."""
+    """Return the keys of a section as lines with default (or example) and description."""
     lines = []
     for key, field in model.model_fields.items():
         example = (field.examples or [""])[0]
@@ -288,5 +288,5 @@ def _keys(model: type[Section], given: dict[str, Any]) -> str:
         setting = f"{'' if key in given else '# '}{key} = {toml.render(value)}"
         choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
         others = ", ".join(toml.render(one) for one in choices if one != value)
-        lines.append(f"{setting:<28}# {field.description}{f'; or {others}' if others else ''}\n")
+        lines.append(f"{setting:<27} # {field.description}{f'; or {others}' if others else ''}\n")
     return "".join(lines)

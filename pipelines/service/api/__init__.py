@@ -1,1 +1,1 @@
-"""The interface for programs, under `/api/v1`."""
+"""HTTP API of `serve`, under `/api/v1`."""

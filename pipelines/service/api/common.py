@@ -1,4 +1,4 @@
-"""What all operations share: whom they ask of what, and ``{"detail": ...}`` where it is wrong."""
+"""Common parts of the API: dependencies for pipeline and user, and JSON error responses."""
 
 import logging
 from typing import Annotated, Any
@@ -16,8 +16,8 @@ from streamboost.errors import (
     StateError,
     StreamBoostError,
 )
-from streamboost.pipelines.service.access.people import Person
-from streamboost.pipelines.service.labelling.served import Served
+from streamboost.pipelines.service.auth.users import User
+from streamboost.pipelines.service.labelling.served import ServedState
 
 __all__ = [
     "FOR_OPERATORS",
@@ -50,20 +50,20 @@ _MEANINGS = {
 }
 
 
-# These wait for nothing, and are coroutines: FastAPI would have each function run by a thread.
+# These are coroutines although they do not await: FastAPI runs plain functions in threads.
 
 
 async def _pipeline(
     request: Request, pipeline: Annotated[str, Path(description="the pipeline's name")]
-) -> Served:
-    served: dict[str, Served] = request.app.state.pipelines
+) -> ServedState:
+    served: dict[str, ServedState] = request.app.state.pipelines
     if pipeline not in served:
         raise HTTPException(404, "there is no pipeline of this name: see /api/v1/pipelines")
     return served[pipeline]
 
 
-async def _asker(request: Request) -> Person:
-    person: Person = request.state.person
+async def _asker(request: Request) -> User:
+    person: User = request.state.person
     return person
 
 
@@ -81,22 +81,22 @@ async def _scorer(request: Request) -> None:
         await _operator(request)
 
 
-ServedPipeline = Annotated[Served, Depends(_pipeline)]
-Asker = Annotated[Person, Depends(_asker)]
+ServedPipeline = Annotated[ServedState, Depends(_pipeline)]
+Asker = Annotated[User, Depends(_asker)]
 FOR_OPERATORS = [Depends(_operator)]
-"""Dependencies of what a labeller may not do."""
+"""Dependencies of operations for operators only."""
 FOR_SCORERS = [Depends(_scorer)]
-"""Those of what operators do, and programs that send the scorer's token."""
+"""Dependencies of operations for operators, and for programs with the scorer's token."""
 
 
 class ErrorAnswer(BaseModel):
-    """What was wrong."""
+    """Error response."""
 
-    detail: str = Field(description="what was wrong, and how to mend it")
+    detail: str = Field(description="what failed, and how to fix it")
 
 
 def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what an operation's documentation says of `statuses` and those that all have."""
+    """Return the OpenAPI descriptions of an operation's error `statuses`, with the common ones."""
     return {
         status: {"model": ErrorAnswer, "description": _MEANINGS[status]}
         for status in sorted({400, 401, 429, *statuses})
@@ -104,7 +104,7 @@ def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Have `app` answer our errors, which show no secrets."""
+    """Register handlers that turn our errors, which contain no secrets, into JSON responses."""
     app.add_exception_handler(StreamBoostError, _answer_ours)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
 
@@ -123,5 +123,5 @@ def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
 
 
 def _answer(text: str, status: int) -> JSONResponse:
-    # What was given may be quoted, and hold what JSON cannot.
+    # The message may quote input with surrogates, which JSON cannot encode.
     return JSONResponse({"detail": text.encode(errors="replace").decode()}, status)

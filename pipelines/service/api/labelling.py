@@ -1,5 +1,6 @@
-"""The API's labelling: one record at a time, for pages and programs of one's own."""
+"""API of labelling: one record at a time, for custom pages and programs."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -19,15 +20,15 @@ _WRITES = described(403, 404, 409, 413, 422, 503)
 
 
 class Before(BaseModel):
-    """The request that is before whoever asks, null where nothing is left for them."""
+    """The request leased by the user; null if there is none left."""
 
     request: dict[str, Any] | None
 
 
 class Done(BaseModel):
-    """What somebody did with a record.
+    """An action of an annotator on a record.
 
-    A label that is held goes to the pipeline in a few seconds, and survives a crash until then.
+    A held label is written to the pipeline in a few seconds, and survives a crash until then.
     """
 
     model_config = ConfigDict(from_attributes=True)
@@ -42,7 +43,7 @@ class Done(BaseModel):
 
 
 class About(BaseModel):
-    """The record that is meant."""
+    """The record of an action."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -50,14 +51,14 @@ class About(BaseModel):
 
 
 class Answer(About):
-    """A label for it."""
+    """A label for the record."""
 
     label: LabelValue
 
 
 @router.post("/next", responses=_WRITES)
 def next_request(served: ServedPipeline, asker: Asker) -> Before:
-    """Put the most useful request that is free before whoever asks, or keep the one that is."""
+    """Lease the free request with the largest utility, or renew the lease of the current one."""
     request = served.queue.next(asker)
     seen = [] if request is None else served.blindfold.seen_by(asker, [request])
     return Before(request=next(iter(seen), None))
@@ -71,30 +72,42 @@ def answer(served: ServedPipeline, asker: Asker, given: Answer) -> Done:
 
 @router.post("/skip", responses=_WRITES)
 def skip(served: ServedPipeline, asker: Asker, given: About) -> Done:
-    """Have the record come again after everything else."""
+    """Skip the record: it is offered again after all other requests."""
     return _done(served.queue.skip(asker, given.id))
 
 
 @router.post("/not-sure", responses=_WRITES)
 def not_sure(served: ServedPipeline, asker: Asker, given: About) -> Done:
-    """Leave the record to others."""
+    """Leave the record to other annotators."""
     return _done(served.queue.not_sure(asker, given.id))
 
 
 @router.post("/undo", responses=_WRITES)
 def undo(served: ServedPipeline, asker: Asker) -> Done:
-    """Take back what was done last, as long as no label of it was written."""
+    """Undo the last action, as long as its label was not written."""
     return _done(served.queue.undo(asker))
 
 
 @router.get("/history", responses=described(404, 422, 503))
 def history(
     served: ServedPipeline,
+    asker: Asker,
     limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 100,
     below: Annotated[int, Query(ge=0, le=2**53, description="only numbers under this")] = 2**53,
 ) -> list[Done]:
-    """Return who did what and when, the newest first."""
-    return [_done(entry) for entry in served.queue.history(limit, below)]
+    """Return the actions of all annotators, the newest first.
+
+    Where labelling is blind, an annotator does not see the labels of a record that is asked again.
+    """
+    found, blindfold = served.queue.history(limit, below), served.blindfold
+    return [
+        _done(
+            replace(entry, label=None)
+            if entry.person != asker.name and blindfold.hides_labels(asker, entry.id)
+            else entry
+        )
+        for entry in found
+    ]
 
 
 def _done(entry: LabellingEntry) -> Done:

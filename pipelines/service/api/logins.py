@@ -1,4 +1,4 @@
-"""The API's logins: letting people in, seeing who is, and ending it."""
+"""API of logins: create login links, list sessions, and end them."""
 
 from typing import Annotated, Literal
 
@@ -6,39 +6,39 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from streamboost.pipelines.service.access.guard import LOGIN
-from streamboost.pipelines.service.access.names import LONGEST_NAME
-from streamboost.pipelines.service.access.people import People
-from streamboost.pipelines.service.access.sessions import Role
 from streamboost.pipelines.service.api.common import FOR_OPERATORS, described
+from streamboost.pipelines.service.auth.guard import LOGIN
+from streamboost.pipelines.service.auth.names import LONGEST_NAME
+from streamboost.pipelines.service.auth.sessions import Role
+from streamboost.pipelines.service.auth.users import Users
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/logins", dependencies=FOR_OPERATORS)
 
-Invited = Literal["labeller", "operator"]
-"""What people can be; programs that only have records predicted send a token."""
+Invited = Literal["annotator", "operator"]
+"""Roles of people; programs that only request predictions use a token."""
 
 _WRITES = described(403, 409, 413, 422)
 
 
 class LoginIn(BaseModel):
-    """Whom a login link is for."""
+    """Name and role for a login link."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-    role: Invited = Field("labeller", description="an operator may do all that the token may")
+    role: Invited = Field("annotator", description="an operator may do all that the token may")
 
 
 class Login(BaseModel):
-    """A login link that works once, for a day."""
+    """A one-time login link, valid for a day."""
 
     path: str
 
 
 class LoggedIn(BaseModel):
-    """Somebody who is logged in with one browser."""
+    """A login session of one browser."""
 
     name: str
     role: Role
@@ -46,20 +46,20 @@ class LoggedIn(BaseModel):
 
 
 class Ended(BaseModel):
-    """How many logins and login links are good for nothing now."""
+    """Number of sessions and login links that were ended."""
 
     ended: int
 
 
 @router.post("", status_code=201, responses=_WRITES)
 def post_login(request: Request, given: LoginIn) -> Login:
-    """Make a login link for somebody else."""
+    """Create a login link for another person."""
     return Login(path=f"{LOGIN}?key={_people(request).invite(given.name, given.role)}")
 
 
 @router.get("", responses=described(403))
 def logins(request: Request) -> list[LoggedIn]:
-    """List who is logged in."""
+    """List the login sessions."""
     return [
         LoggedIn(name=one.name, role=one.role, until=int(1000 * one.until))
         for one in _people(request).logged_in()
@@ -68,10 +68,10 @@ def logins(request: Request) -> list[LoggedIn]:
 
 @router.delete("/{name}", responses=described(403, 404, 409, 413, 422))
 def end_logins(request: Request, name: Annotated[str, Path(max_length=LONGEST_NAME)]) -> Ended:
-    """Log somebody out everywhere, and take their login links back."""
+    """End all sessions and login links of a person."""
     return Ended(ended=_people(request).log_out_all(name))
 
 
-def _people(request: Request) -> People:
-    people: People = request.app.state.people
+def _people(request: Request) -> Users:
+    people: Users = request.app.state.people
     return people

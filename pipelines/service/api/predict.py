@@ -1,4 +1,4 @@
-"""The API's scoring half: records predicted and explained now, by what the pipeline has learned."""
+"""API of on-demand predictions and explanations, by the pipeline's newest checkpoint."""
 
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ class RecordsToExplain(RecordsAsked):
 
 
 class Predicted(BaseModel):
-    """What is predicted of a record."""
+    """Prediction of a record."""
 
     id: str | None = Field(description="the record's; null: it has none")
     label: LabelValue | None = Field(description="null while no label is known")
@@ -45,14 +45,14 @@ class Predicted(BaseModel):
 
 
 class Predictions(BaseModel):
-    """What is predicted, in the order of the records, after which batch of the pipeline."""
+    """Predictions in the order of the records, and the batch sequence of the checkpoint."""
 
     sequence: int
     predictions: list[Predicted]
 
 
 class Shares(BaseModel):
-    """How the score of a class comes about: what is expected of any record, and the features."""
+    """SHAP values of a class: expected score of any record, and the features' contributions."""
 
     score: float = Field(description="`expected` and all of `features`")
     expected: float
@@ -60,7 +60,7 @@ class Shares(BaseModel):
 
 
 class Explained(BaseModel):
-    """What the committee alone makes of a record, before the other experts and calibration."""
+    """Explanation of the committee's scores of a record, before other experts and calibration."""
 
     id: str | None
     classes: dict[str, Shares]
@@ -81,7 +81,7 @@ class Explanations(BaseModel):
     dependencies=FOR_SCORERS,
 )
 def predict(served: ServedPipeline, given: RecordsAsked) -> Response:
-    """Predict records by the newest checkpoint; nothing is logged, asked or learned."""
+    """Predict records by the newest checkpoint; nothing is logged, requested or learned."""
     return answer(served.scoring.predict(given.records))
 
 
@@ -92,10 +92,10 @@ def predict(served: ServedPipeline, given: RecordsAsked) -> Response:
     dependencies=FOR_SCORERS,
 )
 def explain(served: ServedPipeline, given: RecordsToExplain) -> Response:
-    """Say what each feature does to the committee's scores of records."""
+    """Return each feature's contribution (SHAP values) to the committee's scores of records."""
     return answer(served.scoring.explain(given.records))
 
 
 def answer(document: dict[str, Any]) -> Response:
-    """Return what is answered, written as it is, once: what is not finite becomes null."""
+    """Encode a document as a JSON response; numbers that are not finite become null."""
     return Response(msgspec.json.encode(document), media_type="application/json")

@@ -1,4 +1,4 @@
-"""The API's reading half: what pipelines have published."""
+"""API of reads: the published status of pipelines."""
 
 from typing import Annotated, Any
 
@@ -7,7 +7,8 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
-from streamboost.pipelines.service.labelling.served import Served
+from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.status.record_filter import RecordFilter
 
 __all__ = ["router"]
 
@@ -23,7 +24,7 @@ _NAMED = described(404, 422)
 
 
 class Summary(BaseModel):
-    """A pipeline, and what it takes from here."""
+    """A pipeline, and whether it accepts labels and records."""
 
     name: str
     state: str | None = Field(description="what it does; null: it has published nothing yet")
@@ -33,7 +34,7 @@ class Summary(BaseModel):
 
 
 class Version(BaseModel):
-    """A committee that was kept, and can be rolled back to or promoted."""
+    """A kept committee, which can be rolled back to or promoted."""
 
     version: int
     kind: str | None
@@ -49,34 +50,37 @@ def pipelines(request: Request) -> list[Summary]:
 
 
 @router.get("/pipelines/{pipeline}/status", responses=_NAMED)
-def status(served: ServedPipeline) -> dict[str, Document]:
-    """Return every document of the status, by name."""
-    return served.status.documents()
+def status(served: ServedPipeline, asker: Asker) -> dict[str, Document]:
+    """Return all documents of the status, by name; to blind annotators, those without classes."""
+    return served.blindfold.documents_for(asker, served.status.documents())
 
 
 @router.get("/pipelines/{pipeline}/points", responses=_NAMED)
-def points(served: ServedPipeline, since: Since = 0) -> list[Document]:
-    """Return the course of the run, the oldest point first; `since` is a point's time."""
-    return served.status.points(since)
+def points(served: ServedPipeline, asker: Asker, since: Since = 0) -> list[Document]:
+    """Return the points of the curves over time, the oldest first; `since` is a point's time."""
+    return served.blindfold.points_for(asker, served.status.points(since))
 
 
 @router.get("/pipelines/{pipeline}/marks", responses=_NAMED)
 def marks(served: ServedPipeline, since: Since = 0) -> list[Document]:
-    """Return what happened to the committee, the oldest first; `since` is a mark's id."""
+    """Return the marks (promotions, drifts, commands), the oldest first; `since` is a mark's id."""
     return served.status.marks(since)
 
 
 @router.get("/pipelines/{pipeline}/predictions", responses=_NAMED)
 def predictions(served: ServedPipeline, asker: Asker, limit: Limit = 100) -> list[Document]:
-    """Return the newest predictions, the newest first; blind labellers see those they answered."""
+    """Return the newest predictions, the newest first; blind annotators see those they answered."""
     found = served.status.predictions(limit)
     return served.blindfold.seen_by(asker, found, chosen=True)
 
 
 @router.get("/pipelines/{pipeline}/dead_letters", responses=_NAMED)
-def dead_letters(served: ServedPipeline, limit: Limit = 100) -> list[Document]:
-    """Return the newest messages that could not be used, the newest first."""
-    return served.status.dead_letters(limit)
+def dead_letters(served: ServedPipeline, asker: Asker, limit: Limit = 100) -> list[Document]:
+    """Return the newest dead letters, the newest first.
+
+    Where labelling is blind, an annotator sees neither their payload nor their detail.
+    """
+    return served.blindfold.dead_letters_for(asker, served.status.dead_letters(limit))
 
 
 @router.get("/pipelines/{pipeline}/judged", responses=_NAMED)
@@ -87,19 +91,22 @@ def judged(
     predicted: Class = None,
     limit: Limit = 100,
 ) -> list[Document]:
-    """Return labelled records that are kept, the newest first: all, or those of one class."""
-    found = served.status.confused(true, predicted, limit)
-    return served.blindfold.seen_by(asker, found, chosen=predicted is not None)
+    """Return the kept labelled records, the newest first: all, or those of one class.
+
+    Where labelling is blind, an annotator sees no record with a relabel request.
+    """
+    return served.labelled_records(asker, RecordFilter(true, predicted), limit)
 
 
-# Asked after, not part of the path: an id may hold slashes, or be two dots.
+# The id is a query parameter, not part of the path: an id may contain slashes, or be two dots.
 @router.get("/pipelines/{pipeline}/record", responses=_NAMED)
 def judged_record(
     served: ServedPipeline, asker: Asker, id: Annotated[str, Query(description="the record's")]
 ) -> Document:
-    """Return what is known of a record that was asked about or labelled, with its reasons.
+    """Return the data of a requested or labelled record, with its explanation.
 
-    Where labelling is blind, a labeller who has not answered sees nothing of the guess.
+    Where labelling is blind, an annotator who has not answered does not see the prediction, and no
+    annotator sees others' labels of a requested record.
     """
     found = served.status.judged(id)
     if found is None:
@@ -109,25 +116,28 @@ def judged_record(
 
 
 @router.get("/pipelines/{pipeline}/served_versions", responses=_NAMED)
-def served_versions(served: ServedPipeline) -> list[Document]:
-    """Return the committees that served, the oldest first, and how much each predicted."""
-    return served.status.versions()
+def served_versions(served: ServedPipeline, asker: Asker) -> list[Document]:
+    """Return active and earlier committees, the oldest first, with their number of predictions.
+
+    Where labelling is blind, an annotator sees none of them.
+    """
+    return [] if served.blindfold.hides_from(asker) else served.status.versions()
 
 
 @router.get("/pipelines/{pipeline}/requests", responses=_NAMED)
 def requests(served: ServedPipeline, asker: Asker, limit: Limit = 100) -> list[Document]:
-    """Return the open requests, the most useful answer first; to blind labellers, as questions."""
+    """Return the open requests, the largest utility first; blind annotators see no predictions."""
     return served.blindfold.seen_by(asker, served.status.requests(limit))
 
 
 @router.get("/pipelines/{pipeline}/versions", responses=_NAMED)
 def versions(served: ServedPipeline) -> list[Version]:
-    """Return the committees that are kept, the oldest first."""
+    """Return the kept committees, the oldest first."""
     learner = served.status.document("learner") or {}
     return [_version(kept) for kept in learner.get("versions", [])]
 
 
-def _summary(served: Served) -> Summary:
+def _summary(served: ServedState) -> Summary:
     published = served.status.document("pipeline")
     return Summary(
         name=served.name,

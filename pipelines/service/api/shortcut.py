@@ -1,4 +1,4 @@
-"""The way past FastAPI for a few records to predict, which takes it longer than predicting them."""
+"""Fast path for small predict requests, which bypasses FastAPI's overhead."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.service.api.predict import MOST, answer
-from streamboost.pipelines.service.labelling.served import Served
+from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.service.scoring import Scoring
 
 __all__ = ["Shortcut"]
@@ -16,21 +16,22 @@ __all__ = ["Shortcut"]
 _BEFORE, _AFTER = "/api/v1/pipelines/", "/predict"
 _PLAIN = (b"content-type", b"application/json")
 _SHORT = 4_096
-"""Bytes of a body whose records keep nobody else waiting, whatever they hold."""
+"""Maximum size in bytes of a body that is answered in the event loop."""
 
 
 class Shortcut:
-    """Answers what can be predicted at once, and leaves all else to `app`, errors included.
+    """Middleware that answers small predict requests, and passes all others to `app`.
 
-    It comes after the guard, which has put ``person`` into the request's state.
+    Invalid requests are passed to `app`, too. The middleware runs inside the guard, which has
+    stored ``person`` in the request's state.
     """
 
-    def __init__(self, app: ASGIApp, pipelines: Mapping[str, Served]) -> None:
+    def __init__(self, app: ASGIApp, pipelines: Mapping[str, ServedState]) -> None:
         self.app = app
         self._pipelines = pipelines
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer records asked for in a short body, or have `app` answer."""
+        """Answer a small predict request, or pass the request to `app`."""
         scoring = self._scoring(scope)
         if scoring is None:
             await self.app(scope, receive, send)
@@ -43,7 +44,7 @@ class Shortcut:
             await answer(found)(scope, receive, send)
 
     def _scoring(self, scope: Scope) -> Scoring | None:
-        """Return what predicts the records of a request that may be answered here."""
+        """Return the scorer of a predict request with permission; None for other requests."""
         if scope["type"] != "http" or scope["method"] != "POST" or _PLAIN not in scope["headers"]:
             return None
         path: str = scope["path"]
@@ -56,7 +57,7 @@ class Shortcut:
 
 
 def _predicted(scoring: Scoring, message: Message) -> dict[str, Any] | None:
-    """Return what is predicted of the records of a body; None: somebody else is to look at it."""
+    """Return the predictions for a request body; None if `app` has to handle the request."""
     body: bytes = message.get("body", b"")
     if message.get("more_body", False) or len(body) > _SHORT or not scoring.is_at_hand:
         return None
@@ -75,7 +76,7 @@ def _predicted(scoring: Scoring, message: Message) -> dict[str, Any] | None:
 
 
 def _beginning(message: Message, receive: Receive) -> Receive:
-    """Return `receive` that gives `message` first, which was taken from it."""
+    """Return a `receive` function that returns the already received `message` first."""
     taken = [message]
 
     async def begun() -> Message:

@@ -1,4 +1,4 @@
-"""The API's writing half: labels, records and commands for pipelines."""
+"""API of writes: labels, records and commands for pipelines."""
 
 from typing import Annotated, Any, Self
 
@@ -8,15 +8,17 @@ from starlette.requests import Request
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
 from streamboost.connectors.messages.labels import LONGEST_LABEL, as_text
-from streamboost.connectors.messages.written import Label
-from streamboost.pipelines.service.access.names import LONGEST_NAME, name_key
-from streamboost.pipelines.service.access.people import PROGRAM, People, Person
+from streamboost.connectors.messages.outgoing import Label
+from streamboost.errors import ConfigurationError
+from streamboost.escaping import escaped
 from streamboost.pipelines.service.api.common import (
     FOR_OPERATORS,
     Asker,
     ServedPipeline,
     described,
 )
+from streamboost.pipelines.service.auth.names import LONGEST_NAME, name_key
+from streamboost.pipelines.service.auth.users import PROGRAM, User, Users
 from streamboost.pipelines.state.commands import Command, Kind
 
 __all__ = ["LabelValue", "router"]
@@ -34,13 +36,13 @@ LabelValue = Annotated[
 
 
 class _Given(BaseModel):
-    """Base of what is posted: no unknown field, no silent conversion."""
+    """Base of request bodies: no unknown field, no silent conversion."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class LabelIn(_Given):
-    """What a record turned out to be."""
+    """A label of a record."""
 
     id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
     label: LabelValue
@@ -51,7 +53,7 @@ class LabelIn(_Given):
 
 
 class LabelsIn(_Given):
-    """Labels of any records, asked for or not."""
+    """Labels of any records, requested or not."""
 
     labels: Annotated[list[LabelIn], Field(min_length=1, max_length=_MOST)]
 
@@ -63,23 +65,23 @@ class RecordsIn(_Given):
 
 
 class DecisionIn(_Given):
-    """What is decided on: what errors cost, or how sure to be of a class; neither: nothing."""
+    """Decision rule: costs of errors, or thresholds by class; neither: no decision."""
 
     costs: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = {}
     threshold: dict[str, Annotated[float, Field(gt=0, le=1)]] = {}
 
     def checked(self) -> dict[str, Any]:
-        """Return what there is of it; ConfigurationError where nothing can be decided by that."""
+        """Return the given tables; raises ConfigurationError if they are no valid decision."""
         given = {name: table for name, table in self.model_dump().items() if table}
         if given:
-            from streamboost.stream.evaluation.decisions import Decisions
+            from streamboost.evaluation.decisions import Decisions
 
             Decisions(**given)
         return given
 
 
 class CommandIn(_Given):
-    """What the pipeline is to do; some commands name a kept version, or classes."""
+    """A command for the pipeline; some commands name a kept version, or classes."""
 
     command: Kind
     version: Annotated[int, Field(ge=0, lt=2**53)] | None = None
@@ -90,31 +92,34 @@ class CommandIn(_Given):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        self.order()
+        try:
+            self.order()
+        except ConfigurationError as error:  # pydantic fails on half a surrogate pair
+            raise ValueError(escaped(str(error))) from None
         return self
 
     def order(self) -> Command:
-        """Return it as the pipeline reads it."""
+        """Return the command in the form that the pipeline reads."""
         decision = None if self.decision is None else self.decision.checked()
         return Command(self.command, self.version, self.label, self.into, decision, self.new)
 
 
 class Written(BaseModel):
-    """How many are where the pipeline reads them, and as durable as that place makes them."""
+    """Number of messages written to the pipeline's source."""
 
     written: int
 
 
 class Queued(BaseModel):
-    """What the pipeline obeys with its next batch."""
+    """The command that the pipeline applies with its next batch."""
 
     queued: str
 
 
 @router.post("/pipelines/{pipeline}/labels", status_code=201, responses=_WRITES)
 def post_labels(request: Request, served: ServedPipeline, asker: Asker, given: LabelsIn) -> Written:
-    """Write labels to where the pipeline reads them: all of them, or none."""
-    people: People = request.app.state.people
+    """Write labels to the pipeline's labels source: all of them, or none."""
+    people: Users = request.app.state.people
     names: dict[str | None, str] = {}
     labels = []
     for one in given.labels:
@@ -126,8 +131,8 @@ def post_labels(request: Request, served: ServedPipeline, asker: Asker, given: L
     return Written(written=len(labels))
 
 
-def _source(people: People, asker: Person, given: str | None) -> str:
-    """Return who gives a label: whoever asks, or whom a program names."""
+def _source(people: Users, asker: User, given: str | None) -> str:
+    """Return the annotator of a label: the user, or the `source` that a program names."""
     if given is None or name_key(given) == name_key(asker.name):
         return asker.name
     if asker != PROGRAM:
@@ -144,7 +149,7 @@ def _source(people: People, asker: Person, given: str | None) -> str:
     dependencies=FOR_OPERATORS,
 )
 def post_records(served: ServedPipeline, given: RecordsIn) -> Written:
-    """Write records to where the pipeline reads them: all of them, or none."""
+    """Write records to the pipeline's source: all of them, or none."""
     served.records.write(given.records)
     return Written(written=len(given.records))
 
@@ -158,8 +163,8 @@ def post_records(served: ServedPipeline, given: RecordsIn) -> Written:
 def post_command(served: ServedPipeline, given: CommandIn) -> Queued:
     """Queue a command.
 
-    One that names a version or a class that is not there is refused, unless `new` confirms the
-    class that another is merged into; what else the pipeline cannot obey it refuses in its log.
+    A command with an unknown version or class is refused; `new` allows a new class as the target
+    of a merge. Other commands that the pipeline cannot apply are refused in its log.
     """
     command = given.order()
     served.tell(command)

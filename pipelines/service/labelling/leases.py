@@ -1,10 +1,10 @@
-"""Who has which record before them, and which is the next for somebody."""
+"""Leases of records to annotators, and the choice of an annotator's next request."""
 
 from collections.abc import Callable, Sequence
 from sqlite3 import Connection
 from typing import Any, Protocol
 
-from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.store import Action
 
 __all__ = ["SHORTEST", "Leases", "OpenRequest", "RequestReader", "is_answered"]
@@ -14,7 +14,7 @@ SHORTEST = 5_000
 which a pipeline that runs says that a request has expired."""
 
 OpenRequest = dict[str, Any]
-"""A message of a request, with `fields`: what the record has beside its features."""
+"""Message of a request, with the record's further `fields`, which are not features."""
 
 
 class RequestReader(Protocol):
@@ -37,7 +37,7 @@ class Leases:
     requests : where the open requests are
     lease : how long a record that nobody comes back to stays with whoever has it, in milliseconds
     clock : gives the milliseconds since 1970
-    blind : whether labellers are told the committee's guess only for an answer
+    blind : whether annotators are told the committee's guess only for an answer
     """
 
     def __init__(
@@ -48,9 +48,7 @@ class Leases:
         self._lease = lease
         self._clock = clock
 
-    def next(
-        self, connection: Connection, person: Person, ids: Sequence[str]
-    ) -> OpenRequest | None:
+    def next(self, connection: Connection, person: User, ids: Sequence[str]) -> OpenRequest | None:
         """Return the request before `person`, or the first of `ids` that is free, theirs now."""
         connection.execute("DELETE FROM leases WHERE until <= ?", (self._clock(),))
         chosen = self._before(connection, person) or self._free(connection, person, ids)
@@ -58,15 +56,13 @@ class Leases:
             self.give(connection, person, chosen["id"])
         return chosen
 
-    def _before(self, connection: Connection, person: Person) -> OpenRequest | None:
-        """Return the request that `person` has before them, if nobody has answered it."""
+    def _before(self, connection: Connection, person: User) -> OpenRequest | None:
+        """Return the open request that `person` has leased; None if there is none."""
         id = self.held(connection, person)
         request = None if id is None else self._requests.request(id)
         return None if request is None or is_answered(connection, request) else request
 
-    def _free(
-        self, connection: Connection, person: Person, ids: Sequence[str]
-    ) -> OpenRequest | None:
+    def _free(self, connection: Connection, person: User, ids: Sequence[str]) -> OpenRequest | None:
         """Return the first request that nobody has or answered and `person` did not put aside.
 
         Where there is none, one that is about to expire, or that `person` skipped least often.
@@ -75,7 +71,7 @@ class Leases:
         skipped: list[tuple[int, int, OpenRequest]] = []
         for place, id in enumerate(ids):
             request = None if id in held else self._requests.request(id)
-            if request is None or person.name in request.get("not_by", ()):
+            if request is None or person.name in request.get("excluded_annotators", ()):
                 continue
             done = _done(connection, request)
             mine = [action for action, name in done if name == person.name]
@@ -94,7 +90,7 @@ class Leases:
         expires = request.get("expires")
         return isinstance(expires, int | float) and abs(expires - self._clock()) < SHORTEST
 
-    def give(self, connection: Connection, person: Person, id: str) -> None:
+    def give(self, connection: Connection, person: User, id: str) -> None:
         """Put the record `id` before `person`, and nothing else."""
         connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
         connection.execute(
@@ -102,7 +98,7 @@ class Leases:
             (id, person.seat, self._clock() + self._lease),
         )
 
-    def knows_guess(self, connection: Connection, person: Person, request: OpenRequest) -> bool:
+    def knows_guess(self, connection: Connection, person: User, request: OpenRequest) -> bool:
         """Tell whether labelling is blind, and `person` was told the guess for an answer of theirs.
 
         Taking the answer back takes back nothing of that, nor does another request for the record.
@@ -113,13 +109,13 @@ class Leases:
         found = connection.execute(query, (request["id"], person.name))
         return found.fetchone() is not None
 
-    def held(self, connection: Connection, person: Person) -> str | None:
+    def held(self, connection: Connection, person: User) -> str | None:
         """Return the record that `person` has before them."""
         row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
         return None if row is None else str(row[0])
 
     def holder(self, connection: Connection, id: str) -> str | None:
-        """Return the seat that has the record `id` before it."""
+        """Return the session id (`seat`) that holds the lease of record `id`, or None."""
         row = connection.execute(
             "SELECT seat FROM leases WHERE id = ? AND until > ?", (id, self._clock())
         ).fetchone()

@@ -1,4 +1,4 @@
-"""How far somebody has come with labelling, and where two people see a record differently."""
+"""Labelling progress of an annotator, and disagreements between annotators."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from itertools import pairwise
 from sqlite3 import Connection
 from statistics import median
 
-__all__ = ["Progress", "answered", "disagreements", "progress_of"]
+__all__ = ["LabellingProgress", "answered", "disagreements", "progress_of"]
 
 BREAK = 300_000
 """Milliseconds between two answers that are no time spent on the second."""
@@ -17,7 +17,7 @@ _COUNTED = f"{_GIVEN} AND stage != 'late'"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class LabellingProgress:
     """What somebody has labelled.
 
     `today` counts the labels of today, but for those that came too late, `seconds` is the median
@@ -30,7 +30,7 @@ class Progress:
     first: int | None = None
 
 
-def progress_of(connection: Connection, person: str, midnight: int) -> Progress:
+def progress_of(connection: Connection, person: str, midnight: int) -> LabellingProgress:
     """Return how far a person has come; `midnight` is when today began."""
     rows = connection.execute(
         f"SELECT time FROM entries WHERE person = ? AND {_COUNTED} AND time >= ? ORDER BY time",
@@ -41,7 +41,7 @@ def progress_of(connection: Connection, person: str, midnight: int) -> Progress:
     (first,) = connection.execute(
         f"SELECT min(time) FROM entries WHERE person = ? AND {_COUNTED}", (person,)
     ).fetchone()
-    return Progress(len(times), median(gaps) / 1000 if gaps else None, first)
+    return LabellingProgress(len(times), median(gaps) / 1000 if gaps else None, first)
 
 
 def answered(connection: Connection, person: str, ids: Iterable[str]) -> set[str]:

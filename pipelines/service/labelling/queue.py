@@ -1,9 +1,9 @@
-"""Who labels what: one record at a time, never the same one before two people.
+"""Queue of label requests: each annotator leases one record at a time, and no two the same one.
 
-An answer is durable at once, and held for a few seconds in which it can be undone, fewer where its
-request expires before. Then it goes to where the pipeline reads its labels, and what was learned
-cannot be undone any more. A process that is killed in between writes what is due when it comes
-back. An answer may be written twice by that, which the pipeline notices; it is never lost.
+An answer is durable at once, and held in the outbox for a few seconds in which it can be undone. If
+the request expires earlier, the undo window ends earlier. Then the label is written to the
+pipeline's labels source, and cannot be undone any more. After a crash, due labels are written at
+the next start. A label may thus be written twice, which the pipeline detects, but is never lost.
 """
 
 import time
@@ -12,17 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from sqlite3 import Connection
 
-from streamboost.connectors.messages.written import Label
+from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import StateError
-from streamboost.pipelines.service.access.people import PROGRAM, Person
-from streamboost.pipelines.service.labelling.delivery import Delivery, StatusOfRequests
+from streamboost.pipelines.service.auth.users import PROGRAM, User
 from streamboost.pipelines.service.labelling.leases import (
     Leases,
     OpenRequest,
     is_answered,
 )
+from streamboost.pipelines.service.labelling.outbox import LabelOutbox, StatusOfRequests
 from streamboost.pipelines.service.labelling.progress import (
-    Progress,
+    LabellingProgress,
     answered,
     disagreements,
     progress_of,
@@ -32,7 +32,7 @@ from streamboost.pipelines.service.labelling.store import (
     EntryStage,
     LabellingEntry,
     LabellingStore,
-    labellers,
+    annotators,
     newest,
     newest_label,
     put,
@@ -57,7 +57,7 @@ class LabelQueue:
     clock : gives the milliseconds since 1970
     mask : takes secrets out of a text
     corrects : whether the pipeline takes another label of a record in the place of the first
-    blind : whether labellers are told the committee's guess only for an answer, which then stays
+    blind : whether annotators are told the committee's guess only for an answer, which then stays
 
     Raises
     ------
@@ -90,24 +90,24 @@ class LabelQueue:
         self._grace = grace
         self._leases = Leases(requests, lease, clock, blind=blind)
         self._clock = clock
-        self._delivery = Delivery(self._store, requests, labels, grace, clock, mask)
+        self._delivery = LabelOutbox(self._store, requests, labels, grace, clock, mask)
 
     @property
     def trouble(self) -> str | None:
         """Why labels that are due could not be written the last time, None where all were."""
         return self._delivery.trouble
 
-    def next(self, person: Person) -> OpenRequest | None:
-        """Return the request before `person`, or the most useful one that is free; None: no more.
+    def next(self, person: User) -> OpenRequest | None:
+        """Return the request that `person` has leased, or lease the most useful free one.
 
-        Whoever looks at a record calls this again from time to time, which keeps it theirs. What
-        they skipped comes after everything else, and what they were not sure of never again.
+        None: no request is left. Another call renews the lease. Requests that they skipped come
+        last, and those that they were not sure of never return.
         """
         ids = self._requests.request_ids()
         with self._store.writing() as connection:
             return self._leases.next(connection, person, ids)
 
-    def keep(self, person: Person, id: str) -> OpenRequest | None:
+    def keep(self, person: User, id: str) -> OpenRequest | None:
         """Keep the record `id` with `person`; None: it cannot be answered by them any more."""
         request = self._requests.request(id)
         with self._store.writing() as connection:
@@ -121,20 +121,20 @@ class LabelQueue:
             self._leases.give(connection, person, id)
         return request
 
-    def answer(self, person: Person, id: str, label: str | int) -> LabellingEntry:
+    def answer(self, person: User, id: str, label: str | int) -> LabellingEntry:
         """Hold the label that `person` gives the record `id`; it is durable then."""
         (tidy,) = self._labels.check([Label(id, label)])
         return self._note(person, id, "label", tidy.label)
 
-    def skip(self, person: Person, id: str) -> LabellingEntry:
+    def skip(self, person: User, id: str) -> LabellingEntry:
         """Have the record `id` come to `person` after everything else; others may get it now."""
         return self._note(person, id, "skip")
 
-    def not_sure(self, person: Person, id: str) -> LabellingEntry:
+    def not_sure(self, person: User, id: str) -> LabellingEntry:
         """Have the record `id` never come to `person` again; others may get it now."""
         return self._note(person, id, "not_sure")
 
-    def undo(self, person: Person) -> LabellingEntry:
+    def undo(self, person: User) -> LabellingEntry:
         """Take back what `person` did last in this seat, and put that record before them again.
 
         An answer after which they were told the guess leaves the record to others.
@@ -159,12 +159,12 @@ class LabelQueue:
                 self._leases.give(connection, person, last.id)
         return last
 
-    def release(self, person: Person) -> None:
-        """Let others have what is before `person`, who goes away."""
+    def release(self, person: User) -> None:
+        """Release the lease of `person`, who leaves the page."""
         with self._store.writing() as connection:
             connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
 
-    def post(self, person: Person, labels: Sequence[Label]) -> None:
+    def post(self, person: User, labels: Sequence[Label]) -> None:
         """Write `labels` at once, and keep who gave them: all of them, or none.
 
         They are where the pipeline reads them when this returns. Operators and programs may label
@@ -193,7 +193,7 @@ class LabelQueue:
                 )
                 put(connection, entry)
 
-    def correct(self, person: Person, number: int, label: str | int) -> LabellingEntry:
+    def correct(self, person: User, number: int, label: str | int) -> LabellingEntry:
         """Hold another label for the record of the entry `number`; it is durable then.
 
         Somebody changes what they said themselves, and an operator what anybody did; nobody what
@@ -237,7 +237,7 @@ class LabelQueue:
             )
             return put(connection, entry)
 
-    def correctable(self, person: Person, id: str, label: str | int) -> LabellingEntry | None:
+    def correctable(self, person: User, id: str, label: str | int) -> LabellingEntry | None:
         """Return what `person` may change of what was said of the record `id`, which is a `label`.
 
         What was said elsewhere has no number, and is an operator's to change. None: nothing.
@@ -251,29 +251,33 @@ class LabelQueue:
             return there if person.role == "operator" else None
         return given if self._may_change(person, given) else None
 
-    def progress(self, person: Person) -> Progress:
+    def progress(self, person: User) -> LabellingProgress:
         """Return how far `person` has come, today by this machine's clock."""
         now = time.localtime(self._clock() / 1000)
         midnight = time.mktime((*now[:3], 0, 0, 0, 0, 0, -1))
         with self._store.reading() as connection:
             if connection is None:
-                return Progress()
+                return LabellingProgress()
             return progress_of(connection, person.name, int(midnight * 1000))
 
-    def answered(self, person: Person, ids: Iterable[str]) -> set[str]:
+    def answered(self, person: User, ids: Iterable[str]) -> set[str]:
         """Return those of the records `ids` that `person` has labelled."""
         with self._store.reading() as connection:
             return set() if connection is None else answered(connection, person.name, ids)
+
+    def is_open(self, id: str) -> bool:
+        """Tell whether the label of the record `id` is requested now."""
+        return self._requests.request(id) is not None
 
     def disagreements(self, ids: Iterable[str]) -> dict[str, list[tuple[str, str | int]]]:
         """Return who said what of those of the records `ids` that people see differently."""
         with self._store.reading() as connection:
             return {} if connection is None else disagreements(connection, ids)
 
-    def labellers(self) -> list[str]:
+    def annotators(self) -> list[str]:
         """Return the names under which anything was done, sorted."""
         with self._store.reading() as connection:
-            return [] if connection is None else labellers(connection)
+            return [] if connection is None else annotators(connection)
 
     def history(self, limit: int = 100, below: int = 2**62) -> list[LabellingEntry]:
         """Return the newest entries, the newest first; of those numbered under `below`."""
@@ -292,7 +296,7 @@ class LabelQueue:
         self._store.close()
 
     def _note(
-        self, person: Person, id: str, action: Action, label: str | int | None = None
+        self, person: User, id: str, action: Action, label: str | int | None = None
     ) -> LabellingEntry:
         stage: EntryStage = "held" if action == "label" else "noted"
         with self._store.writing() as connection:
@@ -304,12 +308,12 @@ class LabelQueue:
             )
             return put(connection, entry)
 
-    def _answerable(self, connection: Connection, person: Person, id: str) -> OpenRequest:
+    def _answerable(self, connection: Connection, person: User, id: str) -> OpenRequest:
         """Return the request for a record that `person` may answer; StateError says why not."""
         request = self._requests.request(id)
         if request is None:
             raise StateError(f"the request for record {id!r} is closed: it expired or was answered")
-        if person.name in request.get("not_by", ()):
+        if person.name in request.get("excluded_annotators", ()):
             raise StateError(f"record {id!r} is asked about again, of somebody else: take another")
         if self._leases.holder(connection, id) not in (None, person.seat):
             raise StateError(f"somebody else has record {id!r} before them: take another")
@@ -319,16 +323,16 @@ class LabelQueue:
             raise StateError(f"the guess for record {id!r} was told already: take another")
         return request
 
-    def _check_open_to(self, connection: Connection, person: Person, id: str) -> None:
+    def _check_open_to(self, connection: Connection, person: User, id: str) -> None:
         """Raise StateError where a record is not asked of `person`, nor theirs to change."""
         given = newest_label(connection, id)
         if given is None or not self._corrects or not self._may_change(person, given):
             self._answerable(connection, person, id)
 
-    def _may_change(self, person: Person, given: LabellingEntry) -> bool:
+    def _may_change(self, person: User, given: LabellingEntry) -> bool:
         """Tell whether `person` may change a label: an operator any, and others their own."""
         is_own = given.person == person.name and not self._is_blinded(person)
         return person.role == "operator" or is_own
 
-    def _is_blinded(self, person: Person) -> bool:
+    def _is_blinded(self, person: User) -> bool:
         return self._blind and person.role != "operator"

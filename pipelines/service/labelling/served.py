@@ -1,4 +1,4 @@
-"""One pipeline, as `serve` sees it from outside."""
+"""Files and connections of one pipeline that `streamboost serve` reads and writes."""
 
 import tomllib
 from collections.abc import Mapping
@@ -10,12 +10,13 @@ from typing import Any
 from streamboost.connectors.base import Sink
 from streamboost.connectors.files.open import STDIN
 from streamboost.errors import ConfigurationError, StateError
-from streamboost.pipelines.config.binding import verify
+from streamboost.pipelines.config.compatibility import verify
+from streamboost.pipelines.config.connectors.base import Input
+from streamboost.pipelines.config.connectors.registry import feeder
 from streamboost.pipelines.config.file import Config, load, parse
 from streamboost.pipelines.config.masking import masked
-from streamboost.pipelines.endpoints.base import Input
-from streamboost.pipelines.endpoints.registry import feeder
-from streamboost.pipelines.service.labelling.blind import Blindfold
+from streamboost.pipelines.service.auth.users import User
+from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.store import FILE
 from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter
@@ -23,16 +24,17 @@ from streamboost.pipelines.service.scoring import Scoring
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.naming import refuse_unknown
-from streamboost.pipelines.status.reader import StatusReader
+from streamboost.pipelines.status.reader import Status, StatusReader
+from streamboost.pipelines.status.record_filter import RecordFilter
 
-__all__ = ["Served", "find"]
+__all__ = ["ServedState", "find"]
 
 
 @dataclass(frozen=True)
-class Served:
-    """What is read of a pipeline, and what is written to it.
+class ServedState:
+    """Status, label queue and writers of one pipeline.
 
-    It neither holds nor waits for the pipeline, which may run, rest or not have begun.
+    The pipeline may be running, stopped or not started yet: no lock is taken.
     """
 
     config: Config
@@ -43,11 +45,11 @@ class Served:
     scoring: Scoring
 
     @classmethod
-    def of(cls, config: Config) -> "Served":
+    def of(cls, config: Config) -> "ServedState":
         """Return the pipeline of `config`; nothing is opened before it is used."""
         state, mask = State(config.state), config.mask
         told = config.sections.build_schema()
-        # A state may be older than what labels have to obey, and than the classes in the file.
+        # The state may be older than the label rules and the classes in the file.
         schema = replace(state.schema() or told, **told.rules)
         status = StatusReader(state.path)
         answers = _feeder(config, "labels", config.sections.labels)
@@ -61,43 +63,60 @@ class Served:
         return cls(config, status, queue, labels, records, Scoring(state))
 
     @property
-    def blindfold(self) -> Blindfold:
-        """What hides the committee's guess, where labelling is blind."""
-        return Blindfold(self.queue, self.config.sections.serve.blind)
+    def blindfold(self) -> BlindMode:
+        """Blind mode, which hides predictions from annotators if it is configured."""
+        return BlindMode(self.queue, self.config.sections.serve.blind)
 
     @property
     def name(self) -> str:
         """The pipeline's name."""
         return self.config.name
 
+    def labelled_records(
+        self, person: User, choice: RecordFilter, limit: int, offset: int = 0
+    ) -> list[Status]:
+        """Return the labelled records of a choice that `person` may see, the newest first.
+
+        Blind annotators see no record whose label is requested. If the choice depends on
+        predictions, they see only the records that they answered, so that neither `limit` nor
+        `offset` tells the others' predictions.
+        """
+        see, status = self.blindfold.seen_by, self.status
+        if not self.blindfold.hides_from(person):
+            return status.chosen(choice, limit, offset)
+        choice = replace(choice, closed=True)
+        if not choice.by_prediction:
+            return see(person, status.chosen(choice, limit, offset))
+        return see(person, status.chosen(choice, -1), chosen=True)[offset : offset + limit]
+
     def runs(self) -> bool:
-        """Tell whether there is a process of the pipeline now."""
-        with suppress(StateError):  # of a folder that cannot be read nobody knows
+        """Return whether a process of the pipeline exists now; False if the state is unreadable."""
+        with suppress(StateError):  # the folder cannot be read
             return State(self.config.state).is_running()
         return False
 
     def tell(self, command: Command) -> None:
-        """Have the pipeline obey `command` with its next batch.
+        """Queue `command`, which the pipeline applies with its next batch.
 
-        StateError where it names a version or a class that is not there.
+        Raises StateError if the command names an unknown version or class.
         """
         with masked(self.config.mask):
             refuse_unknown(self.config.state, command, self.status.documents())
             queue_command(self.config.state, command)
 
     def close(self) -> None:
-        """Let go of all files and connections."""
+        """Close all files and connections."""
         for part in (self.queue, self.labels, self.records, self.status):
             part.close()
 
 
 def find(path: Path) -> Config:
-    """Return the configuration in a pipeline file, or in the state folder of a pipeline.
+    """Return the configuration of a pipeline file, or of a pipeline's state folder.
 
-    What it says of the learner is left out, which takes a second to load, and matters to no label.
+    The learner's sections are not loaded: loading takes a second, and labels do not need them.
 
-    Raises ConfigurationError where it is neither, and StateError where the file was changed since
-    the pipeline began, so that labels would go astray.
+    Raises ConfigurationError if the path is neither, and StateError if the file no longer matches
+    the state of the pipeline.
     """
     config = _read(path, learner=False)
     state = State(config.state)
@@ -105,7 +124,7 @@ def find(path: Path) -> Config:
         try:
             verify(config, state, begun=True)
         except StateError:
-            verify(_read(path, learner=True), state, begun=True)  # which can tell what has changed
+            verify(_read(path, learner=True), state, begun=True)  # names the changed keys
     return config
 
 
@@ -116,8 +135,8 @@ def _read(path: Path, *, learner: bool) -> Config:
 def _from_state(path: Path, learner: bool) -> Config:
     """Return the configuration that a state folder keeps.
 
-    Its relative paths start where the pipeline file was, which the folder's own path tells as
-    long as it stands where it stood.
+    Relative paths start in the folder of the pipeline file. That folder is derived from the path of
+    the state folder, if the state folder was not moved.
     """
     folder = state = path.resolve()
     try:
@@ -144,7 +163,7 @@ def _has_relative(tables: Mapping[str, Any]) -> bool:
 
 
 def _kind(status: StatusReader) -> Any:
-    """Return what labels are by now, as the status tells."""
+    """Return the current label type from the status; None if unknown."""
     return (status.document("pipeline") or {}).get("label_type")
 
 

@@ -17,8 +17,8 @@ __all__ = [
     "EntryStage",
     "LabellingEntry",
     "LabellingStore",
+    "annotators",
     "held",
-    "labellers",
     "newest",
     "newest_label",
     "newly_written",
@@ -134,7 +134,7 @@ def newest_label(connection: Connection, id: str, above: int = 0) -> LabellingEn
     return None if row is None else LabellingEntry(*row)
 
 
-def labellers(connection: Connection) -> list[str]:
+def annotators(connection: Connection) -> list[str]:
     """Return the names under which anything was done, sorted.
 
     The index is searched once a name, however many entries there are.

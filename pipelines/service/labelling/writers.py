@@ -6,10 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from streamboost.connectors.base import Carried, Following, Message, Sink, write_outside
+from streamboost.connectors.base import (
+    ForwardedPayloads,
+    Message,
+    MessageMetadata,
+    Sink,
+    write_directly,
+)
 from streamboost.connectors.messages.decoding import Records
+from streamboost.connectors.messages.outgoing import DeadLetter, Label
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.written import DeadLetter, Label
 from streamboost.errors import ConfigurationError, DataError, UnavailableError
 from streamboost.features.fields import Field
 from streamboost.pipelines.config.masking import Mask, masked
@@ -45,7 +51,7 @@ class SourceWriter:
             raise UnavailableError("an earlier write has not ended yet: try again later")
         try:
             with masked(self._mask):
-                write_outside(self._sink_or_raise(), payloads)
+                write_directly(self._sink_or_raise(), payloads)
         finally:
             self._lock.release()
 
@@ -55,7 +61,7 @@ class SourceWriter:
         return self._sink
 
     def close(self) -> None:
-        """Let go of what the sink holds."""
+        """Close the sink."""
         with self._lock:
             if isinstance(self._sink, Sink):
                 self._sink.close()
@@ -116,7 +122,7 @@ class LabelWriter(SourceWriter):
     def _settled(self) -> Schema:
         kind = self._kind()
         is_settled = self._schema.label == "auto" and kind in ("string", "integer", "boolean")
-        return self._schema.settled(kind) if is_settled else self._schema
+        return self._schema.with_label_type(kind) if is_settled else self._schema
 
 
 class RecordWriter(SourceWriter):
@@ -136,7 +142,9 @@ class RecordWriter(SourceWriter):
         self._sink_or_raise()
         read, payloads = decoded(self._schema, records)
         if self._schema.id_from == "key":
-            payloads = Following(payloads, [Carried(id.encode()) for id in read.ids])
+            payloads = ForwardedPayloads(
+                payloads, [MessageMetadata(id.encode()) for id in read.ids]
+            )
         self._append(payloads)
 
 

@@ -1,4 +1,4 @@
-"""CD-MCBoost: boosting one simplex coordinate after another (Saberian and Vasconcelos, 2011)."""
+"""CD-MCBoost: boosting by coordinate descent on a simplex (Saberian and Vasconcelos, 2011)."""
 
 from dataclasses import dataclass
 
@@ -18,13 +18,13 @@ from streamboost.trees.tree import Tree
 
 __all__ = ["CDMCBoostClassifier", "line_search"]
 
-_LEAST_EDGE = 1e-10  # of the risk; below it a tree does no better than rounding
-_LONGEST = 8.0  # of max |u| a in the line search; a pure tree knows no end
+_LEAST_EDGE = 1e-10  # share of the risk; a smaller edge may be a rounding error
+_LONGEST = 8.0  # bound of max |u| a in the line search, which is unbounded for a pure tree
 _CLOSE = 1e-10
 
 
 class _Coordinates(SimplexAlgorithm):
-    """One round: a tree of ±1 for one coordinate of the predictor, the next in each round."""
+    """CD-MCBoost algorithm: a ±1 tree per round, for the coordinates of the predictor in turn."""
 
     def round(self, state: SimplexState, grow: Grower) -> list[Tree]:
         n_coordinates = state.z.shape[1] - 1
@@ -39,8 +39,8 @@ class _Coordinates(SimplexAlgorithm):
         """Return the best tree for coordinate `j`, or None if none lowers the risk."""
         y, n_classes = state.y, risks.shape[1]
         coordinate = codewords(n_classes)[:, j]
-        # Classes before j, j itself and those behind it: each group shares one value, so that
-        # among all pairs of classes the line search meets nine differences.
+        # The classes before j, class j, and the classes after j share one value each. Hence the
+        # pairs of classes have only nine differences in the line search.
         group = np.sign(np.arange(n_classes) - j) + 1
         value = coordinate[[0, j, -1]]
         by_group = np.stack([risks[:, group == g].sum(axis=1) for g in range(3)], axis=1)
@@ -50,7 +50,7 @@ class _Coordinates(SimplexAlgorithm):
         unit = float(state.given @ by_group.sum(axis=1) / state.given.sum())
         statistic = vector_statistic(ERROR, by_sign, copies=state.given, unit=unit)
         tree = grow(statistic)
-        edges = tree.leaf_sums(statistic.values[::2])  # whole numbers: exact in any order
+        edges = tree.leaf_sums(statistic.values[::2])  # integers, whose sums are exact in any order
         answer = np.where(edges >= 0, 1.0, -1.0)
         by_group *= state.given[:, None]
         if np.abs(edges).sum() / statistic.scale <= _LEAST_EDGE * by_group[tree.rows].sum():
@@ -68,8 +68,8 @@ class _Coordinates(SimplexAlgorithm):
 def line_search(mass: np.ndarray, slope: np.ndarray) -> float:
     """Return the a that minimises R(a) = sum_q mass_q exp(a slope_q), `mass` not negative.
 
-    Newton's method inside a bracket, to 1e-10. Where R falls for ever, or |a| max |slope| would
-    exceed 8, the answer stops there.
+    Uses Newton's method inside a bracket, to 1e-10. |a| max |slope| is at most 8, also if R has no
+    minimum.
 
     >>> round(line_search(np.array([4.0, 1.0]), np.array([-0.5, 0.5])), 6)
     1.386294
@@ -107,25 +107,25 @@ def line_search(mass: np.ndarray, slope: np.ndarray) -> float:
 class CDMCBoostClassifier(SimplexClassifier):
     """CD-MCBoost: coordinate descent of the margin risk (Saberian and Vasconcelos, 2011).
 
-    The classes are the corners of a simplex in K-1 dimensions, and each round takes up one
-    coordinate of the predictor, in turn: it grows one tree that says ±1, so as to maximise its
-    correlation with the risk's negative gradient (equation 24), and moves the coordinate along it
-    to the least risk. Such a tree may be as weak as a stump, whatever the number of classes. The
-    risk sum_k exp(-(z_c - z_k) / 2), with z_k the predictor's product with class k's corner, bounds
-    the training error and is least at z_k = log p_k up to a constant: `predict_proba` is
-    softmax(z). For two classes this is AdaBoost.
+    The classes are the corners of a simplex in K-1 dimensions. The rounds process the coordinates
+    of the predictor in turn. A round grows one ±1 tree that maximises the correlation with the
+    risk's negative gradient (equation 24), followed by a line search of the risk. A stump is a
+    sufficient tree for any number of classes. The risk is sum_k exp(-(z_c - z_k) / 2), with z_k the
+    predictor's product with the corner of class k. The risk bounds the training error and is least
+    at z_k = log p_k up to a constant: `predict_proba` is softmax(z). For two classes this is
+    AdaBoost.
 
-    Coordinate j tells class j from the later ones, so results depend on the order of the classes.
-    It is that of `classes_`, and a saved committee keeps it.
+    Coordinate j separates class j from the later ones, so results depend on the order of the
+    classes. The order is that of `classes_`, and is saved with a committee.
 
     Parameters
     ----------
     n_estimators
-        Rounds of boosting, one tree for one coordinate each; give at least K-1.
+        Rounds of boosting, one tree for one coordinate each; set at least K-1.
     learning_rate
     max_leaf_nodes, max_depth
-        Where a tree ends; it grows the best leaf first. Two leaves are a stump. None:
-        max(15, 2K) leaves, any depth.
+        Limits of a tree, which is grown best-first. Two leaves are a stump. None: max(15, 2K)
+        leaves, any depth.
     max_bins
     max_features
     subsample
@@ -147,11 +147,10 @@ class CDMCBoostClassifier(SimplexClassifier):
 
     Notes
     -----
-    A coordinate for which no tree lowers the risk is passed over; training ends when there is none
-    left. The paper counts a whole pass over the coordinates against the number of rounds only once
-    it is through; here every tree counts. `extend` begins with the first coordinate again, and with
-    a class the committee does not know trains anew on the rows it is given, with as many rounds in
-    all.
+    A coordinate for which no tree lowers the risk is skipped. Training ends if no coordinate is
+    left. In the paper a round is a whole pass over the coordinates; here each tree is a round.
+    `extend` begins with the first coordinate. If `extend` gets a new class, the committee is
+    retrained from scratch on the given rows, with the old and the new number of rounds together.
 
     References
     ----------

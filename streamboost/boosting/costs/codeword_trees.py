@@ -1,10 +1,9 @@
-"""Boosting trees that name classes: GD-MCBoost and AdaBoost-Cost, one algorithm with two steps."""
+"""GD-MCBoost and AdaBoost-Cost: boosting of trees whose leaves predict classes."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.costs.simplex import (
     FARTHEST,
@@ -22,11 +21,11 @@ __all__ = ["AdaBoostCostClassifier", "GDMCBoostClassifier", "vote_step"]
 
 Step = Literal["exact", "bound"]
 
-_LEAST_EDGE = 1e-10  # of the risk; below it a tree does no better than rounding
+_LEAST_EDGE = 1e-10  # share of the risk; a smaller edge may be a rounding error
 
 
 class _CodewordTrees(SimplexAlgorithm):
-    """One round: a tree whose leaves name classes, and one coefficient for all its codewords."""
+    """Algorithm of both: per round a tree whose leaves predict classes, and its coefficient."""
 
     def __init__(self, learning_rate: float, step: Step) -> None:
         super().__init__(learning_rate)
@@ -40,7 +39,8 @@ class _CodewordTrees(SimplexAlgorithm):
         unit = float(state.given @ residual[own] / state.given.sum())
         statistic = vector_statistic(ERROR, residual, copies=state.given, unit=unit)
         tree = grow(statistic)
-        # Whole numbers, whose unit drops out of the step: classes tie in any order of the rows.
+        # The sums are integers, so that ties of classes do not depend on the order of the rows. The
+        # unit cancels in the step.
         residual = statistic.values.reshape(n, n_classes)
         named = np.empty(tree.n_leaves, dtype=np.int64)
         right = wrong = 0
@@ -53,7 +53,7 @@ class _CodewordTrees(SimplexAlgorithm):
         whole = int(residual[own][tree.rows].sum())
         if right - wrong <= _LEAST_EDGE * whole:
             return []
-        # A vote of v moves z by 2 v (M-1)/M along the codeword of the class named.
+        # A vote of v changes z by 2 v (M-1)/M along the codeword of the predicted class.
         step = 2 * self._learning_rate * vote_step(right, wrong, whole, self._step)
         values = np.full((tree.n_leaves, n_classes), -step / n_classes)
         values[np.arange(tree.n_leaves), named] += step
@@ -62,20 +62,20 @@ class _CodewordTrees(SimplexAlgorithm):
 
 
 def vote_step(right: float, wrong: float, whole: float, step: Step) -> float:
-    """Return how much a tree's vote for a class should count; z moves by twice that.
+    """Return the weight v of a tree's vote for a class; z changes by 2 v.
 
     Parameters
     ----------
     right
-        A, the whole risk sum_k e_ik of the rows it names correctly.
+        A, the risk sum_k e_ik of the rows that the tree predicts correctly.
     wrong
-        B, the risk e_ih of the class h it names, over the rows it names wrongly.
+        B, the risk e_ih of the predicted class h, over the rows that the tree predicts wrongly.
     whole
         Z, the risk of all rows.
     step
-        ``"exact"``: log(A / B) / 2, the minimum of A exp(-v) + B exp(v) plus what the tree does
-        not touch. ``"bound"``: log((1 + d) / (1 - d)) / 2 with d = (A - B) / Z, which minimises an
-        upper bound of it and is never longer.
+        ``"exact"``: log(A / B) / 2, which minimises A exp(-v) + B exp(v) plus a constant.
+        ``"bound"``: log((1 + d) / (1 - d)) / 2 with d = (A - B) / Z, which minimises an upper bound
+        of that risk and is never longer.
 
     Examples
     --------
@@ -91,16 +91,16 @@ def vote_step(right: float, wrong: float, whole: float, step: Step) -> float:
 class GDMCBoostClassifier(SimplexClassifier):
     """GD-MCBoost: gradient descent of the margin risk (Saberian and Vasconcelos, 2011).
 
-    Each round grows one tree whose leaves name classes, so as to maximise its correlation with the
-    risk's negative gradient (equations 31 and 32, with the class's codeword for the leaf's
-    output), and moves the predictor along it to the least risk, which has a closed form. The risk
+    Each round grows one tree whose leaves predict classes. The tree maximises the correlation with
+    the risk's negative gradient (equations 31 and 32, with the codeword of the class as the leaf's
+    output). The step along the tree minimises the risk, in closed form. The risk
     sum_k exp(-(z_c - z_k) / 2) bounds the training error, and is least at z_k = log p_k up to a
     constant: `predict_proba` is softmax(z). For two classes this is AdaBoost.
 
-    With trees that name classes it is AdaBoost-Cost with a longer step: the same tree minimises
-    the same cost. The paper reports a gap between the two in its Table 2, which can only come from
-    the step or from how the trees were built. The paper leaves the scale of a weak learner open
-    (its equation 32 is unbounded without one); codewords have unit norm.
+    With these trees, GD-MCBoost is AdaBoost-Cost with a longer step: the same tree minimises the
+    same cost. The difference between the two in the paper's Table 2 can only be due to the step or
+    to the construction of the trees. The paper leaves the scale of a weak learner open (without a
+    scale, its equation 32 is unbounded); here the codewords have unit norm.
 
     Parameters
     ----------
@@ -128,10 +128,11 @@ class GDMCBoostClassifier(SimplexClassifier):
 
     Notes
     -----
-    Training ends early when no tree lowers the risk. A tree votes by a factor of at most exp(4),
-    where a pure one has no best step. `extend` with a class the committee does not know trains
-    anew on the rows it is given, with as many rounds in all. Committees of `AdaBoostCostClassifier`
-    and `CDMCBoostClassifier` hold the same scores and may be extended by this estimator.
+    Training ends early if no tree lowers the risk. The factor of a vote is at most exp(4), as the
+    optimal step of a pure tree is infinite. If `extend` gets a new class, the committee is
+    retrained from scratch on the given rows, with the old and the new number of rounds together.
+    Committees of `AdaBoostCostClassifier` and `CDMCBoostClassifier` hold the same scores and may be
+    extended by this estimator.
 
     References
     ----------
@@ -153,19 +154,19 @@ class GDMCBoostClassifier(SimplexClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoostCostClassifier(SimplexClassifier):
-    """AdaBoost-Cost: trees of least cost, the costs following the margins (Mukherjee and Schapire).
+    """AdaBoost-Cost: trees of least cost, with costs by the margins (Mukherjee and Schapire).
 
-    Naming class k for a row of class c costs e_k = exp(V_k - V_c), V being the votes so far, and
-    naming c earns the sum of them all. Each round grows one tree of least cost, and its vote for
-    the class it names counts log((1 + d) / (1 - d)) / 2, with d its edge (`step`). That is
-    GD-MCBoost with trees that name classes, z being twice the votes less their mean, and a shorter
-    step: what is said of the risk and of `predict_proba` in `GDMCBoostClassifier` holds here.
+    Let V be the votes of the earlier trees. Predicting class k for a row of class c costs
+    e_k = exp(V_k - V_c), and predicting c earns the sum of all e_k. Each round grows one tree of
+    least cost. The weight of its vote is log((1 + d) / (1 - d)) / 2, with d its edge (`step`). This
+    is GD-MCBoost with a shorter step, z being twice the votes less their mean. Hence the risk and
+    `predict_proba` are as in `GDMCBoostClassifier`.
 
     Parameters
     ----------
     n_estimators
     learning_rate
-        Scales every vote; the paper uses 1.
+        Factor of each vote; the paper uses 1.
     step
         ``"bound"`` minimises an upper bound of the risk, as published; ``"exact"`` minimises the
         risk, which makes this GD-MCBoost. See `vote_step`.
@@ -191,8 +192,8 @@ class AdaBoostCostClassifier(SimplexClassifier):
 
     Notes
     -----
-    Training ends early when no tree lowers the risk. `extend` with a class the committee does not
-    know trains anew on the rows it is given, with as many rounds in all.
+    Training ends early if no tree lowers the risk. If `extend` gets a new class, the committee is
+    retrained from scratch on the given rows, with the old and the new number of rounds together.
 
     References
     ----------
@@ -208,11 +209,6 @@ class AdaBoostCostClassifier(SimplexClassifier):
     >>> model.score(X[1::2], y[1::2]) > 0.9
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SimplexClassifier._parameter_constraints,
-        "step": [StrOptions({"exact", "bound"})],
-    }
 
     step: Step = "bound"
 

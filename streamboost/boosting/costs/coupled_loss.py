@@ -1,10 +1,10 @@
-"""The coupled exponential loss of REBEL and AdaBoost.MH, and the coefficients that lower it.
+"""Coupled exponential loss of REBEL and AdaBoost.MH, and the coefficients that lower the loss.
 
-With subcosts c+, c- (see `subcosts`) the loss of a row of class c is
+With subcosts c+, c- (see `subcosts`), the loss of a row of class c is
 sum_k c+_ck exp(H_k) + c-_ck exp(-H_k). A weak learner f between -1 and 1 with coefficients a adds
-f(x) a to the scores H. With the sums s+ = sum w+ (1 + f) / 2 + w- (1 - f) / 2 and s- the other way
-round, the loss is at most s+ exp(a) + s- exp(-a), and exactly that where f is ±1 (Appel, 2017,
-equations 4.8-4.10). Since s+ + s- is the same for every f, only their difference is ever summed.
+f(x) a to the scores H. Let s+ = sum w+ (1 + f) / 2 + w- (1 - f) / 2, and s- the same with w+ and w-
+exchanged. The loss is at most s+ exp(a) + s- exp(-a), with equality if f is ±1 (Appel, 2017,
+equations 4.8-4.10). As s+ + s- is equal for all f, only their difference is summed.
 """
 
 from collections.abc import Sequence
@@ -30,15 +30,15 @@ __all__ = [
 ]
 
 FARTHEST = 4.0
-"""The largest coefficient: one round changes a weight by at most exp(±4)."""
+"""Largest coefficient: one round changes a weight by at most exp(±4)."""
 
 LEAST_GAIN = 1e-10
-"""The share of the loss below which a weak learner does no better than rounding."""
+"""Least relative decrease of the loss; a smaller decrease may be a rounding error."""
 
 
 @dataclass(slots=True)
 class CoupledState:
-    """Where rows stand: H (n, K), and the logarithms of their given weight times the subcosts."""
+    """State of the rows: H (n, K), and the logarithms of row weights times subcosts."""
 
     scores: np.ndarray
     log_plus: np.ndarray
@@ -49,7 +49,7 @@ class CoupledState:
     def start(
         cls, data: TrainingData, scores: np.ndarray, plus: np.ndarray, minus: np.ndarray
     ) -> "CoupledState":
-        """Return the state of rows with subcosts `plus` and `minus` (K, K) by class."""
+        """Create the state of rows with subcosts `plus` and `minus` (K, K) by class."""
         given = np.log(data.weight)[:, None]
         with np.errstate(divide="ignore"):
             log_plus, log_minus = np.log(plus)[data.y], np.log(minus)[data.y]
@@ -59,7 +59,7 @@ class CoupledState:
         """Return w+ and w- (n, K), the largest being 1."""
         log_plus, log_minus = self.log_plus + self.scores, self.log_minus - self.scores
         top = max(log_plus.max(initial=-np.inf), log_minus.max(initial=-np.inf))
-        if top == -np.inf:  # no row's class costs anything
+        if top == -np.inf:  # the errors on all rows cost nothing
             top = 0.0
         return np.exp(log_plus - top), np.exp(log_minus - top)
 
@@ -72,7 +72,7 @@ def coefficients(total: np.ndarray, difference: np.ndarray, extra: float) -> np.
     total, difference
         s+ + s- and s+ - s-, of any shape.
     extra
-        Added to both sums. The loss still never rises: it is lowered together with
+        Smoothing term of both sums. The loss still never rises: the minimised sum is the loss plus
         extra (exp(a) + exp(-a)), which is least at 0.
 
     Examples
@@ -93,9 +93,9 @@ def bound(total: np.ndarray, difference: np.ndarray, a: np.ndarray) -> float:
 
 
 class CoupledAlgorithm(Algorithm):
-    """What the boosters of this loss share: costs, link, first scores and the state of rows.
+    """Base class of the algorithms of this loss: costs, link, base scores and row state.
 
-    The best constant scores a_0 come first (Appel, 2017, equation 4.7, which does not say how).
+    The base scores are the best constants a_0 (Appel, 2017, equation 4.7, without a formula).
     """
 
     family = "rebel"
@@ -107,11 +107,11 @@ class CoupledAlgorithm(Algorithm):
         self.link: Link = "costs" if costs.decoded else "sigmoid"
 
     def costs(self, n_classes: int) -> np.ndarray:
-        """Return the cost matrix if the answer has to be decoded."""
+        """Return the cost matrix if predictions depend on it, else an empty array."""
         return self._costs.checked(n_classes) if self._costs.decoded else NO_COSTS
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return a_0, or the scores the committee began with."""
+        """Return a_0, or the base scores of the committee."""
         if committee is not None:
             return committee.base
         mass = np.bincount(data.y, weights=data.weight, minlength=len(data.classes))
@@ -125,7 +125,7 @@ class CoupledAlgorithm(Algorithm):
     def start(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> CoupledState:
-        """Return the state of the rows, one by one."""
+        """Create the state of the rows."""
         return CoupledState.start(data, scores, *self._costs.subcosts(len(data.classes)))
 
     def _coefficients(self, total: np.ndarray, difference: np.ndarray) -> np.ndarray:
@@ -133,7 +133,7 @@ class CoupledAlgorithm(Algorithm):
 
 
 class CoupledTrees(CoupledAlgorithm):
-    """The same where the weak learners are trees."""
+    """Base class of the algorithms of this loss whose weak learners are trees."""
 
     def update(self, state: CoupledState, trees: Sequence[Tree]) -> None:
         """Add the trees' values to the scores."""

@@ -21,16 +21,16 @@ from streamboost.trees.tree import Tree
 
 __all__ = ["AdaBoostMHClassifier"]
 
-_SMOOTHING = 1e-3  # of the first scores, as in `RebelClassifier`
+_SMOOTHING = 1e-3  # of the base scores, as in `RebelClassifier`
 
 
 class _RealTrees(CoupledTrees):
-    """One round: a tree of least Z = 2 sum sqrt(W+ W-), its leaves half the log odds."""
+    """AdaBoost.MH algorithm: a tree of least Z = 2 sum sqrt(W+ W-), with leaf half log odds."""
 
     def round(self, state: CoupledState, grow: Grower) -> list[Tree]:
         plus, minus = state.weights()
         n_records = state.n_records
-        unit = n_records / (plus.sum() + minus.sum())  # so that the mean record weighs 1
+        unit = n_records / (plus.sum() + minus.sum())  # scales the mean record weight to 1
         tree = grow(vector_statistic(MH, np.hstack([plus, minus]) * unit))
         against, in_favour = tree.leaf_sums(plus), tree.leaf_sums(minus)
         total, difference = against + in_favour, against - in_favour
@@ -46,28 +46,27 @@ class _RealTrees(CoupledTrees):
 class AdaBoostMHClassifier(BoostingClassifier):
     """AdaBoost.MH: K coupled two-class problems on shared trees (Schapire and Singer, 1999).
 
-    Every row counts once for each class, as a yes or a no. Each round grows one tree that
-    minimises Z = 2 sum sqrt(W+ W-) over its leaves and the classes, with W+ and W- the weights of
-    yes and no, and a leaf adds log(W+ / W-) / 2 to each class's score H (smoothed by 1/(nK) of all
-    weight, and within ±4). The loss sum exp(-Y H) / 2 bounds the training error, and the best H_k
-    is half the log odds of class k: `predict_proba` is sigmoid(2 H_k), divided by the sum over the
-    classes.
+    Each row is a positive example of its class and a negative example of each other class. Each
+    round grows one tree that minimises Z = 2 sum sqrt(W+ W-) over its leaves and the classes, with
+    W+ and W- the weights of positive and negative examples. A leaf adds log(W+ / W-) / 2 to each
+    class's score H, smoothed by 1/(nK) of the total weight and within ±4. The loss
+    sum exp(-Y H) / 2 bounds the training error, and the best H_k is half the log odds of class k.
+    `predict_proba` is sigmoid(2 H_k), divided by the sum over the classes.
 
-    The variant whose trees say ±1, each class having a coefficient of its own, is
-    `RebelClassifier` without costs. As there, the best constant scores come first, where
-    AdaBoost.MH begins at 0.
+    The variant with ±1 trees and one coefficient per class is `RebelClassifier` without costs. As
+    in that class, the base scores are the best constants, whereas AdaBoost.MH begins at 0.
 
     Parameters
     ----------
     n_estimators
     learning_rate
-        Scales every leaf value; the paper uses 1.
+        Factor of each leaf value; the paper uses 1.
     max_leaf_nodes, max_depth
-        Where a tree ends; it grows the best leaf first. Two leaves are a stump. None: no bound on
-        the depth.
+        Limits of a tree, which is grown best-first. Two leaves are a stump. None: no bound on the
+        depth.
     max_bins
     min_child_weight
-        Least weight in a child, the mean row weighing 1.
+        Least weight in a child, at a mean row weight of 1.
     max_features
     subsample
     categorical_features
@@ -87,8 +86,8 @@ class AdaBoostMHClassifier(BoostingClassifier):
 
     Notes
     -----
-    `extend` with a class the committee does not know trains anew on the rows it is given, with as
-    many rounds in all.
+    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
+    the old and the new number of rounds together.
 
     References
     ----------
@@ -111,6 +110,3 @@ class AdaBoostMHClassifier(BoostingClassifier):
 
     def _algorithm(self) -> Algorithm:
         return _RealTrees(self.learning_rate, _SMOOTHING, Costs())
-
-    def _leaves(self, n_classes: int) -> int:
-        return self.max_leaf_nodes

@@ -5,7 +5,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from streamboost.boosting.costs.coupled_loss import LEAST_GAIN, CoupledState, CoupledTrees, bound
 from streamboost.boosting.costs.similarity_rounds import SimilarityRounds
@@ -22,15 +22,15 @@ __all__ = ["RebelClassifier"]
 
 
 class _SignTrees(CoupledTrees):
-    """One round: a ±1 tree grown layer by layer (section 4.4), a refitted after each layer.
+    """REBEL algorithm: a ±1 tree per round, grown layer by layer (section 4.4).
 
-    The first split minimises the loss over all stumps (equation 4.10). In a further layer the
-    coefficients a are held, and each leaf becomes the stump that minimises the loss; since
-    exp(±a f) = cosh a ± f sinh a, that is a weighted ±1 fit in which the row's label and weight
-    are those of <w- - w+, sinh a>. (The thesis gives no formula; a in the place of sinh a would be
-    right to first order only.) A leaf that no stump improves still takes its better sign. Then a
-    is fitted anew on the whole tree, so no layer raises the loss. A tree of one leaf, a constant,
-    is a candidate as well.
+    The first split minimises the loss over all stumps (equation 4.10). In each further layer the
+    coefficients a are fixed, and each leaf becomes the stump that minimises the loss. As
+    exp(±a f) = cosh a ± f sinh a, this is a weighted ±1 fit, with <w- - w+, sinh a> as the label
+    and weight of a row. (The thesis gives no formula; a instead of sinh a would be right to first
+    order only.) A leaf that no stump improves gets its better sign. After each layer, a is refitted
+    on the whole tree, so that no layer raises the loss. A tree of one leaf, a constant, is also a
+    candidate.
     """
 
     def __init__(
@@ -66,63 +66,66 @@ class _SignTrees(CoupledTrees):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RebelClassifier(BoostingClassifier):
-    """REBEL: boosting that lowers the expected cost of its answers (Appel, 2017).
+    """REBEL: boosting of the least expected misclassification cost (Appel, 2017).
 
-    Every class has a score H_k. The loss, a sum of exp(H_k) and exp(-H_k) weighted by subcosts
-    made from `cost_matrix`, bounds the cost of answering the largest score. Each round adds
-    f(x) a: one weak learner f between -1 and 1, shared by all classes, and a coefficient a_k for
-    each class. The best constant scores a_0 come first. Without a cost matrix this is AdaBoost.MH
-    with a coefficient per class, and for two classes AdaBoost.
+    Each class has a score H_k. The loss is a sum of exp(H_k) and exp(-H_k), weighted by subcosts
+    derived from `cost_matrix`. The loss bounds the cost of predicting the largest score. Each round
+    adds f(x) a: one weak learner f between -1 and 1, shared by all classes, and a coefficient a_k
+    for each class. The base scores are the best constants a_0. Without a cost matrix this is
+    AdaBoost.MH with a coefficient per class, and for two classes AdaBoost.
 
-    A ``"tree"`` says ±1 and is grown layer by layer: the first split is the stump of least loss
-    (equation 4.10); for a further layer a is held, each leaf becomes the stump that lowers the
-    loss most, and a is fitted anew on the whole tree (section 4.4). No layer raises the loss.
+    A ``"tree"`` has outputs ±1 and is grown layer by layer. The first split is the stump of least
+    loss (equation 4.10). For each further layer, a is fixed and each leaf becomes the stump that
+    lowers the loss most. Then a is refitted on the whole tree (section 4.4). No layer raises the
+    loss.
 
-    A ``"localized_similarity"`` says how much nearer a record is to one training row than to
-    another (or than a given distance), so that a committee can be read as comparisons with known
-    rows (chapter 5). Each round parts the rows in two groups along the leading eigenvector of
-    their pull on the scores, finds the row that is best told from all others, and tries it alone
-    and against its nearest rows of the opposite group.
+    A ``"localized_similarity"`` measures how much closer a record is to one training row than to
+    another row, or than a given distance. Hence a committee can be interpreted as comparisons with
+    training rows (chapter 5). Each round divides the rows into two groups along the leading
+    eigenvector of their gradients. The round then selects the row that separates best from all
+    others. The candidates are this row alone, and its pairs with the nearest rows of the opposite
+    group.
 
     Parameters
     ----------
     cost_matrix
-        Array-like (K, K), in the order of `classes_`: what it costs to answer class k where class
-        j is true, at [j, k]; not negative, 0 on the diagonal. None: every wrong answer costs 1.
+        Array-like (K, K), in the order of `classes_`: entry [j, k] is the cost of predicting class
+        k if class j is true. Costs are not negative, and 0 on the diagonal. None: each error costs
+        1.
     subcosts
-        What the loss is made of. ``"paper"``: the thesis's subcosts, which grow as the square of
-        the costs. The largest score is then not always the class of least expected cost (the
-        thesis says it is), and `predict` finds that class from the probabilities behind the
-        scores. ``"linear"``: subcosts for which it always is; they carry more noise, and cost more
-        in most of what we measured. Without a cost matrix it makes no difference.
+        Subcosts of the loss. ``"paper"``: the thesis's subcosts, which grow as the square of the
+        costs. Contrary to the thesis, the largest score is then not always the class of least
+        expected cost, and `predict` finds that class from the probabilities behind the scores.
+        ``"linear"``: subcosts for which the largest score always is that class. They are noisier,
+        and gave a higher cost in most measurements. Without a cost matrix both are equal.
     weak_learner
         ``"tree"`` or ``"localized_similarity"``.
     n_estimators
-        Rounds of boosting, one weak learner each.
+        Rounds of boosting, one weak learner per round.
     learning_rate
-        Scales every coefficient; the thesis uses 1.
+        Factor of each coefficient; the thesis uses 1.
     smoothing
-        Added to both sums a coefficient is the ratio of, as a share of the mean over the classes;
-        the loss falls all the same. Coefficients stay within ±4 in any case.
+        Smoothing of the two sums whose ratio is a coefficient, as a share of their mean over the
+        classes. The loss still decreases. Coefficients are always within ±4.
     max_depth
         Layers of a tree; 1 is a stump. The thesis uses 1 to 4.
     max_bins
         Trees: bins per feature, at most 255, missing values aside.
     max_features
-        Trees: share of the features offered to a tree. None: all up to 20 features, half of them
-        up to 300, a fifth beyond.
+        Trees: share of the features that are available to a tree. None: all features if there are
+        at most 20, half of them if there are fewer than 300, else a fifth.
     subsample
         Trees: share of the rows a tree is grown on, drawn without replacement.
     refinements
-        Similarities: Newton steps on the loss with which coefficients are refined; 0 leaves the
-        closed form of the sums w (1 ± f) / 2. See Notes.
+        Similarities: Newton steps that refine the coefficients; 0 keeps the closed form of the sums
+        w (1 ± f) / 2. See Notes.
     standardize
         Similarities: whether to divide each column by its standard deviation before distances are
-        taken. The thesis takes them as the columns are.
+        computed. The thesis does not.
     categorical_features
-        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
-        mask (D,), indices, or column names; None: none does. See
-        `streamboost.boosting.categorical`. Similarities know none.
+        Categorical columns: ``"from_dtype"``, the columns of a frame with a categorical type; a
+        mask (D,), indices, or column names; or None for no column. See
+        `streamboost.boosting.categorical`. Not with similarities.
     class_weight
     early_stopping, validation_fraction, n_iter_no_change, tol
     random_state
@@ -136,34 +139,40 @@ class RebelClassifier(BoostingClassifier):
         The trained `Committee`; its scores are H.
     validation_score_
     feature_importances_
-        What the splits on each feature gained, as shares of all gain, float64 (D,); trees only.
+        Share of the total split gain of each feature, float64 (D,); trees only.
 
     Raises
     ------
     ConfigurationError
-        From `fit` and `extend`, when the cost matrix does not fit; the message names the entry.
+        From `fit` and `extend`, if the cost matrix is invalid; the message names the entry.
 
     Notes
     -----
-    `predict_proba` is sigmoid(2 H_k) divided by the sum over the classes, and with the thesis's
-    subcosts of a cost matrix the positive eigenvector that belongs to the scores; see
-    `streamboost.boosting.links.class_probabilities`. With linear subcosts the scores tell expected
-    costs, from which probabilities do not follow in general, and there is no `predict_proba`; nor
-    where errors on some class cost nothing, of which nothing is learned.
+    `predict_proba` is sigmoid(2 H_k) divided by the sum over the classes. With the thesis's
+    subcosts of a cost matrix, it is the positive eigenvector of
+    `streamboost.boosting.links.class_probabilities`. There is no `predict_proba` in two cases:
+
+    - With linear subcosts, the scores give expected costs, which do not determine probabilities.
+    - If errors on some class cost nothing, nothing is learned about that class.
+
     `classes_[decision_function(X).argmax(axis=1)]` is the thesis's own prediction under costs.
 
-    Departures for similarities. The printed two-point function has a unit, 1 / length^2, and does
-    not peak at its points; here it is 4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4), which has the
-    same sign, is ±1 at the two points and nowhere larger. The thesis's sums over the sign of f do
-    not belong to the real-valued f that scores, and can raise the loss; the soft sums cannot, but
-    bound it loosely where |f| is small: on usps 200 similarities err on 60 % of the test rows with
-    the soft sums alone and on 8 % after three Newton steps. Rows at the same place are merged, a
-    row alone reaches half way (squared) to its nearest neighbour, missing values count as the
-    column's mean, and 50 pairs are tried at most. A round costs about as much as 50 passes over
-    the rows.
+    Similarities depart from the thesis in these points:
 
-    `extend` with a class the committee does not know trains anew on the rows it is given, with as
-    many rounds in all. Trees and similarities cannot extend one another.
+    - The printed two-point function has a unit, 1 / length^2, and its maximum is not at its points.
+      Here the function is 4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4), which has the same sign, is
+      ±1 at the two points and nowhere larger.
+    - The thesis's sums over the sign of f do not match the real-valued f that scores, and can raise
+      the loss. The soft sums cannot, but their bound is loose if |f| is small. On usps, 200
+      similarities have a test error of 60 % with the soft sums alone, and 8 % after three Newton
+      steps.
+    - Equal rows are merged.
+    - The reach of a single row is half the squared distance to its nearest neighbour.
+    - Missing values are replaced by the mean of the column.
+    - At most 50 pairs are tried. A round costs about as much as 50 passes over the rows.
+
+    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
+    the old and the new number of rounds together. Trees and similarities cannot extend each other.
 
     References
     ----------
@@ -182,10 +191,7 @@ class RebelClassifier(BoostingClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BoostingClassifier._parameter_constraints,
         "cost_matrix": ["array-like", None],
-        "subcosts": [StrOptions({"paper", "linear"})],
-        "weak_learner": [StrOptions({"tree", "localized_similarity"})],
         "smoothing": [Interval(Real, 0, None, closed="left")],
         "max_depth": [Interval(Integral, 1, 15, closed="both")],
         "refinements": [Interval(Integral, 0, None, closed="left")],
@@ -213,7 +219,7 @@ class RebelClassifier(BoostingClassifier):
         return _SignTrees(self.learning_rate, self.smoothing, costs, self.max_depth)
 
     def _leaves(self, n_classes: int) -> int:
-        return 2  # of a piece; a tree is put together from them
+        return 2  # per stump; a tree is composed of stumps
 
     @property
     def _no_categories(self) -> str:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""Choosing localized similarities (Appel, 2017, chapter 5)."""
+"""Search for localized similarities, the weak learners of REBEL (Appel, 2017, chapter 5)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,26 +24,26 @@ from streamboost.trees.grower import Grower
 __all__ = ["SimilarityRounds", "binarize", "isolating", "refine"]
 
 _MOST_PAIRS = 50  # two-point learners tried in a round
-_EQUAL = 1e-9  # eigenvalues that differ by less, relatively, are one
+_EQUAL = 1e-9  # relative tolerance of equal eigenvalues
 _SIGN_ROUNDS = 20
 
 
 @dataclass(slots=True)
 class _State(CoupledState):
-    """The distinct points (U, D); the state's rows are these, each with all its records."""
+    """State with one row per distinct point (U, D), which merges all records at that point."""
 
     points: np.ndarray
 
 
 class SimilarityRounds(CoupledAlgorithm):
-    """One round: the constant, the best isolating point, or the best pair of points found from it.
+    """REBEL algorithm with similarities: a constant, an isolating point or a pair per round.
 
-    Rows are first merged into distinct points, which share their scores. A learner's coefficients
-    come from the soft sums of the coupled loss (w (1 ± f) / 2), by which the loss falls at least
-    as far as its bound; the thesis's sums over the sign of f, which is not ±1 here, can raise it.
-    The bound is far off where |f| is small, as it is for most points in many dimensions, so
-    `refinements` Newton steps on the loss itself follow, and learners are then compared by what
-    Newton's method promises, sum_k slope_k^2 / curvature_k.
+    Rows are first merged into distinct points, which share their scores. The coefficients of a
+    learner are computed from the soft sums of the coupled loss (w (1 ± f) / 2), which lower the
+    loss at least as much as its bound. The thesis's sums over the sign of f can raise the loss, as
+    f is not ±1 here. The bound is loose if |f| is small, as for most points in many dimensions.
+    Hence `refinements` Newton steps on the loss follow. Learners are then compared by the decrease
+    that Newton's method predicts, sum_k slope_k^2 / curvature_k.
     """
 
     family = "rebel similarity"
@@ -62,28 +62,28 @@ class SimilarityRounds(CoupledAlgorithm):
         self._standardize = standardize
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Settle the coordinates of the points, and return a_0 or the committee's first scores.
+        """Set the coordinates of the points, and return a_0 or the committee's base scores.
 
-        Raises DataError where the committee measures distances over fewer columns.
+        Raises DataError if the committee measures distances over fewer columns.
         """
         if committee is None:
             self._frame = Frame.fit(data.X, data.weight, standardize=self._standardize)
-        else:  # its points lie in its own coordinates, whatever the new rows look like
+        else:  # the committee's points keep the coordinates of the first training
             assert isinstance(committee.learners, Similarities)
             if committee.n_features != data.X.shape[1]:
                 raise DataError(
                     f"the committee measures distances over {committee.n_features} columns, and X "
-                    f"has {data.X.shape[1]}: its points have no values in the others; fit anew"
+                    f"has {data.X.shape[1]}: its points have no values in the others; fit again"
                 )
             self._frame = committee.learners.frame
         return super().base(data, committee)
 
     def empty(self, data: TrainingData) -> Similarities:
-        """Return no similarities yet, in these coordinates."""
+        """Create similarities without rounds, in the coordinates that `base` set."""
         return Similarities.empty(self._frame, len(data.classes))
 
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
-        """Return the state of the distinct points."""
+        """Create the state of the distinct points."""
         points, first, place = np.unique(
             self._frame(data.X), axis=0, return_index=True, return_inverse=True
         )
@@ -116,10 +116,11 @@ class SimilarityRounds(CoupledAlgorithm):
 def refine(
     plus: np.ndarray, minus: np.ndarray, values: np.ndarray, a: np.ndarray, steps: int
 ) -> tuple[np.ndarray, float]:
-    """Return coefficients after Newton `steps` from `a` (K,), and the loss with them.
+    """Return the coefficients after Newton `steps` from `a` (K,), and their loss.
 
     The loss is sum w+ exp(f a) + w- exp(-f a), with w+ and w- `plus` and `minus` (n, K) and f
-    `values` (n,). A step is at most 1 long and kept, class by class, where the loss falls.
+    `values` (n,). The length of a step is at most 1. The step of a class is kept only if it lowers
+    the loss of that class.
     """
     f = values[:, None]
     up, down = plus * np.exp(f * a), minus * np.exp(-f * a)
@@ -140,7 +141,7 @@ def refine(
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A learner on points (places), with its values there and what they sum up to."""
+    """Candidate learner on points (indices), with its values and the sums of its derivatives."""
 
     points: list[int]
     reach: float
@@ -149,7 +150,7 @@ class _Candidate:
     curvature: np.ndarray
 
     def loss(self, total: np.ndarray, by_newton: bool, extra: float) -> float:
-        """Return what the loss will be: bounded from above, or as Newton's method has it."""
+        """Return the predicted loss: an upper bound, or the prediction of Newton's method."""
         if not by_newton:
             return bound(total, self.slope, coefficients(total, self.slope, extra))
         promise = np.divide(
@@ -159,7 +160,7 @@ class _Candidate:
 
 
 class _Search:
-    """One round's search (section 5.4): the steps are the thesis's, numbered as there."""
+    """Search of one round (section 5.4), with the thesis's numbering of the steps."""
 
     def __init__(self, points: np.ndarray, pull: np.ndarray, mass: np.ndarray) -> None:
         self._points = points
@@ -168,7 +169,7 @@ class _Search:
         self.total = mass.sum(axis=0)
 
     def run(self, *, by_newton: bool, extra: float) -> _Candidate:
-        """Return the candidate of least loss, the first of equals."""
+        """Return the candidate of least predicted loss; ties go to the first."""
         return min(self._candidates(), key=lambda c: c.loss(self.total, by_newton, extra))
 
     def _candidates(self) -> Iterator[_Candidate]:
@@ -182,7 +183,7 @@ class _Search:
         yield self._candidate([i], float(np.delete(near, i).min()) / 2, near)  # 3
         left = group != group[i]
         for _ in range(_MOST_PAIRS):
-            if not left.any():  # 6: all are gone of the opposite group; no others are removed
+            if not left.any():  # 6: the opposite group is exhausted; only its points are removed
                 return
             j = int(np.where(left, near, np.inf).argmin())  # 4
             pair = self._candidate([i, j], float(near[j]), near, self._distances(j))  # 5
@@ -205,10 +206,10 @@ class _Search:
 
 
 def isolating(pull: np.ndarray, total: np.ndarray) -> int:
-    """Return the point that is best told from all others, if a learner could do that exactly.
+    """Return the index of the point whose exact separation from all others lowers the loss most.
 
-    With `pull` w+ - w- (n, K) and `total` the sum of w+ + w- (K,): that of least
-    sum_k sqrt(total_k^2 - D_k^2), D = 2 pull_i - sum pull.
+    `pull` is w+ - w- (n, K), and `total` is the sum of w+ + w- (K,). The point minimises
+    sum_k sqrt(total_k^2 - D_k^2), with D = 2 pull_i - sum pull.
     """
     difference = 2 * pull - pull.sum(axis=0)
     rest = np.maximum((total - difference) * (total + difference), 0)
@@ -216,15 +217,16 @@ def isolating(pull: np.ndarray, total: np.ndarray) -> int:
 
 
 def binarize(pull: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """Return b, the group of each point, ±1 (n,), to be told apart by a weak learner (section 5.3).
+    """Return b, the group of each point, ±1 (n,), which a weak learner separates (section 5.3).
 
     With u_i = pull_i / sqrt(total), a learner f lowers the loss by at least half of
-    |sum f_i u_i|^2, of which the leading eigenvector of the (K, K) Gram matrix of the u_i is the
-    relaxed maximum. Its signs are not the optimum, against what the thesis says, so they are
-    refined: b becomes sign(u_i . sum b_j u_j), which never lowers the sum, until nothing changes.
-    Where the largest eigenvalue is not the only one of its size (balanced classes), the
-    eigenvector is that nearest to a class axis, the lowest one of those nearest: any other choice
-    would follow rounding.
+    |sum f_i u_i|^2. The relaxed maximum of this sum is the leading eigenvector of the (K, K) Gram
+    matrix of the u_i. The signs of the relaxed solution are not optimal, contrary to the thesis.
+    Hence the signs are refined: b becomes sign(u_i . sum b_j u_j), until b is unchanged. A
+    refinement never lowers the sum.
+
+    If the largest eigenvalue is multiple (balanced classes), the eigenvector closest to a class
+    axis is used, and the lowest such axis. Any other choice would depend on rounding errors.
     """
     u = np.divide(pull, np.sqrt(total), out=np.zeros_like(pull), where=total > 0)
     values, vectors = np.linalg.eigh(u.T @ u)
@@ -243,7 +245,7 @@ def binarize(pull: np.ndarray, total: np.ndarray) -> np.ndarray:
 
 
 def _first_largest(values: np.ndarray) -> int:
-    """Return the first place whose value is the largest but for rounding."""
+    """Return the first index whose value equals the maximum up to rounding errors."""
     return int(np.flatnonzero(values >= values.max() * (1 - _EQUAL))[0])
 
 

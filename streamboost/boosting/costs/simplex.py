@@ -1,14 +1,14 @@
-"""The margin loss on simplex codewords (Saberian and Vasconcelos, 2011), shared by its boosters.
+"""Margin loss on simplex codewords, and its base classes (Saberian and Vasconcelos, 2011).
 
-Each of K classes has a codeword y_k, the corners of a regular simplex, and a predictor f in K-1
-dimensions answers the class of the largest z_k = <f, y_k>. The risk of a row of class c is
-sum_k exp(-(z_c - z_k) / 2); less the constant of k = c it bounds the error. Its population minimum
-is at z_k = log p_k up to a constant, so that p = softmax(z). Only the K numbers z are kept.
+Each of the K classes has a codeword y_k, a corner of a regular simplex. A predictor f in K-1
+dimensions predicts the class of the largest z_k = <f, y_k>. The risk of a row of class c is
+sum_k exp(-(z_c - z_k) / 2). Without the constant term k = c, the risk bounds the error. The risk of
+the population is least at z_k = log p_k up to a constant, so that p = softmax(z). Only the K
+numbers z are stored.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,14 +21,14 @@ from streamboost.trees.tree import Tree
 __all__ = ["FARTHEST", "SimplexAlgorithm", "SimplexClassifier", "SimplexState", "codewords"]
 
 FARTHEST = 4.0
-"""The longest step, as the logarithm of a factor on a row's risk; a pure tree knows no end."""
+"""Longest step, as the logarithm of a factor on a row's risk; unbounded for a pure tree."""
 
 
 def codewords(n_classes: int) -> np.ndarray:
     """Return the codewords, float64 (K, K-1): unit vectors, each pair at -1/(K-1).
 
-    The paper builds them from those of one class fewer (and says there is no closed form; there
-    is one, and any rotation would do). Coordinate j tells class j from the later ones.
+    The paper constructs the codewords recursively and claims that there is no closed form. There is
+    one, and any rotation of it is valid. Coordinate j separates class j from the later ones.
 
     >>> codewords(3).round(3)
     array([[ 1.   ,  0.   ],
@@ -36,7 +36,7 @@ def codewords(n_classes: int) -> np.ndarray:
            [-0.5  , -0.866]])
     """
     Y = np.zeros((n_classes, max(n_classes - 1, 0)))
-    height = 1.0  # of what is left of the unit vectors of the classes from j on
+    height = 1.0  # norm of the remaining coordinates of the classes from j on
     for j in range(n_classes - 1):
         Y[j, j] = height
         Y[j + 1 :, j] = -height / (n_classes - 1 - j)
@@ -46,7 +46,7 @@ def codewords(n_classes: int) -> np.ndarray:
 
 @dataclass(slots=True)
 class SimplexState:
-    """Each row's class, how many records it stands for, and its scores z (n, K)."""
+    """State of the rows: class, number of records of each row, and scores z (n, K)."""
 
     y: np.ndarray
     given: np.ndarray
@@ -54,7 +54,7 @@ class SimplexState:
     rounds: int = 0
 
     def risks(self) -> np.ndarray:
-        """Return e_ik = exp(-(z_ic - z_ik) / 2) of one record, 0 for k = c, the largest being 1."""
+        """Return e_ik = exp(-(z_ic - z_ik) / 2) per record, 0 for k = c, scaled to maximum 1."""
         own = np.arange(len(self.y)), self.y
         log_e = (self.z - self.z[own][:, None]) / 2
         log_e[own] = -np.inf
@@ -62,7 +62,7 @@ class SimplexState:
 
 
 class SimplexAlgorithm(Algorithm):
-    """What the boosters of this risk share; a committee of one may be extended by another."""
+    """Base class of the algorithms of this risk, which may extend each other's committees."""
 
     family = "simplex"
 
@@ -70,17 +70,13 @@ class SimplexAlgorithm(Algorithm):
         self._learning_rate = learning_rate
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return 0 for every class, or what the committee began with."""
+        """Return 0 for each class, or the base scores of the committee."""
         return np.zeros(len(data.classes)) if committee is None else committee.base
-
-    def temperature(self, n_classes: int) -> float:
-        """Return 1: z grows as log p."""
-        return 1.0
 
     def start(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> SimplexState:
-        """Return the state of the rows."""
+        """Create the state of the rows."""
         return SimplexState(data.y, data.weight, scores.copy())
 
     def update(self, state: SimplexState, trees: Sequence[Tree]) -> None:
@@ -92,31 +88,23 @@ class SimplexAlgorithm(Algorithm):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SimplexClassifier(BoostingClassifier):
-    """The parameters of the estimators of this risk.
+    """Base class of the estimators of this risk, with their common parameters.
 
     Parameters
     ----------
     learning_rate
-        Scales every step; the paper uses 1.
+        Factor of each step; the paper uses 1.
     max_leaf_nodes, max_depth
-        Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
+        Limits of a tree, which is grown best-first. None: max(15, 2K) leaves, any depth.
     pruning
-        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        ``"quick"``: QuickBoost's pruning, which gives the same trees with fewer additions; see
         `GambleClassifier`. Not with categories.
 
     Attributes
     ----------
     committee_
-        The trained `Committee`; its scores are z, which sums to zero.
+        The trained `Committee`; its scores are z, which sum to zero.
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BoostingClassifier._parameter_constraints,
-        "max_leaf_nodes": [*BoostingClassifier._parameter_constraints["max_leaf_nodes"], None],
-    }
 
     max_leaf_nodes: int | None = None
     pruning: Pruning | None = None
-
-    def _leaves(self, n_classes: int) -> int:
-        return self.max_leaf_nodes or max(15, 2 * n_classes)

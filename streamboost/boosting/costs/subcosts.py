@@ -1,4 +1,4 @@
-"""What errors cost, and the subcosts REBEL trains on (Appel, 2017, section 4.3)."""
+"""Cost matrix and subcosts of REBEL (Appel, 2017, section 4.3)."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,15 +14,17 @@ Subcosts = Literal["paper", "linear"]
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """A cost matrix and the kind of subcosts to train it with.
+    """Cost matrix and the kind of subcosts for training.
 
-    ``"paper"`` are those of `squared_subcosts`. Their best scores are
-    H_k = log(p_k theta_k / sum_j p_j c+_jk) / 2, which weigh costs by their squares: the largest
-    score is not always the class of least expected cost, against what the thesis says.
+    ``"paper"`` are the subcosts of `squared_subcosts`. Their best scores are
+    H_k = log(p_k theta_k / sum_j p_j c+_jk) / 2, which weight costs by their squares. Contrary to
+    the thesis, the largest score is not always the class of least expected cost.
+
     ``"linear"`` are c+_k = C_jk and c-_k = max C - C_jk. Their best scores,
-    log((max C - R_k) / R_k) / 2, fall as the expected cost R_k of answering k rises, so that the
-    largest score is the class of least expected cost. Without a matrix every wrong answer costs 1
-    and the two are the same but for a factor.
+    log((max C - R_k) / R_k) / 2, fall as the expected cost R_k of predicting k rises. Hence the
+    largest score is the class of least expected cost.
+
+    Without a matrix, each error costs 1, and both kinds are equal up to a factor.
     """
 
     matrix: Any = None
@@ -30,11 +32,11 @@ class Costs:
 
     @property
     def decoded(self) -> bool:
-        """Whether the class of least expected cost has to be decoded from the scores."""
+        """Whether the class of least expected cost must be decoded from the scores."""
         return self.matrix is not None and self.kind == "paper"
 
     def checked(self, n_classes: int) -> np.ndarray:
-        """Return the matrix, float64 (K, K); raise ConfigurationError if it cannot be one."""
+        """Return the cost matrix, float64 (K, K); raise ConfigurationError if it is invalid."""
         if self.matrix is None:
             return np.ones((n_classes, n_classes)) - np.eye(n_classes)
         return check_cost_matrix(self.matrix, n_classes)

@@ -1,11 +1,10 @@
-"""ABC-LogitBoost: an adaptive base class, and a tree for each other class (Li, 2010)."""
+"""ABC-LogitBoost: boosting with an adaptive base class and K-1 trees per round (Li, 2010)."""
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.log_loss.logit import TreePerClass
 from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
@@ -20,11 +19,11 @@ __all__ = ["ABCLogitBoostClassifier"]
 
 Base = Literal["worst", "search"]
 
-_TIE = 1e-9  # equal losses differ in their last digits: a later class must be better by more
+_TIE = 1e-9  # relative tolerance of ties between losses; the first class wins a tie
 
 
 class _ABCLogitBoost(TreePerClass):
-    """One round: K-1 trees, each of a class against the base class."""
+    """ABC-LogitBoost algorithm: per round K-1 trees, each of a class against the base class."""
 
     def __init__(self, learning_rate: float, l2_regularization: float, base: Base) -> None:
         super().__init__(learning_rate, l2_regularization)
@@ -33,7 +32,7 @@ class _ABCLogitBoost(TreePerClass):
     def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
         K = state.scores.shape[1]
         if self._base == "search":
-            # The tree of the pair (a, b) is that of (b, a), whichever is the base class.
+            # The trees of the pairs (a, b) and (b, a) are equal, so that each is grown once.
             of_pair = {
                 pair: self._against(state, grow, *pair) for pair in combinations(range(K), 2)
             }
@@ -54,7 +53,7 @@ class _ABCLogitBoost(TreePerClass):
 
 
 def _of_least_loss(state: SoftmaxState, rounds: list[list[Tree]]) -> list[Tree]:
-    """Return the trees that leave the lowest training loss; of equal ones the first."""
+    """Return the round of trees with the lowest training loss; ties go to the first."""
     losses = []
     for trees in rounds:
         scores = state.scores.copy()
@@ -66,13 +65,14 @@ def _of_least_loss(state: SoftmaxState, rounds: list[list[Tree]]) -> list[Tree]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ABCLogitBoostClassifier(NewtonTreesClassifier):
-    """Multi-class LogitBoost with an adaptive base class: K-1 trees a round (Li, 2010).
+    """Multi-class LogitBoost with an adaptive base class: K-1 trees per round (Li, 2010).
 
-    The scores sum to zero, so that those of K-1 classes settle that of the base class b. Tree k
-    moves F_k and F_b in opposite ways: negative gradient (r_k - p_k) - (r_b - p_b), Hessian
-    (p_k + p_b) - (p_k - p_b)^2 (Sun, Reid and Zhou, 2014, section 3.2). Probabilities are
-    softmax(F). The trees of a round do not know of each other, and all move the base class: its
-    step is the sum of K-1 and may be far longer than a Newton step where K is large.
+    The scores sum to zero, so that the scores of K-1 classes determine the score of the base class
+    b. Tree k changes F_k and F_b in opposite directions, with negative gradient
+    (r_k - p_k) - (r_b - p_b) and Hessian (p_k + p_b) - (p_k - p_b)^2 (Sun, Reid and Zhou, 2014,
+    section 3.2). Probabilities are softmax(F). The trees of a round are independent, and each
+    changes the base class. If K is large, the sum of these K-1 steps may be far longer than a
+    Newton step.
 
     Parameters
     ----------
@@ -80,20 +80,20 @@ class ABCLogitBoostClassifier(NewtonTreesClassifier):
         Rounds of boosting, K-1 trees each.
     learning_rate
     base
-        The base class of a round. ``"worst"``: that with the largest training loss, before the
-        round. ``"search"``: all K are tried, and the one with the lowest training loss after the
-        round is kept. As trees k against b and b against k are the same, that grows K (K-1) / 2
-        trees a round, and holds them, 4 bytes per row and tree, until the best is known.
+        Base class of a round. ``"worst"``: the class of the largest training loss before the round.
+        ``"search"``: of all K classes, the class with the lowest training loss after the round. As
+        the trees k against b and b against k are equal, K (K-1) / 2 trees are grown per round. They
+        take 4 bytes per row and tree until the best class is known.
     max_leaf_nodes, max_depth
     max_bins
     min_child_weight
         Least sum of Hessians (of the tree's pair) in a child.
     l2_regularization
     max_features
-        Share of the features offered to a round. None: all up to 20 features, half of them up to
-        300, a fifth beyond.
+        Share of the features that are available to a round. None: all features if there are at
+        most 20, half of them if there are fewer than 300, else a fifth.
     subsample
-        Share of the rows a round is grown on, drawn without replacement.
+        Share of the rows that a round is grown on, drawn without replacement.
     pruning
     categorical_features
     class_weight
@@ -111,9 +111,9 @@ class ABCLogitBoostClassifier(NewtonTreesClassifier):
 
     Notes
     -----
-    Training ends before `n_estimators` rounds when no tree of a round can split and none moves the
-    scores. `extend` with a class the committee does not know gives it first scores near the log
-    odds of its share; absent classes stay.
+    Training ends before `n_estimators` rounds if no tree of a round can split and none changes the
+    scores. If `extend` gets a new class, its initial scores are near the log odds of its share.
+    Classes without rows stay in the model.
 
     References
     ----------
@@ -131,11 +131,6 @@ class ABCLogitBoostClassifier(NewtonTreesClassifier):
     >>> model.score(X[1::2], y[1::2]) > 0.9
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NewtonTreesClassifier._parameter_constraints,
-        "base": [StrOptions({"worst", "search"})],
-    }
 
     base: Base = "worst"
 

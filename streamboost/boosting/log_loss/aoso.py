@@ -1,10 +1,9 @@
 """AOSO-LogitBoost: adaptive one-versus-one (Sun, Reid and Zhou, 2014)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
 from streamboost.boosting.log_loss.softmax import (
@@ -31,7 +30,7 @@ _LEAVES_OF_PAIRS = {"gain": pairs.leaf_pair, "gradient": pairs.leaf_farthest_pai
 
 
 class _AOSO(SoftmaxAlgorithm):
-    """One round: one tree, each node split along its own pair of classes."""
+    """AOSO algorithm: one tree per round, each node split along its own pair of classes."""
 
     def __init__(
         self, learning_rate: float, l2_regularization: float, leaf: Leaf, choice: PairChoice
@@ -55,27 +54,27 @@ class _AOSO(SoftmaxAlgorithm):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AOSOLogitBoostClassifier(NewtonTreesClassifier):
-    """Multi-class LogitBoost with one tree a round, each node along its own pair of classes.
+    """Multi-class LogitBoost with one tree per round, each node along its own pair of classes.
 
     (Sun, Reid and Zhou, 2014, section 4.) In each node, class a has the largest sum G of negative
-    gradients r - p, and class b the largest (G_a - G_b)^2 / (H_aa + H_bb - 2 H_ab) against it
-    (their equation 33). The node's split maximises the Newton gain of the log loss as F_a rises
-    and F_b falls by the same (equation 30), and so two numbers per row serve all classes.
-    Probabilities are softmax(F).
+    gradients r - p. Class b has the largest (G_a - G_b)^2 / (H_aa + H_bb - 2 H_ab) against class a
+    (their equation 33). The split of the node maximises the Newton gain of the log loss, with equal
+    and opposite changes of F_a and F_b (equation 30). Hence two numbers per row are sufficient for
+    all classes. Probabilities are softmax(F).
 
     Parameters
     ----------
     n_estimators
     learning_rate
     leaf
-        What a leaf adds. ``"pair"``, as published: the Newton step of its own best pair, no other
-        class. ``"vector"``: the diagonal Newton step (K-1)/K G_k / (H_kk + λ) in all classes,
-        centred. ``"dense"``: the Newton step with the whole Hessian. The three are one for two
-        classes and λ = 0. All are clamped to ±4, as the Newton step of a nearly pure leaf may
-        point anywhere.
+        Step of a leaf. ``"pair"``, as published: the Newton step of the leaf's best pair of
+        classes. ``"vector"``: the diagonal Newton step (K-1)/K G_k / (H_kk + λ) in all classes,
+        centred. ``"dense"``: the Newton step with the full Hessian. The three are equal for two
+        classes and λ = 0. Steps are clamped to ±4, as the Newton step of a nearly pure leaf is
+        unreliable.
     pair_choice
-        How a class b is chosen for a, in nodes and in leaves of pairs. ``"gain"``: by second-order
-        information, as above, which the paper prefers; ``"gradient"``: that of the smallest G
+        Choice of class b for class a, in nodes and in leaves of pairs. ``"gain"``: by second-order
+        information, as above, which the paper prefers. ``"gradient"``: the class of the smallest G
         (equation 32). See Notes.
     max_leaf_nodes, max_depth
     max_bins
@@ -101,22 +100,22 @@ class AOSOLogitBoostClassifier(NewtonTreesClassifier):
 
     Notes
     -----
-    Per row, choosing the pair costs O(K) at each node on its path, and the leaf's step O(K); with
-    ``"dense"`` the step costs O(K^2) per row and O(K^3) per leaf. On letter (26 classes, 20 leaves,
-    600 trees) the test error is 4.4 % with pairs, 2.8 % with vectors and 3.0 % dense, which took a
-    third more time; on satimage and usps the dense step is as good or better at the same price.
-    Several pair updates in a leaf (an iterative solution of the dense system) were behind it at
-    the same cost.
+    Per row, the choice of the pair costs O(K) at each node on its path, and the leaf's step O(K).
+    With ``"dense"``, the step costs O(K^2) per row and O(K^3) per leaf. On letter (26 classes, 20
+    leaves, 600 trees), the test error is 4.4 % with pairs, 2.8 % with vectors and 3.0 % dense.
+    Dense steps took a third more time. On satimage and usps, the dense step is as good or better in
+    the same time. Several pair updates in a leaf (an iterative solution of the dense system) were
+    worse at the same cost.
 
-    Of the two choices of a pair neither wins throughout: with leaves of pairs and 400 trees
-    ``"gradient"`` errs more on satimage (8.6 against 8.3 %) and less on segment and vowel (4.2
-    against 4.3 %, 44.4 against 45.9 %); so it does on 4,000 rows of letter after 800 trees (9.1
-    against 9.5 %).
+    Neither choice of a pair is always better. With leaves of pairs and 400 trees, ``"gradient"``
+    has a higher error on satimage (8.6 against 8.3 %), and a lower error on segment and vowel (4.2
+    against 4.3 %, 44.4 against 45.9 %). The error is also lower on 4,000 rows of letter after 800
+    trees (9.1 against 9.5 %).
 
-    Where the text gives the sums of gradients a minus sign in equation 23 and none in those after
-    it, the signs here are those of the derivatives. Training ends before `n_estimators` rounds
-    when a tree neither splits nor moves the scores. `extend` with a class the committee does not
-    know gives it first scores near the log odds of its share; absent classes stay.
+    In the paper, the sums of gradients have a minus sign in equation 23 and none in later
+    equations; the signs here are those of the derivatives. Training ends before `n_estimators`
+    rounds if a tree neither splits nor changes the scores. If `extend` gets a new class, its
+    initial scores are near the log odds of its share. Classes without rows stay in the model.
 
     References
     ----------
@@ -132,12 +131,6 @@ class AOSOLogitBoostClassifier(NewtonTreesClassifier):
     >>> model.score(X[1::2], y[1::2]) > 0.9
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NewtonTreesClassifier._parameter_constraints,
-        "leaf": [StrOptions({"pair", *_LEAVES})],
-        "pair_choice": [StrOptions(set(_LEAVES_OF_PAIRS))],
-    }
 
     n_estimators: int = 400
     leaf: Leaf = "vector"

@@ -1,4 +1,4 @@
-"""K-LogitBoost: the log loss without its sum-to-one constraint (Sun, Reid and Zhou, 2014)."""
+"""K-LogitBoost: boosting without the sum-to-one constraint (Sun, Reid and Zhou, 2014)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from streamboost.trees.tree import Tree
 
 __all__ = ["KLogitBoostClassifier"]
 
-_CLAMP = 2.0  # where p is tiny the Newton step upwards overshoots without bound
-_TOP = 30.0  # p = exp(F - 1) is held below exp(30)
+_CLAMP = 2.0  # bound of a Newton step, which overshoots if p is tiny
+_TOP = 30.0  # p = exp(F - 1) is at most exp(30)
 
 
 class _State(RowState):
-    """Rows whose p = exp(F - 1) need not sum to one."""
+    """State of the rows, with p = exp(F - 1), which need not sum to one."""
 
     def derivatives(self) -> np.ndarray:
         """Return K negative gradients r - p and K Hessians p, weighted, float64 (n, 2K)."""
@@ -40,9 +40,9 @@ class _State(RowState):
 
 
 class _KLogitBoost(Algorithm):
-    """One round: one vector tree, each class by itself in split and leaf."""
+    """K-LogitBoost algorithm: one vector tree per round, with independent classes."""
 
-    family = "k-logit"  # others move scores by constants, which this loss does see
+    family = "k-logit"  # this loss changes if a constant is added to all scores, unlike softmax
     takes_new_classes = True
 
     def __init__(self, learning_rate: float, l2_regularization: float) -> None:
@@ -53,9 +53,6 @@ class _KLogitBoost(Algorithm):
         b = 1.0 + np.log(class_shares(data))
         known = 0 if committee is None else len(committee.classes)
         return b if committee is None else np.concatenate([committee.base, b[known:]])
-
-    def temperature(self, n_classes: int) -> float:
-        return 1.0
 
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
         F = scores.astype(np.float32)
@@ -78,13 +75,13 @@ def _unnormalised(scores: np.ndarray) -> np.ndarray:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KLogitBoostClassifier(NewtonTreesClassifier):
-    """Multi-class LogitBoost without the sum-to-one constraint: one vector tree a round.
+    """Multi-class LogitBoost without the sum-to-one constraint: one vector tree per round.
 
     (Sun, Reid and Zhou, 2014, section 6.) With the link p_k = exp(F_k - 1), the loss
-    sum_k p_k - F_c has the gradient p - r and the diagonal Hessian p: all K classes are fitted in
-    each leaf, every one by itself, G_k / (sum p_k + λ), and a split maximises
-    sum_k G_k^2 / (sum p_k + λ). The paper finds that it converges more slowly than AOSO; and its
-    histogram holds 2K numbers per bin, so that a tree costs some K times as much to grow.
+    sum_k p_k - F_c has the gradient p - r and the diagonal Hessian p. In each leaf, all K classes
+    are fitted independently by G_k / (sum p_k + λ). A split maximises sum_k G_k^2 / (sum p_k + λ).
+    In the paper, K-LogitBoost converges more slowly than AOSO. A histogram has 2K numbers per bin,
+    so that the cost of a tree grows with K.
 
     The p need not sum to one; `predict_proba` gives p / sum p = softmax(F).
 
@@ -95,8 +92,8 @@ class KLogitBoostClassifier(NewtonTreesClassifier):
     max_leaf_nodes, max_depth
     max_bins
     min_child_weight
-        Least sum of Hessians in a child, over all classes: about its number of rows, as each row's
-        p sum to about one.
+        Least sum of Hessians in a child, over all classes. This is about the number of rows, as the
+        p of a row sum to about one.
     l2_regularization
     max_features
     subsample
@@ -117,14 +114,14 @@ class KLogitBoostClassifier(NewtonTreesClassifier):
 
     Notes
     -----
-    The paper starts at F = 0, which says p = exp(-1) for every class. Here F_k starts at 1 plus the
-    log share of class k, the constant of least loss: 1 - log K where the classes are equal. Steps
-    are clamped to ±2 before the rate, because where p is tiny the Newton step overshoots.
+    The paper starts at F = 0, which is p = exp(-1) for each class. Here F_k starts at 1 plus the
+    log share of class k, the constant of least loss. This is 1 - log K if the classes are equal.
+    Before the learning rate, steps are clamped to ±2, as the Newton step overshoots if p is tiny.
 
-    `extend` gives a class that the committee does not know the score 1 plus its log share too. The
-    loss is a sum over the classes, each with its own score, so that this is the best constant
-    whatever the others have learned; absent classes stay. Training ends before `n_estimators`
-    rounds when a tree neither splits nor moves the scores.
+    If `extend` gets a new class, its initial score is also 1 plus its log share. As the loss is a
+    sum over independent classes, this is the best constant for any scores of the other classes.
+    Classes without rows stay in the model. Training ends before `n_estimators` rounds if a tree
+    neither splits nor changes the scores.
 
     References
     ----------

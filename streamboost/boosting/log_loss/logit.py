@@ -14,7 +14,7 @@ __all__ = ["LogitBoostClassifier", "TreePerClass"]
 
 
 class TreePerClass(SoftmaxAlgorithm):
-    """Base of algorithms whose trees each move the scores along one direction of the classes."""
+    """Base class of algorithms whose trees change the scores along one class direction each."""
 
     def tree(
         self,
@@ -23,7 +23,7 @@ class TreePerClass(SoftmaxAlgorithm):
         derivatives: tuple[np.ndarray, np.ndarray, float, float],
         direction: np.ndarray,
     ) -> Tree:
-        """Grow the Newton tree of a one-dimensional problem, its steps along `direction` (K,).
+        """Grow a Newton tree of a one-dimensional problem, with steps along `direction` (K,).
 
         `derivatives` holds each row's negative gradient and Hessian, float32 (n,), and the
         weighted sums of |gradient| and of Hessians.
@@ -31,23 +31,14 @@ class TreePerClass(SoftmaxAlgorithm):
         gradient, hessian, sum_g, sum_h = derivatives
         tree = grow(gradient_statistic(gradient, hessian, state.weight, sum_g, sum_h))
         step = np.empty(tree.n_leaves)
-        kernels.leaf_step(
-            gradient,
-            hessian,
-            state.weight,
-            tree.rows,
-            tree.start,
-            tree.stop,
-            self._l2,
-            CLAMP,
-            step,
-        )
+        ends = tree.start, tree.stop
+        kernels.leaf_step(gradient, hessian, state.weight, tree.rows, *ends, self._l2, CLAMP, step)
         tree.values = (self._learning_rate * np.outer(step, direction)).astype(np.float32)
         return tree
 
 
 class _LogitBoost(TreePerClass):
-    """One round: K trees, each the Newton step of one class by itself, all from one softmax."""
+    """LogitBoost algorithm: per round K trees of one class each, from the same softmax."""
 
     def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
         K = state.scores.shape[1]
@@ -63,12 +54,12 @@ class _LogitBoost(TreePerClass):
 class LogitBoostClassifier(NewtonTreesClassifier):
     """Multi-class LogitBoost with a tree per class in each round (Friedman et al., 2000).
 
-    Takes the log loss of class probabilities softmax(F) to second order and drops all but the
-    diagonal of its Hessian (Sun, Reid and Zhou, 2014, equation 15): K one-dimensional problems, in
-    which tree k has the negative gradient r_k - p_k and the Hessian p_k (1 - p_k), r_k being 1 for
-    rows of class k. Splits and leaves take sums of these (Li, 2010, "Robust LogitBoost"), not the
-    responses (r - p) / (p (1 - p)) of the original, which explode where p is near 0 or 1. A leaf of
-    class k adds (K-1)/K of its Newton step, centred over the classes.
+    The log loss of class probabilities softmax(F) is expanded to second order with a diagonal
+    Hessian (Sun, Reid and Zhou, 2014, equation 15). This gives K one-dimensional problems. Tree k
+    has the negative gradient r_k - p_k and the Hessian p_k (1 - p_k), with r_k = 1 for rows of
+    class k. Splits and leaves use sums of these (Li, 2010, "Robust LogitBoost"). The responses
+    (r - p) / (p (1 - p)) of the original diverge if p is near 0 or 1. A leaf of class k adds
+    (K-1)/K of its Newton step, centred over the classes.
 
     Parameters
     ----------
@@ -81,10 +72,10 @@ class LogitBoostClassifier(NewtonTreesClassifier):
         Least sum of Hessians (of the tree's class) in a child.
     l2_regularization
     max_features
-        Share of the features offered to a round. None: all up to 20 features, half of them up to
-        300, a fifth beyond.
+        Share of the features that are available to a round. None: all features if there are at
+        most 20, half of them if there are fewer than 300, else a fifth.
     subsample
-        Share of the rows a round is grown on, drawn without replacement.
+        Share of the rows that a round is grown on, drawn without replacement.
     pruning
         ``"quick"``: QuickBoost's pruning, the same trees with fewer additions (Appel, 2017, chapter
         3, and for leaves of least variance appendix 7.2). See Notes on when it pays. Not with
@@ -105,15 +96,16 @@ class LogitBoostClassifier(NewtonTreesClassifier):
 
     Notes
     -----
-    Training ends before `n_estimators` rounds when no tree of a round can split and none moves the
-    scores. `extend` with a class the committee does not know gives it first scores near the log
-    odds of its share; absent classes stay.
+    Training ends before `n_estimators` rounds if no tree of a round can split and none changes the
+    scores. If `extend` gets a new class, its initial scores are near the log odds of its share.
+    Classes without rows stay in the model.
 
-    Pruning saves additions where nothing is subtracted, a half of those of stumps on usps and of
-    every AOSO tree a tenth to a half, and costs two to ten times the CPU time: an addition here
-    takes less than looking at a histogram to save it, and where most rows are nearly settled the
-    few far off hold all of the variance. With 8 leaves it takes more additions than it saves, the
-    smaller child alone being counted otherwise. It is here for those who count additions.
+    Pruning saves additions only if no histogram is subtracted: half of the additions of stumps on
+    usps, and a tenth to a half of those of AOSO trees. It takes two to ten times the CPU time. Here
+    an addition is cheaper than the test that avoids it, and a few badly fitted rows hold most of
+    the variance. With 8 leaves, pruning takes more additions than it saves, as an unpruned tree
+    only builds the histogram of the smaller child. Use pruning to count additions, not to save
+    time.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The parameters of estimators that boost a log loss."""
+"""Base classes and parameters of the estimators that boost a log loss."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ __all__ = ["LogLossClassifier", "NewtonTreesClassifier"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LogLossClassifier(BoostingClassifier):
-    """Base of the estimators whose trees are grown on gradients and Hessians.
+    """Base class of the estimators whose trees are grown on gradients and Hessians.
 
     Parameters
     ----------
     learning_rate
-        Scales every leaf value, in (0, 1].
+        Factor of each leaf value, in (0, 1].
     l2_regularization
         Penalty λ on leaf values, in units of Hessian.
     """
@@ -24,20 +24,17 @@ class LogLossClassifier(BoostingClassifier):
     min_child_weight: float = 0.3
     l2_regularization: float = 0.1
 
-    def _leaves(self, n_classes: int) -> int:
-        return self.max_leaf_nodes
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NewtonTreesClassifier(LogLossClassifier):
-    """Base of those among them whose trees may be pruned as they grow.
+    """Base class of the log-loss estimators that support QuickBoost's pruning.
 
     Parameters
     ----------
     max_leaf_nodes, max_depth
-        Where a tree ends; it grows the best leaf first. None: no bound on the depth.
+        Limits of a tree, which is grown best-first. None: no bound on the depth.
     pruning
-        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        ``"quick"``: QuickBoost's pruning, which gives the same trees with fewer additions; see
         `LogitBoostClassifier`. Not with categories.
     """
 

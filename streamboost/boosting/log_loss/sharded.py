@@ -1,4 +1,4 @@
-"""The rounds of the sketch on rows in shards: in threads of one process, or on several machines."""
+"""SketchLogitBoost on row shards: data-parallel training in threads or on several machines."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,32 +12,33 @@ from streamboost.kernels.growing import shards
 from streamboost.kernels.growing.criteria import NEWTON
 from streamboost.kernels.growing.grow import room
 from streamboost.kernels.growing.histograms import Coded, Columns, Joint, Statistic
+from streamboost.kernels.growing.levels import Growth, begin, turn
 from streamboost.kernels.growing.nodes import CODES, NODE
-from streamboost.kernels.growing.sketch import Drawn, Grown, Room, Rows, deal, offer
-from streamboost.kernels.growing.turns import Growth, begin, turn
+from streamboost.kernels.growing.sketch import Drawn, Grown, Room, SketchRows, deal, offer
 from streamboost.trees.grower import Histograms
-from streamboost.trees.sums import Sum, Together
+from streamboost.trees.sums import AllReduce, ThreadAllReduce
 
 __all__ = ["ShardRounds", "in_threads"]
 
 _A_TURN = 8
-"""Leaves split at once: a tree of 80 takes 14 turns, and a tenth of its splits are in vain."""
+"""Leaves split per turn: a tree of 80 leaves takes 14 turns, and a tenth of its splits are unused.
+"""
 
 
 class ShardRounds:
-    """Grows the rounds of one training on the rows of one shard, each shard the same trees.
+    """Rounds of one training on the rows of one shard; all shards grow the same trees.
 
-    `limits` (1,) LIMITS are in lots, as the weights of `rows` are.
+    `limits` (1,) LIMITS are in the same unit (lots) as the weights of `rows`.
     """
 
     def __init__(
         self,
-        rows: Rows,
+        rows: SketchRows,
         coded: Coded,
         limits: np.ndarray,
         rate: float,
         clamp: float,
-        total: Sum,
+        total: AllReduce,
     ) -> None:
         self.n_adds = 0
         self._rows = rows
@@ -59,7 +60,7 @@ class ShardRounds:
         )
 
     def __call__(self, drawn: Drawn) -> Grown:
-        """Grow a tree for each round drawn, by the sums of all shards."""
+        """Grow a tree for each drawn round, from the sums over all shards."""
         n = len(drawn.directions)
         trees = []
         for m in range(n):
@@ -105,7 +106,7 @@ class ShardRounds:
     def _grow(
         self, limits: np.ndarray, columns: Columns, joint: Joint, trained: np.ndarray
     ) -> tuple[np.ndarray, Any]:
-        """Return the nodes of a tree, its rows being parted, and the room it was grown in."""
+        """Grow a tree and partition its rows; return its nodes and its workspace."""
         most, channels = int(limits["max_leaf_nodes"][0]), int(limits["channels"][0])
         width = channels * int((columns.n_bins + columns.missing).sum())
         pool = self._histograms(most, width)
@@ -139,15 +140,15 @@ class ShardRounds:
 
 @contextmanager
 def in_threads(
-    rounds: Sequence[ShardRounds], cuts: Sequence[slice], together: Together
+    rounds: Sequence[ShardRounds], cuts: Sequence[slice], all_reduce: ThreadAllReduce
 ) -> Iterator[Callable[[Drawn], Grown]]:
-    """Give what grows rounds in a thread for each of `rounds`, on the rows that `cuts` tell."""
+    """Yield a function that grows rounds in one thread per shard; `cuts` are the shards' rows."""
 
     def grow(drawn: Drawn, i: int) -> Grown:
         try:
             return rounds[i](drawn._replace(chosen=drawn.chosen[:, cuts[i]]))
         except BaseException:
-            together.end()  # or the others would wait for this one
+            all_reduce.end()  # otherwise the other threads would wait for this thread
             raise
 
     def grow_all(drawn: Drawn) -> Grown:
@@ -162,5 +163,5 @@ def in_threads(
         try:
             yield grow_all
         except BaseException:
-            together.end()  # not all may have begun, and those that have would wait for the others
+            all_reduce.end()  # not all threads may have started, and the others would wait
             raise

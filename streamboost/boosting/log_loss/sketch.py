@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -17,26 +17,26 @@ from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Sampling
 from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels.growing.nodes import NODE
-from streamboost.kernels.growing.sketch import Drawn, Grown, Room, Rows, boost
+from streamboost.kernels.growing.sketch import Drawn, Grown, Room, SketchRows, boost
 from streamboost.kernels.softmax import softmax
 from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import newton_form
-from streamboost.trees.sums import Together, in_units
+from streamboost.trees.sums import ThreadAllReduce, in_units
 
 __all__ = ["SketchLogitBoostClassifier"]
 
 _ROWS_A_CALL = 2**17
-"""Rows times rounds in one call of the kernel: milliseconds, beside which Python is a trifle, and
-what is drawn for them stays small."""
+"""Rows times rounds in one call of the kernel. A call takes milliseconds, so that the overhead of
+Python is negligible, and the arrays of drawn features and rows stay small."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Where a training starts: codes of classes, weights float32 (n,), probabilities (n, K).
+    """Initial state of a training: class indices, weights float32 (n,), probabilities (n, K).
 
-    `records` are the weights in whole numbers of 1/`scale`, int64, (1,) where they are alike, and
-    `total` is that of all rows, here or in other shards.
+    `records` are the weights as integer multiples of 1/`scale`, int64 (n,), or (1,) if all are
+    equal. `total` is the total weight over all shards.
     """
 
     y: np.ndarray
@@ -48,22 +48,23 @@ class _State:
 
 
 _ROWS_A_THREAD = 100_000
-"""Of fewer rows a round is over sooner than threads have met some twenty times."""
+"""Least rows per thread: with fewer rows, a round takes less time than its twenty or so thread
+synchronizations."""
 
 
 class _SketchLogitBoost(SoftmaxAlgorithm):
-    """One round: a random class direction, a Newton tree along it, K-vector leaves."""
+    """SketchLogitBoost algorithm: per round a Newton tree along a random class direction."""
 
     def __init__(self, learning_rate: float, l2_regularization: float, n_jobs: int) -> None:
         super().__init__(learning_rate, l2_regularization)
         self._n_jobs = n_jobs
 
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
-        """Return the softmax of the scores, which trainings go on from."""
+        """Create the state: the softmax of the scores, and the weights as integers."""
         P = scores.astype(np.float32)
         softmax(P, P)
         records, scale = in_units(data.weight, data.total)
-        n_alike = len(P) // max(len(records), 1)  # (1,) stand for all
+        n_alike = len(P) // max(len(records), 1)  # an array (1,) is for all rows
         total = np.array([records.sum() * n_alike])
         data.total.add(total)
         return _State(data.y, data.weight.astype(np.float32), P, records, scale, total[0] / scale)
@@ -71,7 +72,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
     def train(
         self, state: _State, sampling: Sampling, n_rounds: int, builder: ForestBuilder
     ) -> None:
-        """Grow `n_rounds` rounds into `builder`, many in one call of a kernel."""
+        """Add `n_rounds` rounds to `builder`, many in one call of a kernel."""
         grow, n, n_classes = sampling.grow, sampling.n_rows, state.probabilities.shape[1]
         weight, lot, kind, channels = newton_form(state.weight, state.total, n)
         most = min(grow.max_leaf_nodes, n)  # no tree has more leaves than rows
@@ -81,7 +82,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         limits["l2"] /= lot
         leaf = np.zeros(len(weight), dtype=np.uint16)
         factors = np.ones((most, n_classes), dtype=np.float32)
-        rows = Rows(state.y, weight, state.probabilities, leaf, factors, state.records)
+        rows = SketchRows(state.y, weight, state.probabilities, leaf, factors, state.records)
         with self._rounds(rows, sampling, limits) as grown_of:
             for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
                 directions = class_directions(n_next, n_classes, sampling.rng)
@@ -91,9 +92,9 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
 
     @contextmanager
     def _rounds(
-        self, rows: Rows, sampling: Sampling, limits: np.ndarray
+        self, rows: SketchRows, sampling: Sampling, limits: np.ndarray
     ) -> Iterator[Callable[[Drawn], Grown]]:
-        """Give what grows rounds: one kernel, or where there are shards one of those."""
+        """Yield a function that grows rounds: a kernel on all rows, or the rounds of shards."""
         n, coded, shard = len(rows.y), sampling.grow.coded, sampling.shard
         n_threads = min(self._n_jobs, n // _ROWS_A_THREAD)
         given = limits, self._learning_rate, CLAMP
@@ -102,19 +103,19 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             yield rounds
             sampling.grow.n_adds += rounds.n_adds
         elif n_threads > 1:
-            together = Together(n_threads)
+            all_reduce = ThreadAllReduce(n_threads)
             cuts = [slice(n * i // n_threads, n * (i + 1) // n_threads) for i in range(n_threads)]
             of_each = [
-                ShardRounds(rows.cut(at), coded.cut(at), *given, together.part(i))
+                ShardRounds(rows.cut(at), coded.cut(at), *given, all_reduce.part(i))
                 for i, at in enumerate(cuts)
             ]
-            with in_threads(of_each, cuts, together) as grow:
+            with in_threads(of_each, cuts, all_reduce) as grow:
                 yield grow
             sampling.grow.n_adds += sum(rounds.n_adds for rounds in of_each)
         else:
             yield partial(self._grow, rows, sampling.grow, limits)
 
-    def _grow(self, rows: Rows, grow: Grower, limits: np.ndarray, drawn: Drawn) -> Grown:
+    def _grow(self, rows: SketchRows, grow: Grower, limits: np.ndarray, drawn: Drawn) -> Grown:
         n, n_classes = drawn.directions.shape
         limits = limits.copy()
         most = int(limits["max_leaf_nodes"][0])
@@ -134,7 +135,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         return Grown(nodes, grown.sizes, values, grown.weights[:n_leaves].copy())
 
 
-def _room(rows: Rows, grow: Grower, features: np.ndarray, most: int, channels: int) -> Room:
+def _room(rows: SketchRows, grow: Grower, features: np.ndarray, most: int, channels: int) -> Room:
     n, n_classes = rows.probabilities.shape
     widths = (grow.coded.n_bins + grow.coded.missing)[features].sum(axis=1)
     return Room(
@@ -149,7 +150,7 @@ def _room(rows: Rows, grow: Grower, features: np.ndarray, most: int, channels: i
 
 
 def class_directions(n: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw centred random directions over the classes, float32 (n, K), their largest entries ±1."""
+    """Draw centred random class directions, float32 (n, K), whose largest entry is ±1 each."""
     u = rng.standard_normal((n, n_classes))
     u -= u.mean(axis=1, keepdims=True)
     return np.asarray(u / np.abs(u).max(axis=1, keepdims=True), dtype=np.float32)
@@ -157,48 +158,50 @@ def class_directions(n: int, n_classes: int, rng: np.random.Generator) -> np.nda
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SketchLogitBoostClassifier(LogLossClassifier):
-    """Multi-class LogitBoost with one tree a round, split along a random class direction.
+    """Multi-class LogitBoost with one tree per round, split along a random class direction.
 
     Each round draws a centred direction u over the classes. The tree's splits maximise the Newton
-    gain of the log loss along u (gradient u_y - u.p, Hessian sum u_k^2 p_k - (u.p)^2), and each
-    leaf takes the diagonal Newton step in all K classes, centred and clamped to ±4. One histogram
-    serves all classes, whatever their number. The idea of sketching the class gradients is that of
-    SketchBoost (Iosipoi and Vakhrushev, 2022); the single Newton direction and the leaf are ours.
+    gain of the log loss along u (gradient u_y - u.p, Hessian sum u_k^2 p_k - (u.p)^2). Each leaf
+    has the diagonal Newton step in all K classes, centred and clamped to ±4. One histogram is
+    sufficient for any number of classes. Sketching the class gradients was introduced by
+    SketchBoost (Iosipoi and Vakhrushev, 2022); the single Newton direction and the leaf are new.
 
     Parameters
     ----------
     n_estimators
     learning_rate
-        Scales every leaf value, in (0, 1]. None: 0.07 for 400 rounds, and more for fewer, that they
-        come as far: 0.07 √(400 / n_estimators), at most 0.2. `extend` takes it as `fit` does,
-        however many rounds it adds.
+        Factor of each leaf value, in (0, 1]. None: 0.07 √(400 / n_estimators), at most 0.2. This is
+        0.07 for 400 rounds, and higher for fewer rounds. `extend` uses the same rate as `fit`, for
+        any number of added rounds.
     max_leaf_nodes
-        Most leaves of a tree, which grows the best leaf first. None: one for every 50 rows, at
-        least 31 and at most 80, or five a class (up to 250) where that is more. Of few rows small
-        trees learn as well, and are grown faster.
+        Largest number of leaves of a tree, which is grown best-first. None: one leaf for every 50
+        rows, at least 31 and at most 80, or five per class (up to 250) if that is more. On few
+        rows, small trees are as accurate and are grown faster.
     max_depth
-        Most splits above a leaf. None: no bound.
+        Largest number of splits above a leaf. None: no bound.
     max_bins
-        Bins per feature of numbers, at most 255, missing values aside. None: one for every 125
-        rows, at least 64.
+        Bins per numeric feature, at most 255, without the bin of missing values. None: one for
+        every 125 rows, at least 64.
     min_child_weight
         Least sum of Hessians (along u) in a child. With a few hundred labels use 0.01 to 0.03.
     l2_regularization
     max_features
-        Share of the features offered to a tree. None: all of D up to 20, of more 4 √D, and at
-        least a fifth.
+        Share of the features that are available to a tree. None: all features if D is at most 20,
+        else 4 √D features, and at least a fifth.
     subsample
     categorical_features
-        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
-        mask (D,), indices, or column names; None: none does. In arrays their values are whole
-        numbers from 0 on. A split sends a set of categories left; those not met in training are
-        missing, and beyond 254 the rare ones are as one. See `streamboost.boosting.categorical`.
+        Categorical columns: ``"from_dtype"``, the columns of a frame with a categorical type; a
+        mask (D,), indices, or column names; or None for no column. In arrays, categories are whole
+        numbers from 0. A split sends a set of categories left. Categories absent from the training
+        data are missing values, and beyond 254 categories the rare ones share a bin. See
+        `streamboost.boosting.categorical`.
     class_weight
     early_stopping, validation_fraction, n_iter_no_change, tol
     random_state
     n_jobs
-        Threads that score rows, and that train where each has 100,000 rows or more: of fewer, a
-        round is over before threads have met some twenty times. The results do not depend on it.
+        Number of threads for scoring. Training uses as many threads if each has at least 100,000
+        rows; with fewer rows, the synchronization of the threads takes longer than a round. The
+        results do not depend on `n_jobs`.
 
     Attributes
     ----------
@@ -217,13 +220,6 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     >>> model.score(X[1::2], y[1::2]) > 0.9
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LogLossClassifier._parameter_constraints,
-        "learning_rate": [*LogLossClassifier._parameter_constraints["learning_rate"], None],
-        "max_leaf_nodes": [*LogLossClassifier._parameter_constraints["max_leaf_nodes"], None],
-        "max_bins": [*LogLossClassifier._parameter_constraints["max_bins"], None],
-    }
 
     n_estimators: int = 400
     learning_rate: float | None = None  # type: ignore[assignment]

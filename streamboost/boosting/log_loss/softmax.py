@@ -1,4 +1,4 @@
-"""What the families of the multi-class log loss share: probabilities softmax(F) that follow F."""
+"""Multi-class log loss: the row state, base scores and base class of its algorithms."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ __all__ = [
 ]
 
 CLAMP = 4.0
-"""A Newton step on a nearly pure leaf may point anywhere; this far it is trusted."""
+"""Bound of a Newton step, which is unreliable on a nearly pure leaf."""
 
-_FRACTION = 2.0**20  # to which the mean of scores is rounded: such sums are exact in float64
+_FRACTION = 2.0**20  # score fractions are rounded to 1/_FRACTION, so that float64 sums are exact
 
-_STILL = 1e-4  # scores that move by less have nothing left to learn from a tree without a split
+_STILL = 1e-4  # least change of a score by a tree without a split; otherwise the training ends
 
 
 @dataclass(slots=True)
 class RowState:
-    """Where each training row stands: its scores and its probabilities, float32 (n, K)."""
+    """State of the training rows: scores and probabilities, float32 (n, K)."""
 
     y: np.ndarray
     weight: np.ndarray
@@ -44,12 +44,12 @@ class RowState:
 
 @dataclass(slots=True)
 class SoftmaxState(RowState):
-    """Rows whose probabilities are the softmax of their scores."""
+    """State of rows whose probabilities are the softmax of their scores."""
 
     rounds: int = 0
 
     def add(self, trees: Sequence[Tree]) -> None:
-        """Add one round's leaf values to the scores of all their rows, and follow in softmax."""
+        """Add one round's leaf values to the scores of their rows, and update the softmax."""
         self.rounds += 1
         args = self.scores, self.probabilities
         if len(trees) == 1:
@@ -62,7 +62,7 @@ class SoftmaxState(RowState):
 
 
 class SoftmaxAlgorithm(Algorithm):
-    """Base of the log-loss algorithms, which may extend each other's committees."""
+    """Base class of the log-loss algorithms, which may extend each other's committees."""
 
     family = "softmax"
     takes_new_classes = True
@@ -72,33 +72,29 @@ class SoftmaxAlgorithm(Algorithm):
         self._l2 = l2_regularization
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return the classes' log shares; see `softmax_base`."""
+        """Return the base scores: log shares of the classes; see `softmax_base`."""
         return softmax_base(data, committee)
-
-    def temperature(self, n_classes: int) -> float:
-        """Return 1: probabilities are softmax(F)."""
-        return 1.0
 
     def start(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> SoftmaxState:
-        """Return the scores and their softmax: no state of rows crosses trainings."""
+        """Create the row state: the scores and their softmax."""
         F = scores.astype(np.float32)
         P = np.empty_like(F)
         kernels.softmax(F, P)
         return SoftmaxState(data.y, data.weight.astype(np.float32), F, P)
 
     def update(self, state: SoftmaxState, trees: Sequence[Tree]) -> None:
-        """Add the round's trees; see `SoftmaxState.add`."""
+        """Add the trees of a round to the state; see `SoftmaxState.add`."""
         state.add(trees)
 
 
 def softmax_base(data: TrainingData, committee: Committee | None) -> np.ndarray:
-    """Return the first scores of a softmax loss: centred log shares of the classes.
+    """Return the base scores of a softmax loss: centred log shares of the classes.
 
-    On top of a committee, a class it does not know enters with the log odds of its share against
-    what the committee's own scores amount to on these rows (their mean log-sum-exp), so that its
-    mean probability begins near its share.
+    In an extension, the base score of a new class is the sum of two terms: the log odds of its
+    share against the known classes, and the mean log-sum-exp of the committee's scores on these
+    rows. Hence the initial mean probability of the class is near its share.
     """
     share = class_shares(data)
     if committee is None:
@@ -115,7 +111,7 @@ def softmax_base(data: TrainingData, committee: Committee | None) -> np.ndarray:
 
 
 def _mean(data: TrainingData, values: np.ndarray) -> float:
-    """Return the mean over all rows of `values` (n,) of those here, summed in whole numbers."""
+    """Return the mean of `values` (n,) over the rows of all shards, summed in integers."""
     whole = np.floor(values)
     sums = np.array([whole.sum(), np.rint((values - whole) * _FRACTION).sum()]).astype(np.int64)
     data.total.add(sums)
@@ -123,7 +119,7 @@ def _mean(data: TrainingData, values: np.ndarray) -> float:
 
 
 def class_shares(data: TrainingData) -> np.ndarray:
-    """Return the share of each class in the weight, float64 (K,), one row added to each."""
+    """Return the share of each class in the total weight, float64 (K,), with one row added."""
     share = data.masses() + 1.0
     return np.asarray(share / share.sum())
 
@@ -138,27 +134,18 @@ def add_leaves(scores: np.ndarray, trees: Sequence[Tree]) -> None:
 def leaf_values(
     leaf: Callable[..., None], state: RowState, tree: Tree, l2: float, clamp: float = CLAMP
 ) -> np.ndarray:
-    """Return the step of each leaf in all classes, float64 (leaves, K), as kernel `leaf` has it."""
+    """Return the step of each leaf in all classes, float64 (leaves, K), from the kernel `leaf`."""
     values = np.empty((tree.n_leaves, state.scores.shape[1]))
-    leaf(
-        state.probabilities,
-        state.y,
-        state.weight,
-        tree.rows,
-        tree.start,
-        tree.stop,
-        l2,
-        clamp,
-        values,
-    )
+    ends = tree.start, tree.stop
+    leaf(state.probabilities, state.y, state.weight, tree.rows, *ends, l2, clamp, values)
     return values
 
 
 def or_end(trees: list[Tree], grow: Grower) -> list[Tree]:
-    """Return the trees, or none to end the training where they do not help.
+    """Return the trees, or an empty list to end the training if they do not improve the model.
 
-    A tree helps when it splits its rows, or moves them all. A round that was offered only some of
-    the rows or features may have been unlucky, and ends nothing.
+    A tree improves the model if it has a split, or changes all scores. A round on a sample of the
+    rows or features never ends the training.
     """
     helps = any(t.n_leaves > 1 or np.abs(t.values).max() > _STILL for t in trees)
     return trees if helps or not grow.whole else []

@@ -1,4 +1,4 @@
-"""AdaBoost.A: AdaBoost from any initial distribution, under any cost (Duarte and Milidiú, 2007)."""
+"""AdaBoost.A: AdaBoost with an initial distribution and row costs (Duarte and Milidiú, 2007)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ InitialDistribution = Literal["uniform", "geometric", "zipf"] | Any
 
 
 class _TwoDistributions(Votes):
-    """SAMME's votes, its trees shaped by one distribution and judged by another."""
+    """AdaBoost.A algorithm: SAMME with separate distributions for growing and evaluating trees."""
 
     def __init__(
         self,
@@ -62,18 +62,18 @@ class _TwoDistributions(Votes):
 
 
 def log_geometric(age: np.ndarray, weight: np.ndarray, half_life: float) -> np.ndarray:
-    """Return the logarithm of what each record of a row weighs, up to a constant, float64 (n,).
+    """Return the log weight of one record of each row, up to a constant, float64 (n,).
 
-    A record of age a, counted from 0, weighs q^a with q = 2^(-1 / half_life). A row of `weight`
-    (n,) records has those of ages `age` (n,) to age + weight, and shares their sum, which for a
-    row of one record is q^age.
+    A record of age a, counted from 0, has weight q^a with q = 2^(-1 / half_life). A row of `weight`
+    (n,) records covers the ages `age` (n,) to age + weight, and gets the mean weight of these
+    records.
     """
     log_q = -np.log(2.0) / half_life
     return np.asarray(age * log_q + np.log(np.expm1(weight * log_q) / np.expm1(log_q) / weight))
 
 
 def log_zipf(age: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the same for records that weigh 1 / (a + 1); their sums are harmonic numbers."""
+    """Return the log weights, float64 (n,), for record weights 1 / (a + 1); see `log_geometric`."""
     return np.asarray(np.log((digamma(age + weight + 1) - digamma(age + 1)) / weight))
 
 
@@ -88,48 +88,49 @@ def _log(name: str, values: np.ndarray) -> np.ndarray:
             f"{name} is 0 on all rows of positive weight: give one of them a positive number, or "
             "another row its weight"
         )
-    with np.errstate(divide="ignore"):  # a record without weight: exp(-inf) is what it weighs
+    with np.errstate(divide="ignore"):  # the log of weight 0 is -inf, and exp(-inf) is 0
         return np.asarray(np.log(values))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoostAClassifier(VotingClassifier):
-    """AdaBoost whose rows need not begin alike, nor cost alike (Duarte and Milidiú, 2007).
+    """AdaBoost with an initial distribution and costs of the rows (Duarte and Milidiú, 2007).
 
-    Two distributions follow the votes f: D, proportional to D1 exp(-y f), under which the trees
-    are grown, and q, proportional to p exp(-y f), under which their errors are counted. The vote
-    ln((1 - A) / A) / 2, A being the tree's share of q that is answered wrongly, makes the bound
-    on the error weighted by p, sum p exp(-y f), least along the tree. D1 only decides which tree
-    is grown: the paper writes q as D p / D1, which is the same while D1 > 0 and undefined where
-    it is 0, and its formulas change between D1 and the weights it comes from, which is the same
-    vote, since constants cancel. With p proportional to D1 this is AdaBoost, not only when both
-    are uniform, as the paper says.
+    Two distributions depend on the votes f. Trees are grown under D, proportional to D1 exp(-y f).
+    Errors are counted under q, proportional to p exp(-y f). Let A be the share of q that the tree
+    predicts wrongly. The vote ln((1 - A) / A) / 2 minimises sum p exp(-y f) along the tree, a bound
+    of the error weighted by p. D1 only affects which tree is grown.
 
-    For several classes the votes are SAMME's, ln((1 - A) / A) + ln(K - 1), on the same q; the
-    paper has two classes. A tree may beat chance under D and not under q (the paper's A >= 1/2,
-    which need not occur with weak trees but can): it is then grown again under q, and if that one
-    does not either, the training ends; so it does after a tree that makes no error, which is taken
-    for 1e-10.
+    The paper writes q as D p / D1, which is equal if D1 > 0 and undefined if D1 is 0. The paper's
+    formulas use both D1 and its unnormalized weights, which give equal votes, as constants cancel.
+    If p is proportional to D1, this is AdaBoost, not only if both are uniform, as in the paper.
+
+    The paper has two classes. For several classes the votes are SAMME's,
+    ln((1 - A) / A) + ln(K - 1), on the same q. A tree may be better than chance under D but not
+    under q (the paper's A >= 1/2). The tree is then grown again under q; if it is still no better
+    than chance, training ends. Training also ends after a tree without errors, whose error is set
+    to 1e-10.
 
     Probabilities are the softmax of the votes. They are the class probabilities of records drawn
-    in proportion to p: of the rows as they are if there are no costs.
+    in proportion to p; without costs, of the training rows.
 
     Parameters
     ----------
     initial_distribution
-        D1. The order of the rows is that in time, and the first, the oldest, weigh most:
-        ``"uniform"``, ``"geometric"`` or ``"zipf"`` (1/i for the i-th record); or an array (n,) of
-        weights for the rows given, not negative. Give the rows the other way round where the
-        newest matter most. A row of weight w is w records, one after the other.
+        D1: ``"uniform"``, ``"geometric"`` or ``"zipf"`` (1/i for the i-th record); or an array (n,)
+        of row weights, not negative. The rows are in order of time, and the first, the oldest, have
+        the largest weights. To give the largest weights to recent rows, reverse the order. A row of
+        weight w is w consecutive records.
     half_life
-        For ``"geometric"``: after how many records the weight has halved. None: a quarter of them.
+        For ``"geometric"``: the number of records after which the weight halves. None: a quarter of
+        the records.
     cost
-        p, what an error costs: an array (n,) for the rows given, not negative, or a dictionary
-        from class, or its text as in configuration files, to cost, where a class not named costs
-        1. None: all alike.
+        p, the cost of an error: an array (n,) for the rows, not negative; or a dictionary from
+        class, or its text as in configuration files, to cost, with cost 1 for other classes. None:
+        equal costs.
     n_estimators
     learning_rate
-        Scales every vote, in (0, 1].
+        Factor of each vote, in (0, 1].
     criterion
     max_leaf_nodes, max_depth
     max_bins
@@ -149,8 +150,8 @@ class AdaBoostAClassifier(VotingClassifier):
     classes_
     n_features_in_
     committee_
-        The trained `Committee`; its scores are the votes less their mean, for two classes -f and
-        f.
+        The trained `Committee`; its scores are the votes less their mean. For two classes, the
+        scores are -f and f.
     validation_score_
     feature_importances_
     n_adds_
@@ -158,13 +159,13 @@ class AdaBoostAClassifier(VotingClassifier):
     Raises
     ------
     ConfigurationError
-        When an array has another length than the rows, or a weight or cost is negative, infinite,
-        or none of them positive on a row that weighs something.
+        If the length of an array differs from the number of rows; if a weight or cost is negative
+        or infinite; or if no weight or cost is positive on a row of positive weight.
 
     Notes
     -----
-    `extend` with a class the committee does not know trains anew on the rows it is given, with as
-    many rounds in all. A class that these rows do not have keeps its score.
+    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
+    the old and the new number of rounds together. A class without rows keeps its score.
 
     Examples
     --------
@@ -179,7 +180,6 @@ class AdaBoostAClassifier(VotingClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **VotingClassifier._parameter_constraints,
         "initial_distribution": [StrOptions({"uniform", "geometric", "zipf"}), "array-like"],
         "half_life": [Interval(Real, 0, None, closed="neither"), None],
         "cost": [dict, "array-like", None],

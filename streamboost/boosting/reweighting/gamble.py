@@ -14,7 +14,7 @@ from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_round import Gamble
 from streamboost.boosting.reweighting.gamble_step import LEAST_WEIGHT, Step
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
-from streamboost.boosting.training_data import training_data, weighed_by_class
+from streamboost.boosting.training_data import class_weighted, training_data
 from streamboost.errors import ConfigurationError
 
 __all__ = ["GambleClassifier"]
@@ -28,51 +28,55 @@ _NO_COMMITTEE = (
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GambleClassifier(ClassWeightClassifier):
-    """Multi-class gentle boosting with one regression tree a round (Huang, 2009).
+    """Multi-class gentle boosting with one regression tree per round (Huang, 2009).
 
     Each round fits one tree to the coded labels (1 for the own class, -1/(K-1) for the others)
-    under the weights of the exponential loss exp(-y.F/K). By the thesis's Theorem 2 the trees for
-    y and for y^2 are the same, and the criterion is the weighted Gini index, so one histogram
-    serves all classes (Algorithm 2). Class probabilities are softmax(F / (K-1)).
+    under the weights of the exponential loss exp(-y.F/K). By the thesis's Theorem 2, the trees for
+    y and for y^2 are equal, and the criterion is the weighted Gini index. Hence one histogram is
+    sufficient for all classes (Algorithm 2). Class probabilities are softmax(F / (K-1)).
 
-    With a scikit-learn regressor as `weak_learner` this is Algorithm 1: each round fits it to y
-    and to y^2, clone by clone for each column if it takes one only. Where it is a regression tree
-    of least squares, grown without pruning, one fit gives both, as Theorem 2 has it. Estimates are
-    clipped to the range of what they estimate, [-1/(K-1), 1] and [1/(K-1)^2, 1], which a tree's
-    never leave: a regressor's might, and the step divides by the second. Such a model has no
-    committee: it cannot be saved to a model file, extended or trained on a stream.
+    With a scikit-learn regressor as `weak_learner` this is Algorithm 1. Each round fits clones of
+    the regressor to y and to y^2, with one clone per column if it supports only one output. For a
+    least-squares regression tree without pruning, one fit gives both (Theorem 2). Estimates are
+    clipped to the ranges of y and y^2, [-1/(K-1), 1] and [1/(K-1)^2, 1], as the step divides by the
+    second. Estimates of a tree are always in range. Such a model has no committee: it cannot be
+    saved to a model file, extended or trained on a stream.
 
-    The exponential loss of this family does not bound the training error when K > 2, and trees
-    with fewer than K leaves can stall; by default a tree has at least twice as many. Against the
-    text, no record then weighs less than 3e-5 of the heaviest (`weight_floor`): else the weight can
-    gather on a few records that no split can part, and the error rises again as rounds are added.
-    Algorithm 2 as printed is ``step="paper"`` with ``weight_floor=0``.
+    If K > 2, the exponential loss of this family does not bound the training error, and trees with
+    fewer than K leaves can stall. By default a tree has at least 2K leaves. Unlike in the thesis,
+    the weight of a record is at least 3e-5 of the largest (`weight_floor`) if K > 2. Otherwise the
+    weight can concentrate on a few records that no split can separate, and the error rises with
+    further rounds. Algorithm 2 as printed is ``step="paper"`` with ``weight_floor=0``.
 
     Parameters
     ----------
     n_estimators
     learning_rate
-        Scales every leaf value, in (0, 1]; the thesis uses 1.
+        Factor of each leaf value, in (0, 1]; the thesis uses 1.
     step
-        The leaf's step: ``"paper"``, ``"scaled"``, ``"line"``, ``"exact"``, or None for a choice
-        by the number of classes; see `streamboost.boosting.reweighting.gamble_step.leaf_step`.
-        Measured on seven sets, none wins throughout. After 200 rounds the scaled step errs less
-        than the printed one on dna180, segment and letter (4.1 against 4.2 %, 4.0 against 4.6 %,
-        11.8 against 12.6 %), as much on usps, and more on satimage, glass and vowel (13.5 against
-        12.5 %, 23.2 against 21.9 %, 45.5 against 43.5 %); after 20 rounds less on all but usps. The
-        line search starts slowly and errs most on small sets (vowel 55.0 %), yet least on letter
-        after 200 rounds (8.8 %). The exact step needs fewer rounds where classes are many (letter,
-        K = 26, after 100: 10.0 against 12.2 %) and errs more on small sets (vowel, K = 11: 49.1
-        against 45.5 %): None is scaled up to 12 classes and exact beyond.
+        Step of a leaf: ``"paper"``, ``"scaled"``, ``"line"``, ``"exact"``, or None: ``"scaled"`` up
+        to 12 classes, else ``"exact"``. See
+        `streamboost.boosting.reweighting.gamble_step.leaf_step`. On seven data sets, no step was
+        always best:
+
+        - After 200 rounds, the scaled step has a lower error than the printed step on dna180,
+          segment and letter (4.1 against 4.2 %, 4.0 against 4.6 %, 11.8 against 12.6 %). The errors
+          are equal on usps. The scaled step is worse on satimage, glass and vowel (13.5 against
+          12.5 %, 23.2 against 21.9 %, 45.5 against 43.5 %). After 20 rounds, the scaled step is
+          better on all but usps.
+        - The line search starts slowly. It has the highest error on small sets (vowel 55.0 %), but
+          the lowest on letter after 200 rounds (8.8 %).
+        - The exact step needs fewer rounds with many classes (letter, K = 26, after 100: 10.0
+          against 12.2 %). Its error is higher on small sets (vowel, K = 11: 49.1 against 45.5 %).
     weight_floor
-        Least weight of a record where K > 2, as a share of the heaviest's, in [0, 1); 0, as in the
-        text, is none. For what was measured see `gamble_step.LEAST_WEIGHT`, beside `leaf_step`.
+        Least weight of a record if K > 2, as a share of the largest weight, in [0, 1); 0, as in the
+        thesis, is no bound. Measurements are documented in `gamble_step.LEAST_WEIGHT`.
     weak_learner
-        A scikit-learn regressor that takes sample weights; None: trees of streamboost's own. The
-        parameters below do not concern it, but for `random_state`, which seeds its clones, and
-        `n_jobs`. It has no leaves: ``"line"``, which None stands for here, stretches a round's step
-        as a whole, and ``"exact"`` is refused. The printed step can raise the loss round after
-        round until nothing is right: so it does with Ridge on three clouds of points.
+        A scikit-learn regressor that supports sample weights; None: streamboost's own trees. Of the
+        parameters below, only `random_state`, which seeds its clones, and `n_jobs` apply to a
+        regressor. As a regressor has no leaves, ``"line"`` (the default) scales the step of a whole
+        round, and ``"exact"`` is an error. The printed step can raise the loss in each round until
+        all predictions are wrong, as with Ridge on three clusters of points.
     max_leaf_nodes, max_depth
     max_bins
         Bins per feature of numbers, at most 255, missing values aside.
@@ -81,12 +85,13 @@ class GambleClassifier(ClassWeightClassifier):
     subsample
     weight_trimming
     pruning
-        ``"quick"`` (QuickBoost; Appel, 2017, chapter 3) counts each feature first on the rows that
-        hold 90 % of a node's weight, and does not finish those that provably cannot win it. The
-        trees are the same to the last bit. See the notes on when it pays. Not with categories.
+        ``"quick"`` (QuickBoost; Appel, 2017, chapter 3) first builds the histogram of each feature
+        on the rows with 90 % of a node's weight. Features that provably cannot have the best split
+        are then dropped. The trees are identical. The notes describe when pruning is faster. Not
+        with categories.
     categorical_features
-        Which columns hold categories: ``"from_dtype"``, those of a frame whose type says so; a
-        mask (D,), indices, or column names; None: none does. See
+        Categorical columns: ``"from_dtype"``, the columns of a frame with a categorical type; a
+        mask (D,), indices, or column names; or None for no column. See
         `streamboost.boosting.categorical`. Not with a `weak_learner`.
     class_weight
     early_stopping, validation_fraction, n_iter_no_change, tol
@@ -101,25 +106,24 @@ class GambleClassifier(ClassWeightClassifier):
         The trained `Committee`; not with a `weak_learner`.
     validation_score_
     feature_importances_
-        What the splits on each feature gained, as shares of all gain, float64 (D,); not with a
-        `weak_learner`.
+        Share of the total split gain of each feature, float64 (D,); not with a `weak_learner`.
     regressors_
-        The rounds' fitted clones, with a `weak_learner`.
+        The fitted clones of all rounds, with a `weak_learner`.
     n_adds_
 
     Notes
     -----
-    `extend` with a class the committee does not know trains anew on the rows it is given, with as
-    many rounds in all: in the exponential loss a class that was absent has no finite score to
-    begin from. A class that these rows do not have keeps its score.
+    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
+    the old and the new number of rounds together. In the exponential loss, a class that was absent
+    has no finite initial score. A class without rows keeps its score.
 
-    Pruning pays for stumps on many features: on usps they took a tenth of the additions and half of
-    the CPU time; trees of 8 leaves half of the additions and no less time. It does not from some 20
-    leaves on, where an unpruned tree counts only the smaller child of each split and subtracts, and
-    a pruned one must count both. SAMME's stumps, whose weights differ less, and those of least
-    error save a third on satimage, and no time; those of least entropy take up to four times the
-    time, for its logarithms. The thesis counts without subtraction; its tenfold saving is that of
-    stumps.
+    Pruning reduces the work for stumps on many features: on usps, they took a tenth of the
+    additions and half of the CPU time. Trees of 8 leaves took half of the additions and as much
+    time. From about 20 leaves, pruning does not help: an unpruned tree builds the histogram of the
+    smaller child and subtracts, whereas a pruned tree must build both. SAMME's stumps, whose
+    weights differ less, and stumps of least error save a third of the additions on satimage, and no
+    time. Stumps of least entropy take up to four times the time, because of the logarithms. The
+    thesis does not subtract histograms, and reports a tenfold saving for stumps.
 
     Examples
     --------
@@ -137,7 +141,6 @@ class GambleClassifier(ClassWeightClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClassWeightClassifier._parameter_constraints,
         "step": [StrOptions({"paper", "scaled", "line", "exact"}), None],
         "weight_floor": [Interval(Real, 0, 1, closed="left")],
         "weak_learner": [HasMethods(["fit", "predict"]), None],
@@ -158,11 +161,11 @@ class GambleClassifier(ClassWeightClassifier):
         if self.weak_learner is None:
             super()._learn(X, y, weight)
             return
-        # scikit-learn's own learners take a tenth of a second to load, and few give one.
+        # Imported here, as loading scikit-learn's learners takes 0.1 s and few callers need them.
         from streamboost.boosting.reweighting.regressors import boost_regressor
 
         self._categorical(X)
-        data = training_data(X, y, weighed_by_class(self.class_weight, y, weight), None)
+        data = training_data(X, y, class_weighted(self.class_weight, y, weight), None)
         data, held = self._hold_out(data, self.random_state)
         self.regressors_ = boost_regressor(
             self.weak_learner,
@@ -175,7 +178,7 @@ class GambleClassifier(ClassWeightClassifier):
             held=held,
         )
         self.classes_ = data.classes
-        self._tell(held)
+        self._set_validation_score(held)
 
     @property
     def _no_categories(self) -> str:  # type: ignore[override]
@@ -194,7 +197,7 @@ class GambleClassifier(ClassWeightClassifier):
         committees = name in ("committee_", "feature_importances_")
         if committees and self.__dict__.get("weak_learner") is not None:
             raise AttributeError(_NO_COMMITTEE)
-        if name == "feature_importances_":  # the property's own error led here
+        if name == "feature_importances_":  # called after the property raised AttributeError
             check_is_fitted(self, "classes_")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

@@ -1,4 +1,4 @@
-"""GAMBLE's round: a weighted tree, and what its leaves do to the weights (Huang, 2009)."""
+"""GAMBLE algorithm: a weighted tree per round, and the update of the weights (Huang, 2009)."""
 
 from collections.abc import Sequence
 
@@ -21,15 +21,15 @@ __all__ = ["Gamble"]
 
 
 class Gamble(Algorithm):
-    """One round: a weighted Gini tree, its leaves a step of the exponential loss.
+    """GAMBLE algorithm: per round a weighted Gini tree with steps of the exponential loss.
 
-    Classes without rows are left alone: the others are boosted as if there were no more.
+    Classes without rows keep their scores: the other classes are boosted as if there were no more.
 
-    With more than two classes no record weighs less than `floor` of the heaviest. Wherever
-    one class is missing, the loss falls towards zero as the scores of all others rise, whether the
-    right one among them leads or not. The weight would gather on the few records near which every
-    class is met and no split can part them, and the trees grown for these would undo what is known
-    of all others.
+    With more than two classes, the weight of a record is at least `floor` of the largest. If one
+    class is absent from a region, the loss falls towards zero as the scores of all other classes
+    rise. This holds even if a wrong class has the largest score. Without a floor, the weight
+    concentrates on a few records that no split can separate. Trees grown on these records worsen
+    the predictions of all other records.
     """
 
     family = "gamble"
@@ -47,7 +47,7 @@ class Gamble(Algorithm):
         self._floor = floor
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return zeros: the weights begin as they are given."""
+        """Return zeros, which keep the given weights, or the base scores of the committee."""
         return data.votes_before() if committee is None else committee.base
 
     def temperature(self, n_classes: int) -> float:
@@ -57,7 +57,7 @@ class Gamble(Algorithm):
     def start(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> ExponentialState:
-        """Return the weights that belong to `scores`."""
+        """Create the row state for `scores`."""
         K = len(data.classes)
         own = scores[np.arange(len(data.y)), data.y] / self.temperature(K)
         return ExponentialState(data.y, data.weight, own, K)
@@ -68,7 +68,7 @@ class Gamble(Algorithm):
         return np.maximum(weight, self._floor) if len(state.present) > 2 else weight
 
     def round(self, state: ExponentialState, grow: Grower) -> list[Tree]:
-        """Grow a tree; none where there is one class."""
+        """Grow a tree; return no tree if there is only one class."""
         K, present = state.n_classes, state.present
         if len(present) < 2:
             return []
@@ -77,13 +77,13 @@ class Gamble(Algorithm):
         leaf = tree.leaf_of_row(len(state.y))
         mass = class_mass(leaf, state.y, statistic.values, (tree.n_leaves, K))[:, present]
         records = np.bincount(leaf, weights=state.given, minlength=tree.n_leaves)
-        # The step of a problem with the classes at hand, in this committee's units.
+        # The step of a problem with only the classes present, in this committee's units.
         unit = self._learning_rate * self.temperature(K) / (len(present) - 1)
         tree.values = np.zeros((tree.n_leaves, K), dtype=np.float32)
         tree.values[:, present] = unit * leaf_step(mass, records, self._step)
         return [tree]
 
     def update(self, state: ExponentialState, trees: Sequence[Tree]) -> None:
-        """Let the weights follow the tree."""
+        """Update the weights by the leaf values of the tree."""
         for tree in trees:
             state.follow(tree, self.temperature(state.n_classes))

@@ -1,4 +1,4 @@
-"""Gentle AdaBoost: two classes, one regression tree a round."""
+"""Gentle AdaBoost: boosting for two classes with one regression tree per round."""
 
 import numpy as np
 from sklearn.utils import Tags
@@ -16,24 +16,25 @@ __all__ = ["GentleAdaBoostClassifier"]
 class GentleAdaBoostClassifier(ClassWeightClassifier):
     """Boosting of regression trees for two classes (Friedman, Hastie and Tibshirani, 2000).
 
-    With y = 1 for the second class and -1 for the first, each round fits a tree g to y by weighted
-    least squares, adds it to F, and multiplies the weights by exp(-y g). A leaf adds the
-    difference of its two class shares, so a step is never longer than 1.
+    Let y be 1 for the second class and -1 for the first. Each round fits a tree g to y by weighted
+    least squares, adds g to F, and multiplies the weights by exp(-y g). A leaf adds the difference
+    of its two class shares, so a step is never longer than 1.
 
-    This is Algorithm 3 of Huang (2009), which prints the exponent without its minus. The same
-    thesis calls GAMBLE with two classes identical up to a factor of 2; it is Gentle AdaBoost with
-    twice the step, whose weights and later trees differ, and GAMBLE's step ``"scaled"`` is Gentle
-    AdaBoost itself: the two share their code here, and each may extend the other's committee.
+    This is Algorithm 3 of Huang (2009), where the minus sign of the exponent is missing. The thesis
+    calls GAMBLE with two classes identical up to a factor of 2. In fact GAMBLE has twice the step,
+    so that its weights and later trees differ. GAMBLE with step ``"scaled"`` is Gentle AdaBoost:
+    both share their code here, and each may extend the other's committee.
 
-    Probabilities are 1 / (1 + exp(-2F)) for the second class, where the expected loss is least.
+    The probability of the second class is 1 / (1 + exp(-2F)), which is exact at the least expected
+    loss.
 
     Parameters
     ----------
     n_estimators
     learning_rate
-        Scales every leaf value, in (0, 1].
+        Factor of each leaf value, in (0, 1].
     max_leaf_nodes, max_depth
-        Where a tree ends; it grows the best leaf first. None: 15 leaves, any depth.
+        Limits of a tree, which is grown best-first. None: 15 leaves, any depth.
     max_bins
     min_child_weight
     max_features
@@ -60,7 +61,7 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
     Raises
     ------
     DataError
-        When `fit` or `extend` meets a third class.
+        If `fit` or `extend` gets more than two classes.
 
     Examples
     --------

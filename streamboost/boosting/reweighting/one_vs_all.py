@@ -1,11 +1,10 @@
-"""One AdaBoost for each class against all others."""
+"""One-vs-all AdaBoost: a binary booster for each class against all others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm
@@ -21,9 +20,9 @@ __all__ = ["OneVsAllAdaBoostClassifier"]
 
 @dataclass(slots=True)
 class _State:
-    """A two-class problem for each class that is told from the others.
+    """State of the binary problems, one for each class against all others.
 
-    `grown` names the classes whose trees the last round grew, in order.
+    `grown` lists the classes of the trees of the last round, in order.
     """
 
     n_classes: int
@@ -32,13 +31,13 @@ class _State:
 
 
 class _OneVsAll(Algorithm):
-    """One round: for each class a tree that speaks for it or against it."""
+    """One-vs-all algorithm: a tree for each class per round."""
 
     family = "one against all"
     link = "sigmoid"
 
     def __init__(self, booster: Votes | Gamble) -> None:
-        """`booster` is that of two classes, its score for the second half the log odds."""
+        """Wrap a binary `booster`, whose score of the second class is half the log odds."""
         self._booster = booster
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
@@ -50,7 +49,7 @@ class _OneVsAll(Algorithm):
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
         K = len(data.classes)
         problems = {}
-        for k in [1] if K == 2 else range(K):  # two classes are one problem
+        for k in [1] if K == 2 else range(K):  # two classes are one binary problem
             own = replace(data, y=(data.y == k).astype(np.uint32), classes=np.arange(2))
             f = scores[:, [k]] * [-1.0, 1.0]
             problems[k] = self._booster.start(own, f, rng)
@@ -87,25 +86,25 @@ class _OneVsAll(Algorithm):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OneVsAllAdaBoostClassifier(VotingClassifier):
-    """For each class an AdaBoost that tells it from all others (Freund and Schapire, 1997).
+    """One-vs-all AdaBoost: a binary booster for each class (Freund and Schapire, 1997).
 
-    A round grows K trees (one, if there are two classes), each under weights of its own, and the
-    class of the largest score f_k is predicted.
+    A round grows K trees (one tree for two classes), each under its own weights. The predicted
+    class has the largest score f_k.
 
-    ``"discrete"``: a tree answers h = 1 for its class or -1 and adds h ln((1 - err) / err) / 2 to
-    the score. A class whose tree is no better than chance, even with all rows and features offered,
-    or whose tree makes no error (its own is then taken for 1e-10), grows no more; the training ends
-    when all have ended.
+    ``"discrete"``: a tree predicts h = 1 for its class or -1, and adds h ln((1 - err) / err) / 2 to
+    the score. A class ends if its tree is no better than chance, even with all rows and features,
+    or if its tree makes no error. An error of 0 is replaced by 1e-10. Training ends after all
+    classes have ended.
 
-    ``"gentle"`` is Gentle AdaBoost.MH, which Huang (2009, section 3.3) holds GAMBLE, of one tree a
-    round, against: a leaf adds the difference of the shares of its class and of all others, as in
-    `GentleAdaBoostClassifier`. The K problems of AdaBoost.MH's pairs of rows and classes come apart
-    where each class has a tree of its own, as a tree's values depend on ratios of weights alone.
+    ``"gentle"`` is Gentle AdaBoost.MH, the baseline of GAMBLE in Huang (2009, section 3.3). A leaf
+    adds the difference of the shares of its class and of all others, as in
+    `GentleAdaBoostClassifier`. As a tree's values depend only on ratios of weights, AdaBoost.MH
+    with a tree per class separates into K independent problems.
 
-    Nothing ties the scores of different classes together, so the committee may answer yes to
-    several classes or to none (Saberian and Vasconcelos, 2011, compare it with their own).
-    Probabilities are the sigmoids of 2 f_k, each the chance of class k against all others where
-    its expected loss is least, divided by their sum.
+    The scores of different classes are independent, so that several classes or no class may have a
+    positive score. Saberian and Vasconcelos (2011) compare their algorithm with this one. At the
+    least expected loss, the sigmoid of 2 f_k is the probability of class k against all others.
+    Class probabilities are these sigmoids, divided by their sum.
 
     Parameters
     ----------
@@ -116,19 +115,19 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
     learning_rate
     criterion
     max_leaf_nodes, max_depth
-        Where a tree ends; it grows the best leaf first. None: 15 leaves, any depth; 2 and
-        ``criterion="error"`` make the stumps of AdaBoost.
+        Limits of a tree, which is grown best-first. None: 15 leaves, any depth. Two leaves and
+        ``criterion="error"`` give the stumps of AdaBoost.
     max_bins
     min_child_weight
     max_features
-        Share of the features offered in a round. None: all up to 20 features, half of them up to
-        300, a fifth beyond.
+        Share of the features that are available to a round. None: all features if there are at
+        most 20, half of them if there are fewer than 300, else a fifth.
     subsample
-        Share of the rows among which a round's splits are sought, drawn without replacement; what
-        the leaves answer, and the errors, are those of all rows.
+        Share of the rows for the search of a round's splits, drawn without replacement. Leaf
+        predictions and errors are computed on all rows.
     weight_trimming
-        Share of the total weight over all K problems, its lightest rows, that may be left out of
-        the search for a round's splits, in [0, 1); they may return later (Friedman, Hastie and
+        Share of the total weight over all K problems that may be trimmed, in [0, 1): the rows of
+        the lowest weight are left out of the split search of a round (Friedman, Hastie and
         Tibshirani, 2000).
     pruning
     categorical_features
@@ -149,8 +148,8 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
 
     Notes
     -----
-    `extend` with a class the committee does not know trains anew on the rows it is given, with as
-    many rounds in all. A class that these rows do not have keeps its score.
+    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
+    the old and the new number of rounds together. A class without rows keeps its score.
 
     Examples
     --------
@@ -161,11 +160,6 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
     >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **VotingClassifier._parameter_constraints,
-        "variant": [StrOptions({"discrete", "gentle"})],
-    }
 
     variant: Literal["discrete", "gentle"] = "discrete"
 

@@ -1,7 +1,6 @@
-"""The parameters of estimators that boost class weights."""
+"""Base class and parameters of the estimators that boost class weights."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 from streamboost.boosting.estimator import BoostingClassifier, Pruning
 
@@ -10,36 +9,26 @@ __all__ = ["ClassWeightClassifier"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassWeightClassifier(BoostingClassifier):
-    """Base of the estimators whose trees are grown on the weights of the classes.
+    """Base class of the estimators whose trees are grown on class weights.
 
     Parameters
     ----------
     max_leaf_nodes, max_depth
-        Where a tree ends; it grows the best leaf first. None: max(15, 2K) leaves, any depth.
+        Limits of a tree, which is grown best-first. None: max(15, 2K) leaves, any depth.
     min_child_weight
-        Least weight in a child, the mean record weighing 1.
+        Least weight in a child, at a mean record weight of 1.
     subsample
-        Share of the rows among which a tree's splits are sought, drawn without replacement; its
-        leaf values are those of all rows.
+        Share of the rows for the search of a tree's splits, drawn without replacement. Leaf values
+        are computed on all rows.
     weight_trimming
-        Share of the total weight, its lightest rows, that may be left out of the search for a
-        round's splits, in [0, 1); they may return later (Friedman, Hastie and Tibshirani, 2000).
+        Share of the total weight that may be trimmed, in [0, 1): the rows of the lowest weight are
+        left out of the split search of a round (Friedman, Hastie and Tibshirani, 2000).
     pruning
-        ``"quick"``: QuickBoost's pruning, the same trees with fewer additions; see
+        ``"quick"``: QuickBoost's pruning, which gives the same trees with fewer additions; see
         `GambleClassifier`. Not with categories.
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BoostingClassifier._parameter_constraints,
-        "max_leaf_nodes": [*BoostingClassifier._parameter_constraints["max_leaf_nodes"], None],
-    }
 
     max_leaf_nodes: int | None = None
     min_child_weight: float = 0.0
     weight_trimming: float = 0.0
     pruning: Pruning | None = None
-
-    def _leaves(self, n_classes: int) -> int:
-        # Trees with fewer leaves than classes can stall: once a split has parted groups of classes
-        # cleanly, all weights are equal again and the same split wins again.
-        return self.max_leaf_nodes or max(15, 2 * n_classes)

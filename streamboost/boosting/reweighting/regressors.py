@@ -1,4 +1,4 @@
-"""GAMBLE over a scikit-learn regressor (Huang, 2009, Algorithm 1)."""
+"""GAMBLE with a scikit-learn regressor as weak learner (Huang, 2009, Algorithm 1)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,20 +19,20 @@ from streamboost.errors import ConfigurationError
 
 __all__ = ["RegressorRounds", "boost_regressor"]
 
-_LONGEST = 4.0  # how far the line search may stretch a round's step
-_NOTHING = 1e-12  # a step this short tells that the regressors have nothing more to say
+_LONGEST = 4.0  # largest factor of the line search
+_NOTHING = 1e-12  # length of a step below which the training ends
 
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """Fitted regressors of y and of y^2, None where the first gives both, and a step's length."""
+    """Fitted regressors of y and of y^2 (None if the first gives both), and the step length."""
 
     of_y: Any
     of_square: Any | None
     length: float = 1.0
 
     def step(self, X: np.ndarray, n_classes: int) -> np.ndarray:
-        """Return the step (n, K) at `X`, from estimates clipped to what they estimate."""
+        """Return the step (n, K) at `X`, from estimates clipped to the ranges of y and y^2."""
         K = n_classes
         g = np.clip(self.of_y.predict(X), -1.0 / (K - 1), 1.0)
         if self.of_square is None:
@@ -44,14 +44,14 @@ class _Round:
 
 @dataclass(frozen=True, slots=True)
 class RegressorRounds:
-    """A boosted model F(x) = sum of the rounds' steps; scored as a `Committee` is.
+    """Boosted model F(x) = sum of the steps of all rounds, with the methods of a `Model`.
 
     Parameters
     ----------
     n_classes
         K.
     rounds
-        The fitted regressors, one round after the other.
+        The fitted regressors of each round.
     """
 
     n_classes: int
@@ -73,11 +73,11 @@ class RegressorRounds:
             yield scores
 
     def best(self, scores: np.ndarray) -> np.ndarray:
-        """Return the place of the largest score (n,) of `scores` (n, K); ties go to the first."""
+        """Return the index of the largest score (n,) of `scores` (n, K); ties go to the first."""
         return np.asarray(scores.argmax(axis=1))
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
+        """Return the class probabilities (n, K) of `scores` (n, K)."""
         return np.asarray(softmax(scores / max(self.n_classes - 1, 1), axis=1))
 
 
@@ -92,21 +92,21 @@ def boost_regressor(
     rng: np.random.Generator,
     held: HeldOut | None = None,
 ) -> RegressorRounds:
-    """Fit `n_estimators` rounds of clones of `weak_learner`; fewer once a step changes nothing.
+    """Fit clones of `weak_learner` in `n_estimators` rounds; end early if a step has no effect.
 
-    With rows `held` out, as many as are best for these.
+    With a validation set `held`, early stopping may keep fewer rounds.
 
     Raises
     ------
     ConfigurationError
-        When the regressor takes no sample weights, or `step` asks for leaves.
+        If the regressor does not support sample weights, or `step` is ``"exact"``.
     """
     K = len(data.classes)
     step = step or "line"
     if step == "exact":
         raise ConfigurationError(
             'step="exact" needs the leaves of streamboost\'s own trees: give "paper", "scaled" or '
-            '"line" beside a weak_learner'
+            '"line" with a weak_learner'
         )
     if not has_fit_parameter(weak_learner, "sample_weight"):
         raise ConfigurationError(
@@ -134,8 +134,8 @@ def boost_regressor(
         own += length * own_f
         if held is not None:
             held.scores += rounds[-1].step(held.X.astype(np.float64), K)
-            held.look(held.scores)
-            if held.enough:
+            held.record_loss(held.scores)
+            if held.has_converged:
                 break
     return RegressorRounds(K, rounds if held is None else rounds[: held.best])
 
@@ -143,8 +143,8 @@ def boost_regressor(
 def _fit(
     weak_learner: Any, X: np.ndarray, coded: np.ndarray, weight: np.ndarray, seed: int
 ) -> _Round:
-    """Fit one clone to y (n, K), and another to y^2 unless the first gives both."""
-    # For two classes y^2 is 1 throughout, and so is the formula that stands in for its estimate.
+    """Fit a clone to the class codes (n, K), and another to their squares where needed."""
+    # For two classes y^2 is always 1, and so is the formula that replaces its estimate.
     once = coded.shape[1] == 2 or _one_fit_gives_both(weak_learner)
     fitted = []
     for target in [coded] if once else [coded, coded**2]:
@@ -157,17 +157,17 @@ def _fit(
 
 
 def _seeds(regressor: Any) -> list[str]:
-    """Return the parameters that seed the regressor or what it is made of."""
+    """Return the names of the seed parameters of the regressor and its components."""
     names = sorted(regressor.get_params(deep=True))
     return [name for name in names if name.split("__")[-1] == "random_state"]
 
 
 def _one_fit_gives_both(weak_learner: Any) -> bool:
-    """Whether the fit to y^2 is (K-2)/(K-1) of the fit to y, plus 1/(K-1).
+    """Return True if the fit to y^2 is (K-2)/(K-1) of the fit to y, plus 1/(K-1).
 
-    So it is for a least-squares tree (Theorem 2 and Corollary 1): y^2 is that function of y, the
-    same for every class, and the sums of squares keep their order. Pruning compares them with a
-    number of the user's, and they are not the same for both.
+    This holds for a least-squares tree (Theorem 2 and Corollary 1): y^2 is this function of y for
+    each class, and the order of the sums of squares is unchanged. It does not hold with pruning,
+    whose thresholds are absolute.
     """
     return (
         isinstance(weak_learner, DecisionTreeRegressor)
@@ -178,7 +178,7 @@ def _one_fit_gives_both(weak_learner: Any) -> bool:
 
 
 def _length(step: Step, own_f: np.ndarray, weight: np.ndarray, n_classes: int) -> float:
-    """Return by what the printed step, `own_f` (n,) at each row's own class, is multiplied."""
+    """Return the factor of the printed step, which is `own_f` (n,) at each row's own class."""
     K = n_classes
     if step != "line":
         return (K - 1) / K if step == "scaled" else 1.0

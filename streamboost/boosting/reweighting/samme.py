@@ -1,9 +1,7 @@
-"""SAMME and AdaBoost.M1: multi-class AdaBoost with one classification tree a round."""
+"""SAMME and AdaBoost.M1: multi-class AdaBoost with one classification tree per round."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
-
-from sklearn.utils._param_validation import StrOptions
+from typing import Literal
 
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_round import Gamble
@@ -16,21 +14,21 @@ __all__ = ["AdaBoostM1Classifier", "SammeClassifier"]
 class SammeClassifier(VotingClassifier):
     """Multi-class AdaBoost by the multi-class exponential loss (Zhu et al., 2009; Huang, 2009).
 
-    ``"discrete"`` is SAMME: each round grows a classification tree under the weights, which votes
-    with ln((1 - err) / err) + ln(K - 1), and multiplies the weights of the rows it gets wrong by
-    the exponential of its vote. A tree need only beat guessing, err < 1 - 1/K; the training ends
-    at one that does not even when all rows and features are offered, or that makes no error (its
-    own is then taken for 1e-10). With two classes this is AdaBoost, twice its f being the
-    difference of the votes.
+    ``"discrete"`` is SAMME: each round grows a classification tree under the weights, whose vote is
+    ln((1 - err) / err) + ln(K - 1). The weights of wrongly predicted rows are multiplied by the
+    exponential of the vote. A tree must only be better than guessing, err < 1 - 1/K. Training ends
+    if a tree is not, even with all rows and features, or if a tree makes no error. An error of 0 is
+    replaced by 1e-10. With two classes this is AdaBoost, and the difference of the votes is twice
+    AdaBoost's f.
 
-    ``"real"`` is SAMME.R: a leaf with class shares q scores (K - 1)(log q_k - mean log q), which
-    is the leaf's optimum of the loss that GAMBLE approaches by a gentler step. The shares are
-    smoothed by one record and not under 1e-5, and weights, when K > 2, not under 3e-5 of the
-    heaviest (see `GambleClassifier`).
+    ``"real"`` is SAMME.R: a leaf with class shares q scores (K - 1)(log q_k - mean log q). This is
+    the leaf's optimum of the loss; GAMBLE's step in the same direction is smaller. The shares are
+    smoothed by one record and at least 1e-5. If K > 2, weights are at least 3e-5 of the largest
+    (see `GambleClassifier`).
 
-    Probabilities are the softmax of the votes, or of F / (K - 1): where the expected exponential
-    loss is least, they are the class probabilities. The loss does not bound the training error
-    when K > 2, and trees with fewer than K leaves can stall.
+    Probabilities are the softmax of the votes, or of F / (K - 1), which is exact at the least
+    expected exponential loss. If K > 2, the loss does not bound the training error, and trees with
+    fewer than K leaves can stall.
 
     Parameters
     ----------
@@ -64,8 +62,8 @@ class SammeClassifier(VotingClassifier):
 
     Notes
     -----
-    `extend` with a class the committee does not know trains anew on the rows it is given, with as
-    many rounds in all. A class that these rows do not have keeps its score.
+    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
+    the old and the new number of rounds together. A class without rows keeps its score.
 
     Examples
     --------
@@ -77,11 +75,6 @@ class SammeClassifier(VotingClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **VotingClassifier._parameter_constraints,
-        "variant": [StrOptions({"discrete", "real"})],
-    }
-
     variant: Literal["discrete", "real"] = "discrete"
 
     def _algorithm(self) -> Algorithm:
@@ -91,22 +84,23 @@ class SammeClassifier(VotingClassifier):
 
 
 class AdaBoostM1Classifier(VotingClassifier):
-    """AdaBoost with trees for all classes at once (Freund and Schapire, 1996).
+    """AdaBoost with multi-class trees (Freund and Schapire, 1996).
 
-    Each round grows a classification tree under the weights, which votes with
-    ln((1 - err) / err), and multiplies the weights of the rows it gets wrong by the exponential of
-    its vote. Only the missing ln(K - 1) tells it from SAMME, and so a tree must be right on more
-    than half of the weight: the training ends at one that is not, even when all rows and features
-    are offered. Where this is the first tree, the committee is that tree alone.
+    Each round grows a classification tree under the weights, whose vote is ln((1 - err) / err). The
+    weights of wrongly predicted rows are multiplied by the exponential of the vote. SAMME differs
+    only by the term ln(K - 1). Hence a tree must be right on more than half of the weight. Training
+    ends if a tree is not, even with all rows and features. If this is the first tree, the committee
+    consists of that tree.
 
-    There is no `predict_proba`: the loss behind these votes, exp of half the votes for other
-    classes less half those for the own, has no minimiser over the classes' scores when K > 2.
+    There is no `predict_proba`. The loss behind these votes is exp of half the votes for other
+    classes less half the votes for the own class. If K > 2, this loss has no minimum over the
+    scores.
 
     Parameters
     ----------
     n_estimators
     learning_rate
-        Scales every vote, in (0, 1].
+        Factor of each vote, in (0, 1].
     criterion
     max_leaf_nodes, max_depth
     max_bins
@@ -133,8 +127,8 @@ class AdaBoostM1Classifier(VotingClassifier):
 
     Notes
     -----
-    `extend` with a class the committee does not know trains anew on the rows it is given, with as
-    many rounds in all. A class that these rows do not have keeps its score.
+    If `extend` gets a new class, the committee is retrained from scratch on the given rows, with
+    the old and the new number of rounds together. A class without rows keeps its score.
 
     Examples
     --------

@@ -1,11 +1,9 @@
-"""Trees that vote: AdaBoost for two classes, SAMME and AdaBoost.M1 for several."""
+"""Voting trees: the algorithm of AdaBoost, SAMME and AdaBoost.M1."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm
@@ -22,21 +20,20 @@ from streamboost.trees.tree import Tree
 
 __all__ = ["VoteState", "Votes", "VotingClassifier"]
 
-_PERFECT = 1e-10  # an error under this counts as this: a vote stays finite, and boosting ends
-_LEVEL = 1e-6  # by how much to beat chance: a tree grown twice is level but for its vote's float32
+_PERFECT = 1e-10  # least error, which bounds a vote; training ends at this error
+_LEVEL = 1e-6  # margin over chance, as a tree grown twice equals chance up to float32 rounding
 
 
 @dataclass(slots=True)
 class VoteState(ExponentialState):
-    """Class weights of trees that vote, under two distributions.
+    """State of voting trees: class weights under two distributions.
 
     Parameters
     ----------
     log_shape
-        Logarithm of the distribution the trees are grown under, float64 (n,), as it was before
-        any vote; None: all records alike.
+        Logarithm of the initial distribution for growing trees, float64 (n,); None: uniform.
     log_cost
-        Likewise the distribution under which a tree's errors are counted.
+        Logarithm of the initial distribution for counting errors, float64 (n,); None: uniform.
     unused
         Whether no tree has voted yet.
     """
@@ -46,18 +43,18 @@ class VoteState(ExponentialState):
     unused: bool = True
 
     def wrong(self, answers: np.ndarray) -> float:
-        """Return the share of the cost that falls on rows answered (n,) wrongly."""
+        """Return the share of the cost of the rows whose prediction in `answers` (n,) is wrong."""
         cost = self.weight(self.log_cost) * self.given
         total = float(cost.sum())
         return float(cost[answers != self.y].sum()) / total if total > 0 else 1.0
 
 
 class Votes(Algorithm):
-    """One round: a tree that answers each leaf's heaviest class, and its vote.
+    """Algorithm of voting trees: each leaf votes for its class of the largest weight.
 
-    The vote is ln((1 - err) / err), for SAMME plus ln(K - 1). With two classes SAMME's and
-    AdaBoost.M1's are the same, and scores are AdaBoost's f for the second class and -f for the
-    first. The scores are the votes less their mean, so classes without rows stay where they are.
+    The vote is ln((1 - err) / err), for SAMME plus ln(K - 1). With two classes, SAMME and
+    AdaBoost.M1 are equal, and the scores are AdaBoost's f for the second class and -f for the
+    first. The scores are the votes less their mean, so that classes without rows keep their scores.
     """
 
     family = "votes"
@@ -65,30 +62,26 @@ class Votes(Algorithm):
     def __init__(
         self, learning_rate: float, criterion: Criterion = "gini", *, beats_guessing: bool = True
     ) -> None:
-        """`beats_guessing`: whether beating a guess among the classes (SAMME) is enough."""
+        """Set the parameters; if `beats_guessing` (SAMME), a tree must only beat 1 - 1/K."""
         self._learning_rate = learning_rate
         self._kind = CRITERIA[criterion]
         self._beats_guessing = beats_guessing
 
     def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return zeros: nobody has voted."""
+        """Return the scores before the first vote, or the base scores of the committee."""
         return data.votes_before() if committee is None else committee.base
 
-    def temperature(self, n_classes: int) -> float:
-        """Return 1: the votes are log shares as they stand."""
-        return 1.0
-
     def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> VoteState:
-        """Return the weights that belong to `scores`."""
+        """Create the row state for `scores`."""
         own = scores[np.arange(len(data.y)), data.y]
         return VoteState(data.y, data.weight, own, len(data.classes), unused=not bool(own.any()))
 
     def influence(self, state: VoteState) -> np.ndarray:
-        """Return the weights that shape the tree."""
+        """Return the weights for growing the tree."""
         return state.weight(state.log_shape)
 
     def round(self, state: VoteState, grow: Grower) -> list[Tree]:
-        """Grow a tree and count its errors; none once no tree beats chance."""
+        """Grow a tree and set its vote; return no tree if none is better than chance."""
         n_present = len(state.present)
         if state.ended or n_present < 2:
             return []
@@ -96,7 +89,7 @@ class Votes(Algorithm):
         chance = guess if self._beats_guessing else 0.5
         tree, answer, wrong = self._grow(state, grow, state.log_shape)
         if wrong >= chance - _LEVEL:
-            # Once more with all there is to choose from, and by the weights that judge it.
+            # Grow again with all rows and features, under the weights for counting errors.
             with grow.everything():
                 tree, answer, wrong = self._grow(state, grow, state.log_cost)
         if wrong < chance - _LEVEL:
@@ -116,7 +109,7 @@ class Votes(Algorithm):
     def _grow(
         self, state: VoteState, grow: Grower, log_initial: np.ndarray | None
     ) -> tuple[Tree, np.ndarray, float]:
-        """Return a tree, the class each of its leaves answers, and its error."""
+        """Return a tree, the class that each leaf predicts, and the error of the tree."""
         statistic = state.statistic(state.weight(log_initial), self._kind)
         tree = grow(statistic)
         leaf = tree.leaf_of_row(len(state.y))
@@ -125,7 +118,7 @@ class Votes(Algorithm):
         return tree, answer, state.wrong(answer[leaf])
 
     def update(self, state: VoteState, trees: Sequence[Tree]) -> None:
-        """Let the weights follow the vote."""
+        """Update the weights by the vote."""
         state.unused = False
         for tree in trees:
             state.follow(tree, 1.0)
@@ -133,26 +126,21 @@ class Votes(Algorithm):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VotingClassifier(ClassWeightClassifier):
-    """Base of the estimators whose trees vote.
+    """Base class of the estimators with voting trees.
 
     Parameters
     ----------
     learning_rate
-        Scales every vote or leaf value, in (0, 1].
+        Factor of each vote or leaf value, in (0, 1].
     criterion
-        What a split makes least: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``,
-        the weighted error itself, which suits stumps but finds nothing where both sides answer
-        alike.
+        Split criterion: the weighted ``"gini"`` impurity or ``"entropy"``, or ``"error"``, the
+        weighted error. ``"error"`` is for stumps, and finds no split if both sides predict the same
+        class.
     min_child_weight
         Least weight in a child, the mean record weighing 1; not for ``"error"``.
     subsample
-        Share of the rows among which a tree's splits are sought, drawn without replacement; what
-        its leaves answer, and its error, are those of all rows.
+        Share of the rows for the search of a tree's splits, drawn without replacement. Leaf
+        predictions and errors are computed on all rows.
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClassWeightClassifier._parameter_constraints,
-        "criterion": [StrOptions(set(CRITERIA))],
-    }
 
     criterion: Criterion = "gini"

@@ -1,10 +1,12 @@
-"""Categories in the order whose best prefix goes left.
+"""Splits of categorical features: orders categories so that the best prefix goes left.
 
-A feature of categories is split into two sets of them. Its bins are put in order at each node, and
-the best prefix of that order goes left. One gradient and Hessian: by G/H, whose best prefix is the
-best of all subsets, whatever the penalty, because the score of a child is convex in its sums (cf.
-Fisher, 1958). Class weights: by the projection of the class shares on the direction in which they
-differ most, which for two classes is the share itself and again the best of all subsets.
+A categorical feature is split into two sets of categories. At each node, the bins of the feature
+are sorted, and the best prefix goes left. The order depends on the statistic:
+
+- One gradient and Hessian: by G/H. The best prefix is the best of all subsets for any penalty, as
+  the score of a child is convex in its sums (cf. Fisher, 1958).
+- Class weights: by the projection of the class shares on their leading direction. For two classes,
+  this is the class share, and again the best prefix is the best of all subsets.
 """
 
 import numpy as np
@@ -24,12 +26,12 @@ from streamboost.kernels.jit import inner_kernel
 __all__ = ["gather", "keep_members"]
 
 _LOW = np.int64(0xFFFFFFFF)
-_POWER_STEPS = 8  # towards the leading direction; a rougher one only orders the bins less well
+_POWER_STEPS = 8  # of power iteration; the order of the bins needs no exact direction
 
 
 @inner_kernel
 def _describe(sums, limits, profile):
-    """Write how a category's answers lean, and return how much that counts; see `_order_sums`."""
+    """Write the profile of a category, and return its weight; see `_order_sums`."""
     n, half = limits.channels, limits.channels // 2
     mass, mean = 0.0, 0.0
     if limits.kind == ERROR or limits.kind == STUMP:
@@ -96,13 +98,18 @@ def _lead(profile, mass, n, width, direction, step):
 
 @inner_kernel
 def _order_sums(hist, first, n, limits, work):
-    """Write the keys of `n` categories: their profiles' projections on the leading direction.
+    """Write the sort keys of `n` categories: projections of their profiles on a leading direction.
 
-    The profiles: class shares (GINI, ENTROPY), a Newton step per channel (NEWTON_SUMS),
-    (S+ - S-)/(S+ + S-) (MH), each less the mean of the node; gains less their mean over the answers
-    (ERROR), and gains (STUMP), where only what lies on either side of zero is to be told apart. The
-    direction is that of the largest weighted second moment, by power iteration from the largest
-    profile.
+    The profiles depend on the criterion:
+
+    - GINI, ENTROPY: class shares less the mean of the node
+    - NEWTON_SUMS: a Newton step per channel less the mean of the node
+    - MH: (S+ - S-)/(S+ + S-) less the mean of the node
+    - ERROR: gains less their mean over the predictions
+    - STUMP: gains, of which only the sign matters
+
+    The direction has the largest weighted second moment. It is found by power iteration from the
+    largest profile.
     """
     width = limits.channels
     if limits.kind == NEWTON_SUMS or limits.kind == MH:
@@ -123,7 +130,7 @@ def _order_sums(hist, first, n, limits, work):
 
 @inner_kernel
 def _sort(order, key, n):
-    # Shell's sort; equal keys keep the codes ascending, so that the order is one.
+    # Shellsort; equal keys are sorted by code, so that the order is unique.
     for gap in (132, 57, 23, 10, 4, 1):
         for i in range(gap, n):
             code, value = order[i], key[i]
@@ -138,9 +145,9 @@ def _sort(order, key, n):
 
 @inner_kernel
 def gather(hist, first, n_bins, missing, limits, work):
-    """Copy a feature's categories in order, missing values behind them; return how many.
+    """Copy a feature's histogram in sorted order, then the bin of missing values.
 
-    Categories that add nothing here are left out.
+    Categories whose sums are zero are omitted. Returns the number of categories copied.
     """
     n = limits.channels
     present = np.int64(0)
@@ -168,7 +175,7 @@ def gather(hist, first, n_bins, missing, limits, work):
 
 @inner_kernel
 def keep_members(node, order, n):
-    """Send the first `n` categories of an order left."""
+    """Set the node's `members` to the first `n` categories of `order`, which go left."""
     node.members[:] = 0
     for i in range(n):
         node.members[order[i] >> 3] |= np.uint8(1 << (order[i] & 7))

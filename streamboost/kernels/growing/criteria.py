@@ -1,4 +1,4 @@
-"""What a tree maximises over the children of a split, with S a child's sums."""
+"""Split criteria: the scores of a child that a tree maximises, with S the child's sums."""
 
 import numpy as np
 
@@ -23,10 +23,10 @@ __all__ = [
 NEWTON = 0  # G^2 / (H + l2); gradient and Hessian packed in one int64
 NEWTON_SUMS = 1  # sum_k G_k^2 / (H_k + l2); all G_k, then all H_k, in an int64 each
 GINI = 2  # sum_k S_k^2 / sum_k S_k
-ERROR = 3  # max_k S_k: the weight, or the gain, of the best answer
+ERROR = 3  # max_k S_k: the weight, or the gain, of the best prediction
 MH = 4  # -2 sum_k sqrt(S+_k S-_k); all S+_k, then all S-_k
-STUMP = 5  # -sum_k sqrt(t_k^2 - D_k^2), D = left - right: both sides answer ±a, with t given
-ENTROPY = 6  # sum_k S_k (1 + log(S_k / sum_k S_k)): 1 for a row in a leaf of its own, as in GINI
+STUMP = 5  # -sum_k sqrt(t_k^2 - D_k^2), D = left - right: both sides predict ±a, with t given
+ENTROPY = 6  # sum_k S_k (1 + log(S_k / sum_k S_k)): 1 for a row in its own leaf, as in GINI
 
 LIMITS = np.dtype(
     [
@@ -41,21 +41,21 @@ LIMITS = np.dtype(
 )
 
 TIE = 1.0 + 1e-12
-"""A later split must be better by more than rounding."""
+"""Factor by which a later split must be better, to exclude rounding errors."""
 
 
 @inner_kernel
 def pairs_up(limits):
-    """Return whether a row has one gradient and one Hessian, in an int64 each."""
+    """Return True if a row has one gradient and one Hessian, in an int64 each."""
     return limits.kind == NEWTON_SUMS and limits.channels == 2
 
 
 @inner_kernel
 def mass(sums, limits):
-    """Return the weight or Hessian of a child, which must reach the least allowed."""
+    """Return the weight or Hessian sum of a child, which is compared with `min_child`."""
     n = limits.channels
     if limits.kind == ERROR or limits.kind == STUMP:
-        return np.inf  # gains have no weight, and an empty child gains nothing
+        return np.inf  # these sums have no weight, and an empty child has no gain
     total = 0.0
     for k in range(n // 2 if limits.kind == NEWTON_SUMS else 0, n):
         total += sums[k]
@@ -64,7 +64,7 @@ def mass(sums, limits):
 
 @inner_kernel
 def score(sums, limits):
-    """Return what a child with these sums is worth."""
+    """Return the score of a child with these sums."""
     n = limits.channels
     value = 0.0
     if limits.kind == GINI:
@@ -98,7 +98,7 @@ def score(sums, limits):
 
 @inner_kernel
 def score_stump(left, right, limits, totals):
-    """Return what both children of a stump are worth; `totals` are the t_k."""
+    """Return the score of both children of a stump; `totals` are the t_k."""
     value = 0.0
     for k in range(limits.channels):
         d = left[k] - right[k]

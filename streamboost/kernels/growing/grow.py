@@ -1,4 +1,4 @@
-"""Growing one tree, best leaf first."""
+"""Best-first (leaf-wise) growth of one tree."""
 
 from typing import NamedTuple
 
@@ -14,32 +14,32 @@ __all__ = ["grow", "grow_tree", "room"]
 
 
 class _Work(NamedTuple):
-    """Room for sums (channels,), and for a feature of categories: its bins in order."""
+    """Workspace: sums (channels,), and the sorted bins of a categorical feature."""
 
     total: np.ndarray
     left: np.ndarray
     right: np.ndarray
     direction: np.ndarray
     order: np.ndarray  # int64 (256,): codes
-    key: np.ndarray  # float64 (256,): what they are ordered by
+    key: np.ndarray  # float64 (256,): sort keys
     mass: np.ndarray  # float64 (256,)
     profile: np.ndarray  # float64 (256, channels)
-    hist: np.ndarray  # int64 (257 x channels,): the bins in order, then the missing ones
+    hist: np.ndarray  # int64 (257 x channels,): the sorted bins, then the bin of missing values
     side: np.ndarray  # uint8 (256,): 1 for codes that go left
-    seen: np.ndarray  # bool (256,): codes that a node has
-    buffer: np.ndarray  # uint32: rows on their way to the right
-    prefix: np.ndarray  # int64 (splits,): the packed sums left of each split of each feature,
-    hessians: np.ndarray  # int64 (splits,): or its gradients, and here its Hessians
-    pairs: np.ndarray  # int64 (2n,): the gradients and Hessians of a node's rows, together
+    seen: np.ndarray  # bool (256,): codes that occur in a node
+    buffer: np.ndarray  # uint32: rows that go right, while a node is partitioned
+    prefix: np.ndarray  # int64 (splits,): packed sums, or gradients, left of each split
+    hessians: np.ndarray  # int64 (splits,): Hessians left of each split, unless packed
+    pairs: np.ndarray  # int64 (2n,): interleaved gradients and Hessians of a node's rows
     scores: np.ndarray  # float64 (splits + 1,)
     keys: np.ndarray  # int64 (splits + 1,): the bits of `scores`
-    ends: np.ndarray  # uint64 (d,): where the splits of each feature end
-    owner: np.ndarray  # int32 (slots,): the leaf whose histogram is in a slot, -1 where it is free
+    ends: np.ndarray  # uint64 (d,): end of the splits of each feature
+    owner: np.ndarray  # int32 (slots,): the leaf whose histogram is in a slot, -1 if it is free
 
 
 @kernel
 def room(n, n_codes, n_splits, n_features, n_rows, n_slots):
-    """Return room for trees of `n` channels and so many codes, splits, rows and histograms."""
+    """Allocate a workspace for trees of `n` channels, by numbers of codes, splits and so on."""
     scores, n_pairs = np.empty(n_splits + 1), n // 2 if n_splits > 0 else 0
     return _Work(
         np.empty(n),
@@ -69,15 +69,16 @@ def grow(
     codes, features, first, n_bins, missing, categorical, rows, rest, values, channel, totals,
     limits, pool, nodes,
 ):  # fmt: skip
-    """Grow one tree into `nodes`; `rows` and `rest` end up ordered by leaf.
+    """Grow one tree into `nodes`, and sort `rows` and `rest` by leaf.
 
-    The first six are those of `Columns`, `values`, `channel` and `totals` those of `Statistic`.
-    Further shapes: `rows` (sampled) and `rest` (the others) uint32; `limits` (1,) LIMITS; `pool`
-    int64 (slots, bins x channels), zeros not needed; `nodes` (2 leaves - 1,) NODE. Returns the
-    number of nodes, and of additions to histograms.
+    The first six arguments are those of `Columns`; `values`, `channel` and `totals` are those of
+    `Statistic`. Further shapes: `rows` (sampled) and `rest` (not sampled) uint32; `limits` (1,)
+    LIMITS; `pool` int64 (slots, bins x channels), of any content; `nodes` (2 leaves - 1,) NODE.
+    Returns the number of nodes, and of additions to histograms.
 
-    A slot for each leaf is the most there is use for, and two will do: with fewer than leaves the
-    tree is the same, and the children of a leaf whose histogram had to go are both counted.
+    The pool needs at least two slots, and at most one per leaf is used. With fewer slots than
+    leaves the tree is the same. If the histogram of a leaf was evicted from the pool, the
+    histograms of both of its children are built from rows.
     """
     columns = Columns(codes, features, first, n_bins, missing, categorical)
     statistic = Statistic(values, channel, totals)
@@ -99,7 +100,7 @@ def grow(
 
 @inner_kernel
 def _take_slot(nodes, i, sibling, owner):
-    """Give leaf `i` a slot: a free one, or that of the leaf of fewest rows but its `sibling`."""
+    """Assign leaf `i` a slot: a free one, or the slot of the smallest leaf except `sibling`."""
     at, fewest = -1, np.int64(0)
     for slot in range(owner.size):
         j = owner[slot]
@@ -124,7 +125,7 @@ def _count(nodes, i, columns, joint, rows, statistic, lim, pool, work):
 
 @inner_kernel
 def _look(nodes, i, columns, statistic, lim, pool, work):
-    """Find the best split of leaf `i`; where there is none its slot is free."""
+    """Find the best split of leaf `i`; if there is none, release its slot."""
     node = nodes[i]
     find_best(node, pool[node.slot], columns, lim, statistic.totals, work)
     if node.gain <= 0.0:
@@ -134,9 +135,9 @@ def _look(nodes, i, columns, statistic, lim, pool, work):
 
 @inner_kernel
 def grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
-    """Grow one tree in the room given; see `grow`."""
+    """Grow one tree in the workspace `work`; see `grow`."""
     open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
-    n_nodes = n_leaves = np.int64(1)  # as a literal it would compile its users twice
+    n_nodes = n_leaves = np.int64(1)  # with a literal, callees would be compiled twice
     if columns.features.size == 0:
         return n_nodes, np.int64(0)
     owner = work.owner

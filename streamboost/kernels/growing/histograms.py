@@ -1,7 +1,7 @@
-"""Histograms: what the rows of a node add up to in each bin of each feature.
+"""Histograms: sums of the row statistics of a node in each bin of each feature.
 
-A row's statistic is a whole number (see `trees.grower`), so a histogram is exact: the same for any
-order of the rows, and a sibling is the parent less the other child.
+The statistic of a row is an integer (see `trees.statistics`), so that histograms are exact and do
+not depend on the order of the rows. The histogram of a child is the parent's less the sibling's.
 """
 
 from typing import NamedTuple
@@ -24,60 +24,60 @@ __all__ = [
     "subtract",
 ]
 
-_JOINT = 16  # ways in which features counted together may fall
+_JOINT = 16  # largest number of bin combinations of a group of features
 
 
 class Coded(NamedTuple):
-    """The coded rows, and what there is to know of each of their D features."""
+    """Binned training rows, and the bins of each of their D features."""
 
     codes: np.ndarray  # uint8 (D, n)
     n_bins: np.ndarray  # int64 (D,), without the missing-value bin
-    missing: np.ndarray  # bool (D,): has such a bin
+    missing: np.ndarray  # bool (D,): whether there is a missing-value bin
     categorical: np.ndarray  # bool (D,)
 
     def cut(self, rows: slice) -> "Coded":
-        """Return some of the rows, a slice."""
+        """Return a slice of the rows."""
         return self._replace(codes=np.ascontiguousarray(self.codes[:, rows]))
 
 
 class Columns(NamedTuple):
-    """The coded rows, and the d features offered to a tree."""
+    """Binned training rows, and the subset of d features that is available to a tree."""
 
-    codes: np.ndarray  # uint8 (features in all, rows in all)
+    codes: np.ndarray  # uint8 (all features, all rows)
     features: np.ndarray  # uint32 (d,), ascending
-    first: np.ndarray  # uint64 (d,): the place of each one's first bin
+    first: np.ndarray  # uint64 (d,): index of the first bin of each feature
     n_bins: np.ndarray  # int64 (d,), without the missing-value bin
     missing: np.ndarray  # bool (d,)
     categorical: np.ndarray  # bool (d,)
 
 
 class Statistic(NamedTuple):
-    """What each row adds."""
+    """Statistic of the rows: the numbers that each row adds to a histogram."""
 
-    values: np.ndarray  # int64: one per row in all, or as many as there are channels, row by row
-    channel: np.ndarray  # uint32, the row's class; empty where a row fills all channels
+    values: np.ndarray  # int64: one per row, or one per row and channel, row by row
+    channel: np.ndarray  # uint32, the row's class; empty if a row adds to all channels
     totals: np.ndarray  # float64: the t_k of STUMP
 
 
 class Joint(NamedTuple):
-    """Features of few bins, some of them to a column: one addition a row counts them all."""
+    """Fused histogram: groups of features with few bins, with one addition per row and group."""
 
-    codes: np.ndarray  # uint8 (groups, rows in all): the way in which a row's codes fall together
+    codes: np.ndarray  # uint8 (groups, all rows): the combination of a row's bins in each group
     groups: np.ndarray  # uint32 (groups,): 0, 1, ...
-    first: np.ndarray  # uint64 (groups,): where each one's sums begin in `hist`
-    ways: np.ndarray  # uint64 (groups,): how many ways there are
-    start: np.ndarray  # int64 (groups + 1,): its features are `members[start[g]:start[g + 1]]`
-    members: np.ndarray  # int64: places among the features offered
-    widths: np.ndarray  # uint64 (d,): bins of each feature offered, the missing one counted
+    first: np.ndarray  # uint64 (groups,): index in `hist` of the first sum of each group
+    ways: np.ndarray  # uint64 (groups,): number of bin combinations
+    start: np.ndarray  # int64 (groups + 1,): group g has `members[start[g]:start[g + 1]]`
+    members: np.ndarray  # int64: indices of the available features
+    widths: np.ndarray  # uint64 (d,): bins of each available feature, with the missing-value bin
     hist: np.ndarray  # int64 (groups x _JOINT,)
-    plain: np.ndarray  # uint32: the features that are counted by themselves,
-    plain_first: np.ndarray  # uint64, and where their bins begin
+    plain: np.ndarray  # uint32: features outside the groups
+    plain_first: np.ndarray  # uint64: index of the first bin of each of these
 
 
 @inner_kernel
 def add_packed(hist, codes, features, first, rows, start, stop, values):
-    """Add the rows' packed numbers to the bins of each feature."""
-    # Four features a pass: the row's index and statistic are read once for all four.
+    """Add the packed statistics of the rows to the bins of each feature."""
+    # Each pass handles four features, so that a row's index and statistic are read once for four.
     n = features.size
     j = 0
     while j + 4 <= n:
@@ -103,8 +103,8 @@ def add_packed(hist, codes, features, first, rows, start, stop, values):
 
 @inner_kernel
 def _add_pairs(hist, codes, features, first, rows, start, stop, values, pairs):
-    """Add the rows' gradients and Hessians, two numbers each, to the bins of each feature."""
-    # So many rows that their numbers are in no near cache: a node's stand together for all passes.
+    """Add the gradients and Hessians of the rows, two numbers each, to the bins of each feature."""
+    # The numbers of a node's rows are copied together, as many rows exceed the nearest caches.
     one, two, n = np.uint64(1), np.uint64(2), features.size
     for i in range(start, stop):
         to, at = two * np.uint64(i - start), two * np.uint64(rows[i])
@@ -136,9 +136,10 @@ def _add_pairs(hist, codes, features, first, rows, start, stop, values, pairs):
 
 @kernel
 def _groups(widths):
-    """Put features into groups of at most _JOINT ways to fall together: (start, members, others).
+    """Group features with at most _JOINT bin combinations; return (start, members, others).
 
-    Only those of which two fit; in their order, so that neighbours stand together.
+    A feature is only grouped if two features of its size fit into a group. Groups are formed in the
+    order of the features.
     """
     n = widths.size
     start = np.zeros(n + 1, np.int64)
@@ -161,7 +162,7 @@ def _groups(widths):
 
 @kernel
 def join(columns, widths):
-    """Put those of the first features together of which `widths` tells how many bins they have."""
+    """Group features for fused histograms; `widths` are the numbers of bins, empty for none."""
     codes, features, first = columns.codes, columns.features, columns.first
     start, members, others = _groups(widths)
     n_groups = start.size - 1
@@ -193,7 +194,7 @@ def _add_joint(hist, first, joint, rows, start, stop, values):
     sums = joint.hist
     sums[:] = 0
     add_packed(sums, joint.codes, joint.groups, joint.first, rows, start, stop, values)
-    # What was counted together now goes to the bins of each.
+    # The sums of the combinations are added to the bins of each feature.
     for g in range(joint.groups.size):
         begin, ways = joint.first[g], np.uint64(1)
         for m in range(joint.start[g], joint.start[g + 1]):
@@ -212,7 +213,7 @@ def _add_joint(hist, first, joint, rows, start, stop, values):
 
 @inner_kernel
 def add_sums(hist, codes, features, first, rows, start, stop, values, n):
-    """Add all `n` numbers of each row."""
+    """Add all `n` numbers of each row to the bins of each feature."""
     width = np.uint64(n)
     for j in range(features.size):
         c = codes[features[j]]
@@ -237,7 +238,7 @@ def _add_classes(hist, codes, features, first, rows, start, stop, values, channe
 
 @inner_kernel
 def add_rows(hist, codes, features, first, rows, start, stop, statistic, n):
-    """Add the rows' numbers, `n` each or one for its class, to the bins of each feature."""
+    """Add the statistics of the rows, `n` numbers or one for the class, to each feature's bins."""
     values, channel = statistic.values, statistic.channel
     if channel.size:
         _add_classes(hist, codes, features, first, rows, start, stop, values, channel, n)
@@ -247,7 +248,7 @@ def add_rows(hist, codes, features, first, rows, start, stop, statistic, n):
 
 @inner_kernel
 def count(node, columns, joint, rows, statistic, limits, hist, pairs):
-    """Write the histogram of a node; `pairs` has room for two numbers a row."""
+    """Build the histogram of a node; `pairs` is a workspace of two numbers per row."""
     hist[:] = 0
     codes, features, first = columns.codes, columns.features, columns.first
     start, stop = node.start, node.stop
@@ -266,6 +267,6 @@ def count(node, columns, joint, rows, statistic, limits, hist, pairs):
 
 @inner_kernel
 def subtract(hist, other):
-    """Turn a parent's histogram into that of the child whose sibling's is `other`."""
+    """Subtract a child's histogram `other` from its parent's `hist`, to get the sibling's."""
     for b in range(hist.size):
         hist[b] -= other[b]

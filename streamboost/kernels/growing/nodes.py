@@ -1,4 +1,4 @@
-"""The nodes of a tree as it grows, and the rows they hold."""
+"""Nodes of a growing tree, and the partition of their rows."""
 
 import numpy as np
 
@@ -18,17 +18,17 @@ __all__ = [
 NODE = np.dtype(
     [
         ("gain", np.float64),  # of the best split found, 0 if there is none
-        ("feature", np.int32),  # position among the features offered; -1 for a leaf
-        ("bin", np.int32),  # codes up to this one go left; of categories, places in their order
+        ("feature", np.int32),  # index among the available features; -1 for a leaf
+        ("bin", np.int32),  # codes up to this one go left; for categories, ranks in their order
         ("left", np.int32),  # the right child is the next node
         ("depth", np.int32),
         ("slot", np.int32),  # a leaf's histogram in the pool, -1 if it has none
-        ("start", np.int64),  # its rows
+        ("start", np.int64),  # range of the sampled rows
         ("stop", np.int64),
-        ("rest_start", np.int64),  # its rows that were not sampled
+        ("rest_start", np.int64),  # range of the rows that were not sampled
         ("rest_stop", np.int64),
         ("missing_left", np.bool_),
-        ("members", np.uint8, (32,)),  # of categories: a bit per code, set where it goes left
+        ("members", np.uint8, (32,)),  # for categories: a bit per code, set if it goes left
     ],
     align=True,
 )
@@ -48,7 +48,7 @@ def open_leaf(nodes, i, depth, start, stop, rest_start, rest_stop):
 
 @inner_kernel
 def best_leaf(nodes, n_nodes):
-    """Return the leaf whose split gains most, the first of equals; -1 if none gains."""
+    """Return the leaf whose split has the largest gain; ties go to the first; -1 without gain."""
     best, at = 0.0, -1
     for i in range(n_nodes):
         if nodes[i].left < 0 and nodes[i].gain > best:
@@ -58,9 +58,10 @@ def best_leaf(nodes, n_nodes):
 
 @inner_kernel
 def partition(rows, start, stop, column, side, buffer):
-    """Put the rows whose code goes left first; return where the others begin.
+    """Move the rows whose code goes left to the front; return the index of the first other row.
 
-    Stable, so that the rows of a leaf keep their order and memory is read forwards.
+    The partition is stable, so that the rows of a leaf keep their order and memory is read
+    sequentially.
     """
     at, over = start, np.int64(0)
     for i in range(start, stop):
@@ -77,7 +78,7 @@ def partition(rows, start, stop, column, side, buffer):
 
 @inner_kernel
 def sides(node, categorical, n_bins, side):
-    """Write which codes go left."""
+    """Write the mask of the codes that go left to `side`."""
     for code in range(CODES):
         if categorical:
             side[code] = (node.members[code >> 3] >> (code & 7)) & 1
@@ -88,7 +89,7 @@ def sides(node, categorical, n_bins, side):
 
 @inner_kernel
 def _look_for(node, column, rows, seen):
-    """Write which categories the node's rows have."""
+    """Write the mask of the categories of the node's rows to `seen`."""
     seen[:] = False
     for i in range(node.start, node.stop):
         seen[column[rows[i]]] = True
@@ -96,7 +97,7 @@ def _look_for(node, column, rows, seen):
 
 @inner_kernel
 def place_unseen(node, n_bins, side, seen):
-    """Let categories that no row of the node has go left, where its missing values do."""
+    """Send the categories absent from the node's rows left, together with missing values."""
     for code in range(n_bins):
         if not seen[code]:
             node.members[code >> 3] |= np.uint8(1 << (code & 7))
@@ -105,7 +106,7 @@ def place_unseen(node, n_bins, side, seen):
 
 @inner_kernel
 def halve(nodes, i, left, columns, rows, rest, work):
-    """Part the rows of node `i` among the leaves `left` and `left + 1`; `work.side` says how."""
+    """Partition the rows of node `i` into the leaves `left` and `left + 1`; write `work.side`."""
     node = nodes[i]
     j = node.feature
     column, side, buffer = columns.codes[columns.features[j]], work.side, work.buffer
@@ -114,7 +115,7 @@ def halve(nodes, i, left, columns, rows, rest, work):
     sides(node, categorical, n_bins, side)
     middle = partition(rows, node.start, node.stop, column, side, buffer)
     if not columns.missing[j]:
-        # Nothing was learned about missing values here: they follow the larger child.
+        # The feature has no missing values in training: later ones go to the larger child.
         node.missing_left = 2 * middle >= node.start + node.stop
     if categorical and node.missing_left:
         _look_for(node, column, rows, work.seen)

@@ -1,4 +1,4 @@
-"""Grown trees as forests keep them: their inner nodes, and what leaves and splits are worth."""
+"""Packing of grown trees into a forest: inner nodes, split gains and leaf covers."""
 
 import numpy as np
 
@@ -11,22 +11,24 @@ __all__ = ["pack_trees"]
 def pack_trees(
     grown, sizes, weights, cuts, first, n_nodes, n_leaves, nodes, roots, gain, cover, at
 ):
-    """Write the inner nodes of `grown` trees, one behind the other, and link them.
+    """Write the inner nodes of `grown` trees one after another, and link them.
 
     Parameters
     ----------
     grown, sizes
-        NODE, and int64 (trees,): how many of them each tree has.
+        NODE, and int64 (trees,), the number of nodes of each tree.
     weights
-        float64 (leaves,), what the rows of each leaf weigh.
+        float64 (leaves,), the total weight of the rows of each leaf.
     cuts, first
-        float32, the cuts between the bins of each feature, those of feature f from `first[f]` to
-        `first[f + 1]`, int64 (D + 1,). Past the last cut no value goes right.
+        float32, the cuts between the bins of each feature. The cuts of feature f are
+        `cuts[first[f]:first[f + 1]]`, with `first` int64 (D + 1,). A split after the last cut
+        sends all values left.
     n_nodes, n_leaves
-        Behind so many others the nodes and the leaves go.
+        Numbers of existing nodes and leaves, after which the new ones are numbered.
     nodes, roots, gain, cover, at
-        Filled: FOREST_NODE (inner,); int32 (trees,); float32 (inner,), a record's; float32
-        (leaves,), shares of their trees; int64 (inner,), the place of each among `grown`.
+        Outputs: FOREST_NODE (inner,); int32 (trees,); float32 (inner,), the gain per record;
+        float32 (leaves,), the share of the tree's weight; int64 (inner,), the index of each node
+        in `grown`.
     """
     place = np.empty(grown.size, np.int32)
     start, inner, leaf = 0, 0, 0

@@ -1,13 +1,14 @@
-"""Growing one tree without finishing the features that cannot win.
+"""QuickBoost: grows one tree, and prunes features that cannot have the best split.
 
-A feature is first counted on a node's heaviest rows alone. What those rows are wrong by under its
-best split can only rise with more rows (Appel, 2017, proposition 3.2 and appendix 7.2), so a
-feature whose error on them exceeds the best error on all rows is left unfinished. A row's error is
-what it could be worth at most, in a leaf of its own, less what it is worth: that is not negative,
-and a split's is the sum over its rows at the leaves' best answers, which is all that the
-proposition needs. Of a row with gradient g and Hessian h it is h (g / h - f)^2 at the leaf's
-answer f, the weighted variance of the appendix, and what it could be worth g^2 / h. The tree is
-that of `growing.grow` to the last bit.
+The histogram of a feature is first built on the heaviest rows of a node. The error of these rows
+under the feature's best split can only rise with more rows (Appel, 2017, proposition 3.2 and
+appendix 7.2). Hence a feature is pruned if this error exceeds the best error on all rows.
+
+The error of a row is its largest possible score, in a leaf of its own, less its actual score. This
+error is not negative. The error of a split is the sum over its rows at the best predictions of the
+leaves, as the proposition requires. For a row with gradient g and Hessian h, the error is
+h (g / h - f)^2 at the leaf value f, the weighted variance of the appendix. The largest score of the
+row is g^2 / h. The tree is identical to the tree of `growing.grow`.
 """
 
 from typing import Any, NamedTuple
@@ -30,25 +31,25 @@ from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = ["grow"]
 
-_FIRST = 0.9  # share of a node's weight on which every feature is counted
-_STEPS = 20  # equal shares of the weight in which the rest follows
-_ABOVE = 1.0 + 1e-6  # a sum of as many rows as there can be is not rounded by more
+_FIRST = 0.9  # share of a node's weight on which the histograms of all features are built
+_STEPS = 20  # number of equal parts of the remaining weight
+_ABOVE = 1.0 + 1e-6  # factor that exceeds the relative rounding error of any sum of rows
 _LOW = np.int64(0xFFFFFFFF)
 
 
 class _Work(NamedTuple):
-    """Room for what is known of a node and, d numbers each, of its features."""
+    """Workspace for a node and its d features."""
 
     sums: np.ndarray  # LIMITS (1,), of sums that are not packed
-    bins: np.ndarray  # int64 (2 x codes,): a packed feature's sums, apart
-    ends: np.ndarray  # int64 (parts,): where each part of a node's rows ends
-    totals: np.ndarray  # float64 (parts, sums): the rows' sums up to there
-    rest: np.ndarray  # float64 (parts,): what the rows behind it are worth at most
-    bound: np.ndarray  # float64 (d,): what the best split of a feature is worth at most
-    finished: np.ndarray  # bool (d,): whether all rows are counted
-    places: np.ndarray  # int64 (d,): the features that may have won,
-    some: Columns  # and what there is to know of them
-    room: Any  # that of `growing.grow`, for finding the split and parting the rows
+    bins: np.ndarray  # int64 (2 x codes,): unpacked sums of a packed feature
+    ends: np.ndarray  # int64 (parts,): end of each part of a node's rows
+    totals: np.ndarray  # float64 (parts, sums): cumulated sums of the rows
+    rest: np.ndarray  # float64 (parts,): upper bound of the score of the remaining rows
+    bound: np.ndarray  # float64 (d,): upper bound of the score of a feature's best split
+    finished: np.ndarray  # bool (d,): whether the histogram has all rows
+    places: np.ndarray  # int64 (d,): indices of the candidate features
+    some: Columns  # columns of the candidate features
+    room: Any  # workspace of `growing.grow`, to find a split and partition the rows
 
 
 @inner_kernel
@@ -66,12 +67,11 @@ def _add_to_total(r, statistic, lim, total):
 
 @inner_kernel
 def _schedule(heavy, start, stop, most, statistic, lim, least, work):
-    """Cut a node's rows into the parts that are counted one after the other.
+    """Divide a node's rows into parts, which are added to the histograms one after another.
 
-    Writes where each part ends, the sums up to there, and the most that those behind it are worth;
-    returns the number of parts. No part is shorter than `least`, or the node is one part: looking
-    at a histogram costs as much as counting some rows, and looking more often would not win that
-    back.
+    Writes the end of each part, the cumulated sums, and a bound of the score of the remaining rows.
+    Returns the number of parts. A part has at least `least` rows, unless the node is one part, as a
+    search of a histogram costs as much as adding some rows.
     """
     ends, totals, rest = work.ends, work.totals, work.rest
     whole = 0.0
@@ -92,7 +92,7 @@ def _schedule(heavy, start, stop, most, statistic, lim, least, work):
                     totals[n_parts, k] = totals[n_parts - 1, k]
             before += so_far
             begin, so_far, wanted = i + 1, 0.0, before + (1.0 - _FIRST) / _STEPS * whole
-    # From the end: the rows that matter least would be lost in the rounding of those that do most.
+    # Summed from the end, as small terms would be lost to rounding after large ones.
     behind = 0.0
     for part in range(n_parts - 1, -1, -1):
         behind, rest[part] = behind + rest[part], behind * _ABOVE
@@ -101,7 +101,7 @@ def _schedule(heavy, start, stop, most, statistic, lim, least, work):
 
 @inner_kernel
 def _add(hist, columns, j, end, heavy, start, stop, statistic, lim):
-    """Count rows in the bins of the features from `j` to `end`."""
+    """Add rows to the histograms of the features `j` to `end`."""
     codes, features, first = columns.codes, columns.features[j:end], columns.first[j:end]
     if lim.kind == NEWTON:
         add_packed(hist, codes, features, first, heavy, start, stop, statistic.values)
@@ -111,7 +111,7 @@ def _add(hist, columns, j, end, heavy, start, stop, statistic, lim):
 
 @inner_kernel
 def _worth(hist, columns, j, lim, least, total, floor, work):
-    """Return what the best split of feature `j` is worth whose children weigh `least`."""
+    """Return the score of the best split of feature `j` with children of `least` weight."""
     first, n_bins, missing = np.int64(columns.first[j]), columns.n_bins[j], columns.missing[j]
     if lim.kind == NEWTON:
         for b in range(n_bins + missing):
@@ -127,10 +127,10 @@ def _worth(hist, columns, j, lim, least, total, floor, work):
 
 @inner_kernel
 def _bound(hist, columns, j, lim, part, work):
-    """Return what feature `j` is worth at most, its rows being counted up to the end of `part`.
+    """Return an upper bound of the score of feature `j`, from the rows up to the end of `part`.
 
-    What its best split makes of those, and the most of all others. No limit binds the children
-    here: under one, the error on fewer rows could be the larger.
+    The bound is the score of the best split of these rows plus the bound of the remaining rows.
+    The children have no least weight here, as with one, the error on fewer rows could be larger.
     """
     total = work.totals[part]
     worth = _worth(hist, columns, j, lim, 0.0, total, score(total, work.sums[0]), work)
@@ -139,9 +139,9 @@ def _bound(hist, columns, j, lim, part, work):
 
 @kernel
 def _finish(node, columns, heavy, statistic, lim, hist, n_parts, whole, slack, work):
-    """Count the features that may win, the likeliest first, as far as they may.
+    """Complete the histograms of candidate features, in the order of their bounds, with pruning.
 
-    Returns the worth of the best split, and the number of additions.
+    Returns the score of the best split, and the number of additions.
     """
     ends, bound, total, d = work.ends, work.bound, work.totals[n_parts - 1], columns.features.size
     hist[:] = 0
@@ -169,7 +169,7 @@ def _finish(node, columns, heavy, statistic, lim, hist, n_parts, whole, slack, w
 
 @inner_kernel
 def _choose(node, hist, columns, lim, totals, least_worth, work):
-    """Write the best split of the features that may have won, as if all had been finished."""
+    """Write the best split of the completed features with a score of at least `least_worth`."""
     places, some, n = work.places, work.some, 0
     for j in range(columns.features.size):
         if work.finished[j] and work.bound[j] >= least_worth:
@@ -195,7 +195,7 @@ def _choose(node, hist, columns, lim, totals, least_worth, work):
 
 @kernel
 def _find_best(node, columns, heavy, most, statistic, lim, hist, work):
-    """Write the node's best split; return the number of additions that took."""
+    """Write the best split of the node; return the number of additions to histograms."""
     least = hist.size // (2 * columns.features.size)
     n_parts = _schedule(heavy, node.start, node.stop, most, statistic, lim, least, work)
     if n_parts == 0:
@@ -204,8 +204,8 @@ def _find_best(node, columns, heavy, most, statistic, lim, hist, work):
     if mass(total, work.sums[0]) < 2 * lim.min_child:
         return 0
     whole = score(total, work.sums[0])
-    # Beyond rounding, features within this of the best could still decide between near ties:
-    # every candidate may move the best by up to a tie, and Newton's worth is a difference.
+    # Features within this margin of the best are kept, as they could decide near ties: each
+    # candidate may change the best by up to a tie, and Newton's score is a difference.
     slack = (TIE - 1.0) * (hist.size // lim.channels * 2 + 16)
     if lim.kind == NEWTON or lim.kind == NEWTON_SUMS:
         slack += 1e-7
@@ -245,12 +245,12 @@ def grow(
     codes, features, first, n_bins, missing, rows, heavy, rest, most, values, channel, limits,
     hist, nodes,
 ):  # fmt: skip
-    """Grow one tree into `nodes` as `growing.grow` does: ERROR, Newton's, or of class weights.
+    """Grow one tree into `nodes` as `growing.grow` does, for ERROR, Newton or class weights.
 
-    Shapes are that kernel's, and: `most` float64 (n,), what each row adds at most to the worth of a
-    leaf, not negative, nor infinite; `heavy` uint32, the same rows as `rows`, those of much first;
-    `hist` int64 (bins x channels,), zeros not needed. Returns the number of nodes, and of additions
-    to histograms.
+    Shapes are as in that kernel. In addition: `most` float64 (n,), the largest score that each row
+    can add to a leaf, not negative and finite; `heavy` uint32, the rows of `rows` in descending
+    order of `most`; `hist` int64 (bins x channels,), of any content. Returns the number of nodes,
+    and of additions to histograms.
     """
     open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
     if features.size == 0:

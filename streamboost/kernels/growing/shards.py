@@ -1,4 +1,4 @@
-"""What a round of the sketch does on one shard of the rows, between sums over all of them."""
+"""Shard kernels: the steps of a SketchLogitBoost round on one shard, between all-reduces."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ __all__ = ["follow", "scale", "settle", "step", "sum_up", "tell"]
 
 @kernel
 def follow(rows, direction, work, sums):
-    """Let the rows follow the last tree, and write what bounds gradients and Hessians: (2,)."""
+    """Update the probabilities by the last tree; write bounds of gradients and Hessians, (2,)."""
     P, y, weight = rows.probabilities, rows.y, rows.weight
     sums[0], sums[1] = advance(
         P, rows.leaf, rows.factors, direction, y, weight, work.gradient, work.hessian
@@ -22,17 +22,17 @@ def follow(rows, direction, work, sums):
 
 @kernel
 def scale(rows, work, sums, wide):
-    """Write the rows' statistic by the bounds of all rows; return its scales."""
+    """Quantize gradients and Hessians with the global bounds; return the scale factors."""
     sum_g, sum_h = bounds(sums[0], sums[1])
     return scale_up(work.gradient, work.hessian, rows.weight, sum_g, sum_h, wide, work.statistic)
 
 
 @kernel
 def tell(tree, size, columns, rows, told):
-    """Write how many rows each node has, int64 (size,), and behind it what its categories are.
+    """Count the rows of each node, int64 (size,), followed by the rows of each category.
 
-    The latter of nodes that split a feature of categories and no missing values, (256,) each:
-    how many rows of each. `told` begins as zeros.
+    Each node that splits a categorical feature has counts (256,), the rows of each category.
+    `told` must contain zeros.
     """
     at = size
     for i in range(size):
@@ -47,9 +47,9 @@ def tell(tree, size, columns, rows, told):
 
 @kernel
 def settle(tree, size, columns, told, rest, work):
-    """Decide by all rows where missing values go that were none, and part the `rest` of the rows.
+    """Set the side of unseen missing values by the global counts, and partition the `rest` rows.
 
-    As `halve` does it, for a tree whose other rows are parted.
+    The rules are those of `halve`, for a tree whose sampled rows are already partitioned.
     """
     at = size
     tree[0].rest_start, tree[0].rest_stop = 0, rest.size
@@ -76,9 +76,9 @@ def settle(tree, size, columns, told, rest, work):
 
 @kernel
 def sum_up(tree, size, columns, worth, rows, chosen, trained, rest, ends, sums, weights):
-    """Name the tree's features, and write what its leaves' values are made of, and their weights.
+    """Finish the tree, and write the sums for its leaf values, and the weights of its leaves.
 
-    `sums` int64 (2, leaves, K), `weights` int64 (leaves,); `ends` (4, leaves) is room.
+    `sums` is int64 (2, leaves, K), `weights` int64 (leaves,), and `ends` (4, leaves) a workspace.
     """
     finish(tree, size, columns.features, worth, ends)
     mark(trained, ends[0], ends[1], rows.leaf)
@@ -90,5 +90,5 @@ def sum_up(tree, size, columns, worth, rows, chosen, trained, rest, ends, sums, 
 
 @kernel
 def step(rows, sums, l2, clamp, rate, values):
-    """Write the leaves' values float32 (leaves, K), which the rows follow in the next round."""
+    """Write the leaf values float32 (leaves, K), and the factors that update probabilities."""
     leaf_values(sums[0], sums[1], l2, clamp, rate, values, rows.factors)

@@ -1,4 +1,4 @@
-"""The rounds of the sketch, many in one call: of few rows, Python between kernels took longer."""
+"""Rounds of SketchLogitBoost, many in one call, to avoid the overhead of Python on few rows."""
 
 from typing import NamedTuple
 
@@ -12,28 +12,28 @@ from streamboost.kernels.growing.steps import advance, bounds, leaf_sums, leaf_v
 from streamboost.kernels.jit import inner_kernel, kernel
 from streamboost.kernels.softmax import scale_up
 
-__all__ = ["Drawn", "Grown", "Room", "Rows", "boost", "deal", "finish", "offer", "weigh"]
+__all__ = ["Drawn", "Grown", "Room", "SketchRows", "boost", "deal", "finish", "offer", "weigh"]
 
 
-class Rows(NamedTuple):
-    """The n rows of a training; their probabilities follow a tree when the next is begun."""
+class SketchRows(NamedTuple):
+    """State of the n training rows; a tree updates the probabilities when the next is started."""
 
     y: np.ndarray  # uint32 (n,)
     weight: np.ndarray  # float32 (n,), in lots of records
     probabilities: np.ndarray  # float32 (n, K)
-    leaf: np.ndarray  # uint16 (n,): each one's in the last tree,
-    factors: np.ndarray  # float32 (leaves, K): and the exponentials of its value
-    records: np.ndarray  # int64 (n,), or (1,) of all: their weight, also where float32 has 0
+    leaf: np.ndarray  # uint16 (n,): the leaf of each row in the last tree
+    factors: np.ndarray  # float32 (leaves, K): the exponentials of the leaf values
+    records: np.ndarray  # int64 (n,), or (1,) if equal: weights, also if 0 in float32
 
-    def cut(self, rows: slice) -> "Rows":
-        """Return some of the rows, a slice, as a training of their own."""
+    def cut(self, rows: slice) -> "SketchRows":
+        """Return the state of a slice of the rows, for a shard."""
         records = self.records if self.records.size < self.y.size else self.records[rows]
         of_each = self.y[rows], self.weight[rows], self.probabilities[rows], self.leaf[rows]
-        return Rows(*of_each, self.factors.copy(), records)
+        return SketchRows(*of_each, self.factors.copy(), records)
 
 
 class Drawn(NamedTuple):
-    """What chance decides in each round."""
+    """Random draws of each round."""
 
     directions: np.ndarray  # float32 (rounds, K)
     features: np.ndarray  # uint32 (rounds, d), ascending; or (1, d), the same in each round
@@ -41,32 +41,32 @@ class Drawn(NamedTuple):
 
 
 class Grown(NamedTuple):
-    """Room for a tree a round, one behind the other."""
+    """Grown trees, one per round, in arrays one after another."""
 
-    nodes: np.ndarray  # NODE; their features are those of the codes, and their gains in lots
-    sizes: np.ndarray  # int64 (rounds,): nodes of each tree
+    nodes: np.ndarray  # NODE; features are indices of the codes, and gains are in lots
+    sizes: np.ndarray  # int64 (rounds,): number of nodes of each tree
     values: np.ndarray  # float32 (leaves, K)
-    weights: np.ndarray  # int64 (leaves,): of all their rows, in the units of `Rows.records`
+    weights: np.ndarray  # int64 (leaves,): total weight, in the units of `SketchRows.records`
 
 
 class Room(NamedTuple):
-    """Room for the work of a round."""
+    """Workspace of a round."""
 
-    order: np.ndarray  # uint32 (n,): the rows, those to train on first
+    order: np.ndarray  # uint32 (n,): the rows, sampled rows first
     gradient: np.ndarray  # float32 (n,)
     hessian: np.ndarray  # float32 (n,)
     statistic: np.ndarray  # int64 (n x channels,)
     pool: np.ndarray  # int64 (slots, bins x channels); see `grow`
-    ends: np.ndarray  # int64 (4, leaves): each one's start and stop in its rows, and in the rest
+    ends: np.ndarray  # int64 (4, leaves): start and stop of each leaf in the rows, and in the rest
     sums: np.ndarray  # int64 (2, leaves, K)
 
 
 @kernel
 def boost(coded, rows, drawn, limits, rate, clamp, work, grown):
-    """Grow a tree for each round drawn; return the additions to histograms.
+    """Grow a tree for each drawn round; return the number of additions to histograms.
 
-    `limits` (1,) LIMITS are in lots as the weights, and are scaled for each tree; `rate` scales the
-    leaf values, once they are clamped.
+    `limits` (1,) LIMITS are in the same unit (lots) as the weights, and are scaled for each tree.
+    `rate` multiplies the leaf values after they are clamped.
     """
     lim, P, y, weight = limits[0], rows.probabilities, rows.y, rows.weight
     most, least, l2, wide = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
@@ -106,7 +106,7 @@ def boost(coded, rows, drawn, limits, rate, clamp, work, grown):
 
 @kernel
 def offer(coded, features, wide):
-    """Return the columns of these features, and which of them are counted together."""
+    """Return the columns of the given features, and the groups with fused histograms."""
     n = features.size
     first, n_bins = np.empty(n, np.uint64), np.empty(n, np.int64)
     missing, categorical = np.empty(n, np.bool_), np.empty(n, np.bool_)
@@ -125,7 +125,7 @@ def offer(coded, features, wide):
 
 @inner_kernel
 def deal(chosen, order):
-    """Write the rows to `order`, those `chosen` to train on first; return how many."""
+    """Write the rows to `order`, the `chosen` sample first; return the size of the sample."""
     n_rows = order.size
     if chosen.size > 0:
         n_rows = np.int64(0)
@@ -144,7 +144,7 @@ def deal(chosen, order):
 
 @inner_kernel
 def finish(nodes, size, features, worth, ends):
-    """Write the leaves' `ends`; the other nodes' features as the codes have them, gains as lots."""
+    """Write the `ends` of the leaves; convert features to code indices, and gains to lots."""
     leaf = 0
     for i in range(size):
         node = nodes[i]
@@ -159,7 +159,7 @@ def finish(nodes, size, features, worth, ends):
 
 @inner_kernel
 def weigh(order, n_rows, records, ends, weights):
-    """Write what the rows of each leaf weigh, sampled or not."""
+    """Write the total weight of the rows of each leaf, sampled or not."""
     for leaf in range(weights.size):
         total = np.int64(0)
         if records.size == 1:

@@ -1,4 +1,4 @@
-"""The best split of a node, found in its histogram."""
+"""Split search: finds the best split of a node in its histogram."""
 
 import numpy as np
 
@@ -22,10 +22,11 @@ _BLOCK = 128  # scores compared at once
 
 @inner_kernel
 def _apart(g, h, limits, total_g, total_h, both):
-    """Return how far apart the children of a split are: (G_left b - G_right a)^2 / (a b).
+    """Return the score of a split, (G_left b - G_right a)^2 / (a b), or -1 if a child is too light.
 
-    With a and b their Hessians and l2. What they are worth, G_left^2 / a + G_right^2 / b, is this
-    and G^2 over a + b, which is the same for all splits: one division rather than two.
+    a and b are the children's Hessians plus l2. The usual score G_left^2 / a + G_right^2 / b equals
+    this score plus G^2, divided by a + b. As G^2 and a + b are equal for all splits, this score
+    ranks splits with one division instead of two.
     """
     a = h + limits.l2
     apart = g * both - total_g * a
@@ -33,7 +34,7 @@ def _apart(g, h, limits, total_g, total_h, both):
     return value if (h >= limits.min_child) & (total_h - h >= limits.min_child) else -1.0
 
 
-# No branch and no exit: they run on whole vectors, and most bins cannot be told apart early.
+# These loops have no branches, so that the compiler vectorizes them.
 @inner_kernel
 def _score_packed(prefix, limits, total_g, total_h, scores):
     both = total_h + 2.0 * limits.l2
@@ -52,9 +53,9 @@ def _score_pairs(gradients, hessians, limits, total_g, total_h, scores):
 
 @inner_kernel
 def _sum_up(hist, channel, channels, first, n_bins, missing, prefix, at):
-    """Write what goes left of each split of one feature behind `prefix[at]`; return the end.
+    """Write the left sums of each split of one feature from `prefix[at]` on; return the end.
 
-    Missing values on the right, then on the left.
+    Splits with missing values on the right come first, then splits with them on the left.
     """
     one = np.uint64(1)
     for side in range(2 if missing else 1):
@@ -78,15 +79,15 @@ def _none_from(scores, floor):
 
 @inner_kernel
 def _first_best(scores, keys, n, limits, total_g, total_h):
-    """Return the place of the first of the best splits and its gain, if any gains: else -1, 0."""
+    """Return the index of the best split and its gain; ties go to the first; -1 and 0 if none."""
     top = np.int64(-1)
-    for c in range(n):  # the bits of numbers from 0 on have their order, and compare by vectors
+    for c in range(n):  # bits of non-negative floats have the same order, and compare in vectors
         top = max(top, keys[c])
     if top < 0:
         return -1, 0.0
     keys[n] = top
     l2, square, both = limits.l2, total_g * total_g, total_h + 2.0 * limits.l2
-    lost = square * l2 / (both * (total_h + l2))  # what the whole is worth beyond G^2 / (a + b)
+    lost = square * l2 / (both * (total_h + l2))  # the parent's score less G^2 / (a + b)
     if not scores[n] / both - lost > square / (total_h + l2) * (TIE - 1.0):
         return -1, 0.0
     floor, at = (scores[n] + square) / TIE - square, 0
@@ -155,9 +156,9 @@ def _best_newton(node, hist, columns, limits, work):
 
 @inner_kernel
 def scan(hist, first, n_bins, missing, limits, least, totals, total, floor, left, right):
-    """Return the best split of a feature above `floor` whose children weigh `least`.
+    """Return the best split of a feature with a score above `floor` and children of `least` weight.
 
-    Its worth, its bin, -1 where there is none, and whether missing values go left.
+    Returns the score, the bin (-1 if there is no split), and whether missing values go left.
     """
     best, best_bin, best_left = floor, -1, False
     n = limits.channels
@@ -217,7 +218,7 @@ def _best_sums(node, hist, columns, limits, totals, work):
 
 @inner_kernel
 def find_best(node, hist, columns, limits, totals, work):
-    """Write the best split of a node, if there is one, whose histogram is `hist`."""
+    """Write the best split of a node, if any, from its histogram `hist`."""
     if limits.kind == NEWTON or pairs_up(limits):
         _best_newton(node, hist, columns, limits, work)
     else:

@@ -1,8 +1,8 @@
-"""What a round of the sketch does to all rows: gradients before the tree, leaf values after it.
+"""Steps of a SketchLogitBoost round: gradients before the tree, leaf values after the tree.
 
-A tree moves its rows' probabilities when the next round looks at them, so that they are read and
-written once a round, in the rows' order. Sums over rows are of whole numbers, and so the same for
-any order of the rows and any parts they are summed in.
+A tree updates the probabilities at the start of the next round. Hence each round reads and writes
+them once, in the order of the rows. Sums over rows are sums of integers, which do not depend on the
+order of the rows or on the shards.
 """
 
 import numpy as np
@@ -11,21 +11,21 @@ from streamboost.kernels.jit import inner_kernel, row_kernel
 
 __all__ = ["advance", "bounds", "leaf_sums", "leaf_values", "mark"]
 
-_ONE = np.float32(2.0**30)  # a probability of 1, as a whole number of 32 bits
-_BOUND = np.float32(2.0**24)  # a gradient of 1; 2^33 such rows, each |g| at most 2, fit an int64
-_LEAST = np.float32(1e-30)  # a float32 zero would never recover
-_FAR = 60.0  # beyond, exp would leave float32; a probability is at its least anyway
+_ONE = np.float32(2.0**30)  # a probability of 1, as an integer of 32 bits
+_BOUND = np.float32(2.0**24)  # a gradient of 1; sums of 2^33 rows, |g| at most 2, fit an int64
+_LEAST = np.float32(1e-30)  # least probability, as factors cannot change a float32 zero
+_FAR = 60.0  # bound of exponents, as exp would overflow float32
 
 
 @row_kernel
 def advance(probabilities, leaf, factors, direction, y, weight, gradient, hessian):
-    """Let probabilities follow the last tree; write gradients and Hessians for the next.
+    """Update the probabilities by the last tree; write gradients and Hessians for the next tree.
 
-    Each row's `probabilities` float32 (n, K) become p exp(v), renormalised, with the exponentials
-    `factors` float32 (leaves, K) of its `leaf` uint16 (n,): one a leaf and class, not a row.
-    Along u, the `direction` (K,) float32, of a row of weight 1: negative gradient u_y - u.p, and
-    Hessian sum u^2 p - (u.p)^2. Returns bounds of the weighted sums of |gradient| and of Hessians,
-    as whole numbers: see `bounds`.
+    The `probabilities` float32 (n, K) become p exp(v), renormalised. The exponentials are the
+    `factors` float32 (leaves, K) of each row's `leaf` uint16 (n,), one per leaf and class.
+    Gradients and Hessians are along u, the `direction` float32 (K,), for a row of weight 1. The
+    negative gradient is u_y - u.p, and the Hessian is sum u^2 p - (u.p)^2. Returns bounds of the
+    weighted sums of |gradient| and of Hessians, as integers: see `bounds`.
     """
     n, n_classes = probabilities.shape
     sum_g, sum_h = np.int64(0), np.int64(0)
@@ -54,13 +54,13 @@ def advance(probabilities, leaf, factors, direction, y, weight, gradient, hessia
 
 @inner_kernel
 def bounds(sum_g, sum_h):
-    """Return in units of gradient and of Hessian what `advance` does, of one shard or of all."""
+    """Convert the integer bounds of `advance`, of one shard or of all, to float64."""
     return sum_g / np.float64(_BOUND), sum_h / np.float64(_BOUND)
 
 
 @inner_kernel
 def mark(rows, start, stop, leaf):
-    """Write to `leaf` uint16 (n,) in which leaf each of `rows` is."""
+    """Write the leaf of each of `rows` to `leaf` uint16 (n,)."""
     for m in range(start.size):
         for i in range(start[m], stop[m]):
             leaf[rows[i]] = m
@@ -68,11 +68,11 @@ def mark(rows, start, stop, leaf):
 
 @row_kernel
 def leaf_sums(probabilities, y, weight, leaf, chosen, first, second):
-    """Add up what the Newton step of each leaf is made of: int64 (leaves, K), in 2^-30.
+    """Write the sums for the Newton step of each leaf: int64 (leaves, K), in units of 2^-30.
 
-    `first` is sum w (r - p), and `second` sum w p (1 - p), over the rows that `chosen` bool (n,)
-    marks, or all where it is empty. Numbers are rounded before they are weighted, so that a row of
-    weight 2 counts exactly as two rows.
+    `first` is sum w (r - p), and `second` is sum w p (1 - p). The sums are over the rows that
+    `chosen` bool (n,) marks, or over all rows if `chosen` is empty. Numbers are rounded before they
+    are multiplied by the weight, so that a row of weight 2 equals two rows exactly.
     """
     n_classes = probabilities.shape[1]
     first[:] = 0
@@ -98,10 +98,10 @@ def leaf_sums(probabilities, y, weight, leaf, chosen, first, second):
 
 @inner_kernel
 def leaf_values(first, second, l2, clamp, rate, values, factors):
-    """Write each leaf's step float32 (leaves, K), `rate` times Newton's, and its exponentials.
+    """Write the step of each leaf float32 (leaves, K), `rate` times Newton's, and its exponentials.
 
-    Newton's along each class by itself: (K-1)/K of sum w (r - p) / (sum w p (1 - p) + l2), centred,
-    then clamped.
+    The Newton step is diagonal: (K-1)/K of sum w (r - p) / (sum w p (1 - p) + l2), centred, then
+    clamped.
     """
     n_classes = values.shape[1]
     one = np.float64(_ONE)

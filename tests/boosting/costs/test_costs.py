@@ -1,4 +1,4 @@
-"""REBEL under costs: what its scores mean, which matrices it takes, what a committee keeps."""
+"""REBEL with misclassification costs: decoding of scores, accepted costs, saved committees."""
 
 import runpy
 from pathlib import Path
@@ -12,8 +12,8 @@ from streamboost import Committee, RebelClassifier
 from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.links import class_probabilities
 from streamboost.errors import ConfigurationError, ModelFileError
+from streamboost.predictions import score_with_committee
 from streamboost.storage import pack_json, unpack_json, write_arrays
-from streamboost.stream.scoring import score_with_committee
 
 COSTS = np.array([[0.0, 1, 4], [1, 0, 1], [2, 2, 0]])
 
@@ -197,7 +197,7 @@ def test_a_saved_committee_keeps_its_costs(tmp_path):
         ({"costs": -COSTS}, r"cost_matrix\[0, 1\] = -1.*damaged"),
         ({"costs": COSTS[:2]}, r"shape \(2, 3\).*damaged"),
         ({"link": "tanh"}, "link 'tanh'.*softmax, sigmoid, costs"),
-        ({"link": "sigmoid"}, "cost matrix beside the link 'sigmoid'"),
+        ({"link": "sigmoid"}, "cost matrix with the link 'sigmoid'"),
         ({"learners": "neurons"}, "kind 'neurons'.*trees, similarities"),
     ],
 )

@@ -1,4 +1,4 @@
-"""AOSO-LogitBoost: against its plain transcription, and its leaves against each other."""
+"""AOSO-LogitBoost against its plain transcription, and comparisons of its leaf variants."""
 
 from functools import partial
 

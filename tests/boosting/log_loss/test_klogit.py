@@ -1,4 +1,4 @@
-"""K-LogitBoost: against its plain transcription, and what its scores mean."""
+"""K-LogitBoost against its plain transcription, and the interpretation of its scores."""
 
 from itertools import pairwise
 

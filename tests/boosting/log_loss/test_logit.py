@@ -1,4 +1,4 @@
-"""LogitBoost and ABC-LogitBoost against plain transcriptions; the edges of the whole family."""
+"""LogitBoost and ABC-LogitBoost against plain transcriptions, and edge cases of the family."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""The committee of rows in shards is that of `fit` to the last bit, however they are dealt."""
+"""Training on shards: the committee equals that of `fit` bit for bit, however rows are assigned."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,7 +15,7 @@ from streamboost import SketchLogitBoostClassifier
 from streamboost.boosting.log_loss import sharded, sketch
 from streamboost.boosting.training_data import masses, training_data
 from streamboost.trees.bins import Bins
-from streamboost.trees.sums import Shard, Sum, Together, in_units
+from streamboost.trees.sums import AllReduce, Shard, ThreadAllReduce, in_units
 
 N = 600
 rng = np.random.default_rng(7)
@@ -52,7 +52,7 @@ def in_shards(model, owner, weight, committee=None, n_shards=None, X=X, y=y):
     whole = training_data(X, y, weight, known, model._categorical(X))
     bins = Bins.fit(X, weight, model.max_bins, whole.categorical)
     n_shards = n_shards or owner.max() + 1
-    together = Together(n_shards)
+    together = ThreadAllReduce(n_shards)
 
     def train(i):
         places = np.flatnonzero(owner == i)
@@ -140,7 +140,7 @@ def test_trees_of_wide_sums_are_the_same():
 def test_turns_are_far_fewer_than_leaves():
     model, turns = estimator(n_estimators=1, max_leaf_nodes=80, min_child_weight=0.001), []
 
-    class Counted(Together):
+    class Counted(ThreadAllReduce):
         def _add(self, i, values):
             turns.append(values.shape)
 
@@ -215,7 +215,7 @@ def test_an_interruption_while_threads_begin_ends_the_training(monkeypatch):
 
 
 def test_who_waits_for_a_thread_that_ended_is_told():
-    together = Together(2)
+    together = ThreadAllReduce(2)
     together.end()
     with pytest.raises(BrokenBarrierError):
         together.part(0).add(np.zeros(3, np.int64))
@@ -248,6 +248,6 @@ def test_units_are_exact_where_weights_are_alike_and_small_ones_are_kept():
 @pytest.mark.parametrize("weight", [5e-324, 1e-310, 2.3e-308, 1e-9, 0.1, 1.0, 3.0, 1e9, 1.7e308])
 def test_units_of_rows_that_weigh_alike_are_those_of_one_shard_of_several(weight, n):
     units, scale = in_units(np.full(n, weight))
-    others, their_scale = in_units(np.full(n, weight), Sum())
+    others, their_scale = in_units(np.full(n, weight), AllReduce())
     assert scale == their_scale
     assert (units.dtype, units.tolist()) == (others.dtype, others.tolist())

@@ -1,4 +1,4 @@
-"""AdaBoost.A: one distribution shapes the trees, another judges them."""
+"""AdaBoost.A: one distribution weights the training of trees, another weights their errors."""
 
 import naive_weights as naive
 import numpy as np

@@ -1,4 +1,4 @@
-"""GAMBLE's Algorithm 1, over regressors that are not ours."""
+"""GAMBLE's Algorithm 1 with regressors of other libraries."""
 
 import naive_weights as naive
 import numpy as np

@@ -1,4 +1,8 @@
+import csv
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -180,11 +184,11 @@ def test_row_continues_while_a_quoted_cell_is_open(source_of):
         b"3",
         b"4",
     ]
-    assert source.reread({"0": (rest[0].offset, len(content))}, 2) == rest
-    assert source.reread({"0": (first[0].offset, rest[0].offset)}, 2) == first
+    assert source.read_range({"0": (rest[0].offset, len(content))}, 2) == rest
+    assert source.read_range({"0": (first[0].offset, rest[0].offset)}, 2) == first
 
 
-@pytest.mark.parametrize("rest", [b"2,b\n3,c\n", b'2,"b"\n3,c\n', b"2,b\n3,c"])
+@pytest.mark.parametrize("rest", [b"2,b\n3,c\n", b'2,"b"\n3,c\n'])
 def test_cell_that_is_never_closed_is_one_dead_letter(source_of, rest):
     source = source_of(b'id,text\n1,"a\n' + rest)
     decoded = Schema(fields={"text": "category"}).decode(source.poll(9))
@@ -200,9 +204,40 @@ def test_row_beyond_the_largest_record_is_one_dead_letter(source_of, n):
     assert large.size > 100
     assert len(large.payload) <= 100
     assert json.loads(after.payload) == {"id": "4", "text": "d\n"}
-    assert source.reread({"0": (8, 8 + len(row))}, 1) == [large]
+    assert source.read_range({"0": (8, 8 + len(row))}, 1) == [large]
     decoded = Schema(fields={"text": "category"}, max_record_bytes=100).decode([large, after])
     assert [letter.reason for letter in decoded.dead] == ["too_large"]
+
+
+def test_row_with_an_open_cell_is_read_by_the_run_after_its_end_is_written(tmp_path, caplog):
+    path = tmp_path / "records.csv"
+    path.write_bytes(b'id,text\n1,a\n2,"pasted\n77777,X')
+    with closing(CsvSource(path)) as source:
+        assert records(source) == [{"id": "1", "text": "a"}]
+        assert records(source) == []
+        assert caplog.text.count("the row at byte 12 has a quoted cell that is open") == 1
+        bookmark, position = source.bookmark, source.position()
+    with path.open("ab") as file:
+        file.write(b'\nend"\n3,c\n')
+    with closing(CsvSource(path)) as source:
+        source.expect(bookmark)
+        source.seek(position)
+        assert records(source) == [
+            {"id": "2", "text": "pasted\n77777,X\nend"},
+            {"id": "3", "text": "c"},
+        ]
+
+
+def test_rows_after_an_open_cell_are_read_once_a_line_break_ends_the_file(tmp_path):
+    path = tmp_path / "records.csv"
+    path.write_bytes(b'id,text\n1,"a\n2,b\n3,c')
+    with closing(CsvSource(path)) as source:
+        assert source.poll(9) == []
+        with path.open("ab") as file:
+            file.write(b"\n")
+        decoded = Schema(fields={"text": "category"}).decode(source.poll(9))
+    assert len(decoded.dead) == 1
+    assert decoded.records.ids == ["2", "3"]
 
 
 def test_following_warns_of_a_cell_that_stays_open(tmp_path, caplog):
@@ -268,3 +303,36 @@ def test_what_is_left_is_the_lag_in_bytes(source_of):
     assert source.lag() == 13
     source.poll(1)
     assert source.lag() == 4
+
+
+def test_cell_longer_than_the_limit_of_pythons_reader_is_read(tmp_path):
+    path = tmp_path / "records.csv"
+    long = "x" * 200_000
+    path.write_text(f'id,note\n1,{long}\n2,"{long}\n{long}"\n3,"a\n{long}\n4,b\n')
+    with closing(CsvSource(path, max_bytes=1_000_000)) as source:
+        read = source.poll(10)
+    cells = [json.loads(message.payload)["note"] for message in read[:2]]
+    assert cells == [long, f"{long}\n{long}"]
+    assert [message.payload[:3] for message in read[2:]] == [b'3,"', b"xxx", b'{"i']
+    with closing(CsvSource(path, max_bytes=300_000)) as source:
+        assert [message.size > 300_000 for message in source.poll(3)] == [False, True, False]
+
+
+def test_long_cells_are_read_by_several_threads_at_once(tmp_path):
+    limit, interval = csv.field_size_limit(), sys.getswitchinterval()
+    for i, n in enumerate((140_000, 200_000, 300_000, 400_000)):
+        lines = "".join(f"{k},{'x' * n}\n" for k in range(30))
+        (tmp_path / f"{i}.csv").write_text(f"id,note\n{lines}")
+
+    def read(i):
+        with closing(CsvSource(tmp_path / f"{i}.csv")) as source:
+            return [message.damage for message in source.poll(100)]
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(read, range(4)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [[None] * 30] * 4
+    assert csv.field_size_limit() == limit

@@ -1,4 +1,4 @@
-"""A file with damaged lines, read as a pipeline reads it: nothing is lost, nothing raises."""
+"""A file with damaged lines in a pipeline: no record is lost and no error is raised."""
 
 import json
 from collections import Counter

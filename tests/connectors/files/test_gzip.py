@@ -1,4 +1,4 @@
-"""JSON Lines and CSV through gzip: positions are those of the text."""
+"""JSON Lines and CSV in gzip: positions are offsets in the decompressed text."""
 
 import gzip
 from contextlib import closing
@@ -41,7 +41,7 @@ def test_a_part_is_read_again(path):
     source = JsonLinesSource(path)
     first = source.poll(2_000)
     end = source.position()["0"]
-    again = source.reread({"0": (first[700].offset, first[900].offset)}, 200)
+    again = source.read_range({"0": (first[700].offset, first[900].offset)}, 200)
     assert again == first[700:900]
     source.seek({"0": end})
     assert source.poll(1)[0].payload == LINES[2_000]

@@ -1,4 +1,4 @@
-"""JSON Lines files, whole, growing, damaged and taken away."""
+"""JSON Lines files: complete, growing, damaged and deleted."""
 
 import gzip
 import os
@@ -145,7 +145,9 @@ def test_a_line_that_was_finished_after_it_was_read_is_given_whole(path, reader)
     for one in (source, later):
         assert payloads(one.poll(9)) == [b'{"id": 1, "a": 2}', b'{"id": 3}']
         assert one.poll(9) == []
-    assert payloads(later.reread({"0": (0, end)}, 2)) == [b"{}", b'{"id": 1, "a'], "as it was read"
+    assert payloads(later.read_range({"0": (0, end)}, 2)) == [b"{}", b'{"id": 1, "a'], (
+        "as it was read"
+    )
 
 
 def test_a_missing_file_is_an_error_with_the_mend(path, reader):

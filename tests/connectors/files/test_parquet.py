@@ -18,7 +18,8 @@ def written(tmp_path):
 
     def write(columns, **settings):
         path = tmp_path / "records.parquet"
-        parquet.write_table(pyarrow.table(columns), path, **settings)
+        table = pyarrow.table(columns) if isinstance(columns, dict) else columns
+        parquet.write_table(table, path, **settings)
         return path
 
     return write
@@ -84,3 +85,47 @@ def test_infinity_in_a_column_that_nobody_uses_spoils_no_record(written):
     found, dead = Schema(numeric=["a"]).decode(messages)
     assert found.ids == ["1"]
     assert [letter.reason for letter in dead] == ["infinite"]
+
+
+def test_date_beyond_the_calendar_is_text(written):
+    pyarrow = pytest.importorskip("pyarrow")
+    days = pyarrow.array([0, 10**7, None], pyarrow.date32())
+    source = ParquetSource(written({"id": ["1", "2", "3"], "until": days}))
+    with closing(source):
+        found = [json.loads(message.payload)["until"] for message in source.poll(5)]
+    assert found == ["1970-01-01", "29349-01-26", None]
+
+
+def test_row_with_text_that_is_not_utf_8_is_a_dead_letter_alone(written):
+    pyarrow = pytest.importorskip("pyarrow")
+    note = pyarrow.array([b"so far", b"\xff\xfe", None]).view(pyarrow.string())
+    path = written({"id": ["1", "2", "3"], "a": [1.5, 2.5, 3.5], "note": note})
+    with closing(ParquetSource(path)) as source:
+        read = source.poll(2)
+        bookmark = source.bookmark
+        rest = source.poll(5)
+    records, dead = Schema(fields={"a": "number"}).decode([*read, *rest])
+    assert records.ids == ["1", "3"]
+    assert [(one.reason, one.position) for one in dead] == [("bad_row", {"0": 1})]
+    assert "column 'note'" in dead[0].detail
+    with closing(ParquetSource(path)) as again:
+        again.expect(bookmark)
+        again.seek({"0": 2})
+        assert again.poll(5) == rest
+
+
+def test_columns_of_one_name_are_refused(written):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table([pyarrow.array([n]) for n in range(3)], names=["id", "a", "a"])
+    with (
+        closing(ParquetSource(written(table))) as source,
+        pytest.raises(ConnectorError, match="names the column 'a' twice: rename one of them"),
+    ):
+        source.poll(1)
+
+
+def test_whole_decimals_keep_their_digits(written):
+    codes = [decimal.Decimal(10**19 + n) for n in range(2)]
+    with closing(ParquetSource(written({"id": ["1", "2"], "code": codes}))) as source:
+        found = [json.loads(message.payload)["code"] for message in source.poll(5)]
+    assert found == [10**19, 10**19 + 1]

@@ -1,4 +1,4 @@
-"""Files that are truncated, renamed and replaced, between two polls and while stopped."""
+"""File rotation: truncated, renamed and replaced files, between two polls and while stopped."""
 
 import gzip
 import json
@@ -101,6 +101,34 @@ def test_nothing_of_a_rotated_file_nor_of_a_longer_one_in_its_place_is_skipped(
     assert one.rest() == (OLD[n_read:] + NEW if n_read else NEW)
 
 
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("header", ["", "id\n"])
+def test_a_copy_is_read_of_a_file_that_was_empty_when_it_was_polled(
+    tmp_path, reading, header, follow
+):
+    path = tmp_path / ("records.csv" if header else "records.jsonl")
+    path.write_text(header)
+    os.utime(path, (1, 1))
+    older = tmp_path / f"{path.name}.2"
+    older.write_text(header + '{"id":"older"}\n')
+    os.utime(older, (0, 0))
+    one = reading(follow=follow)
+    one.path = path
+    one.source.close()
+    one.source = file_source(path, follow=follow)
+    assert one.poll(70) == []
+    written = [[f'{{"id":"{name} {n}"}}' for n in range(100)] for name in ("old", "new")]
+    lines = [[line[7:-2] if header else line for line in lines] for lines in written]
+    path.write_text(header + "".join(f"{line}\n" for line in lines[0]))
+    shutil.copy(path, tmp_path / f"{path.name}.1")
+    path.write_text(header + "".join(f"{line}\n" for line in lines[1]))
+    assert [line.decode() for line in one.rest()] == written[0] + written[1]
+    with closing(file_source(path)) as replay:
+        for bookmark, start, end, found in one.polled[1:]:
+            replay.expect(bookmark)
+            assert replay.read_range({"0": (start, end)}, len(found)) == found
+
+
 @pytest.mark.parametrize("rotate", ROTATIONS)
 def test_every_part_is_read_again_as_it_was_read(path, reading, rotate):
     one = reading()
@@ -110,9 +138,9 @@ def test_every_part_is_read_again_as_it_was_read(path, reading, rotate):
     with closing(file_source(path)) as replay:
         for bookmark, start, end, found in one.polled:
             replay.expect(bookmark)
-            assert replay.reread({"0": (start, end)}, len(found)) == found
+            assert replay.read_range({"0": (start, end)}, len(found)) == found
         first, last = one.polled[0], one.polled[-1]
-        everything = replay.reread({"0": (first[1], last[2])}, 400)
+        everything = replay.read_range({"0": (first[1], last[2])}, 400)
         assert [message.payload for message in everything] == OLD + NEW
 
 
@@ -166,12 +194,14 @@ def test_a_file_written_over_ends_the_run_with_the_reason(path, reading, new, n_
     one.poll(n_read)
     write(path, new)
     for _ in range(2):
-        with pytest.raises(DeletedError, match=r'truncated, rotated or replaced.*on_gap = "cont'):
+        with pytest.raises(
+            DeletedError, match=r'truncated, rotated or replaced.*on_data_loss = "cont'
+        ):
             one.poll(10)
 
 
 def test_or_is_read_from_its_beginning_and_the_gap_counted(path, reading):
-    one = reading(on_gap="continue")
+    one = reading(on_data_loss="continue")
     one.poll(50)
     end = one.source.position()["0"]
     write(path, NEW)
@@ -182,23 +212,23 @@ def test_or_is_read_from_its_beginning_and_the_gap_counted(path, reading):
     bookmark, _, place, found = one.polled[1]
     with closing(file_source(path)) as replay:
         replay.expect(bookmark)
-        assert replay.reread({"0": (end + 1, place)}, 10) == found
+        assert replay.read_range({"0": (end + 1, place)}, 10) == found
 
 
 def test_what_a_gap_took_is_not_replayed_from_the_file_in_its_place(path, reading):
-    one = reading(on_gap="continue")
+    one = reading(on_data_loss="continue")
     one.poll(50)
     bookmark, start, end, found = one.polled[0]
     write(path, NEW)
-    with closing(file_source(path, on_gap="continue")) as replay:
+    with closing(file_source(path, on_data_loss="continue")) as replay:
         replay.expect(bookmark)
         with pytest.raises(DeletedError, match="other content"):
-            replay.reread({"0": (start, end)}, len(found))
+            replay.read_range({"0": (start, end)}, len(found))
 
 
-@pytest.mark.parametrize("on_gap", ["stop", "continue"])
-def test_files_that_came_between_are_named_or_counted_as_a_gap(path, reading, on_gap):
-    one = reading(on_gap=on_gap)
+@pytest.mark.parametrize("on_data_loss", ["fail", "continue"])
+def test_files_that_came_between_are_named_or_counted_as_a_gap(path, reading, on_data_loss):
+    one = reading(on_data_loss=on_data_loss)
     one.rest()
     for number in (2, 1):
         path.rename(path.with_name(f"records.jsonl.{number}"))
@@ -206,7 +236,7 @@ def test_files_that_came_between_are_named_or_counted_as_a_gap(path, reading, on
     for second, name in enumerate(("records.jsonl.2", "records.jsonl.1", "records.jsonl")):
         os.utime(path.with_name(name), (1_000_000 + second, 1_000_000 + second))
     (path.parent / "records.json").touch()
-    if on_gap == "continue":
+    if on_data_loss == "continue":
         assert one.poll(999) == NEW
         assert len(one.source.gaps) == 1
         return
@@ -312,7 +342,7 @@ class TestTables:
 
     @pytest.mark.parametrize("n_read", [0, 1])
     def test_columns_that_swapped_names_in_place_are_noticed(self, path, reading, n_read):
-        one = reading(on_gap="continue")
+        one = reading(on_data_loss="continue")
         one.poll(n_read)
         one.source.lag()
         path.write_bytes(b"id,b,a\n1,2,3\n4,5,6\n")
@@ -344,3 +374,51 @@ class TestTables:
             with path.open("ab") as file:
                 file.write(b".5\n3,4\n")
             assert self.read(source) == [{"id": "1", "a": "2.5"}, {"id": "3", "a": "4"}]
+
+
+def header_only(tmp_path, **options):
+    """Return the path of a CSV file with its header alone, and a source that polled it."""
+    path = tmp_path / "records.csv"
+    path.write_text("id\n")
+    os.utime(path, (1, 1))
+    source = file_source(path, **options)
+    assert source.poll(9) == []
+    return path, source
+
+
+def test_first_records_are_read_of_a_file_that_is_renamed_before_the_next_is_there(tmp_path):
+    path, source = header_only(tmp_path, follow=True)
+    with closing(source):
+        write(path, [b"1", b"2"], "ab")
+        path.rename(tmp_path / "records.csv.1")
+        assert [message.payload for message in source.poll(9)] == [b'{"id":"1"}', b'{"id":"2"}']
+
+
+def test_a_file_that_was_read_is_no_copy_although_it_was_written_late(tmp_path):
+    path = tmp_path / "records.csv"
+    write(path, [b"id", b"1", b"2"])
+    with closing(file_source(path, follow=True)) as source:
+        assert len(source.poll(9)) == 2
+        path.rename(tmp_path / "records.csv.1")
+        path.write_text("id\n")
+        os.utime(path, (1, 1))
+        assert source.poll(9) == []
+        os.utime(tmp_path / "records.csv.1")
+        write(path, [b"3"], "ab")
+        assert [message.payload for message in source.poll(9)] == [b'{"id":"3"}']
+
+
+def test_a_copy_that_is_compressed_ends_the_run_or_is_counted(tmp_path):
+    for on_data_loss in ("fail", "continue"):
+        folder = tmp_path / on_data_loss
+        folder.mkdir()
+        path, source = header_only(folder, on_data_loss=on_data_loss)
+        with closing(source):
+            (folder / "records.csv.1.gz").write_bytes(gzip.compress(b"id\n1\n"))
+            write(path, [b"id", b"2"])
+            if on_data_loss == "fail":
+                with pytest.raises(DeletedError, match=r"records\.csv\.1\.gz .* is compressed"):
+                    source.poll(9)
+            else:
+                assert [message.payload for message in source.poll(9)] == [b'{"id":"2"}']
+                assert source.gaps == {"0": (0, 1)}

@@ -5,7 +5,7 @@ from kafka import codec
 from kafka import errors as kafka_errors
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from streamboost.connectors.kafka.cluster import KafkaCluster, told
+from streamboost.connectors.kafka.cluster import KafkaCluster, translate_errors
 from streamboost.errors import ConfigurationError, StateError
 
 
@@ -128,5 +128,8 @@ def test_a_token_provider_that_cannot_be_found_is_refused_by_name():
     ],
 )
 def test_who_is_fenced_is_told_so_however_the_library_says_it(error):
-    with pytest.raises(StateError, match="another process has taken"), told("the journal"):
+    with (
+        pytest.raises(StateError, match="another process has taken"),
+        translate_errors("the journal"),
+    ):
         raise error

@@ -1,4 +1,4 @@
-"""Every error of the client library ends a run, or is retried; compression in every codec."""
+"""Errors of the Kafka client library: each is fatal or retried. Compression with every codec."""
 
 import importlib
 import itertools
@@ -19,9 +19,9 @@ from kafka.record.util import calc_crc32c
 from kafka.structs import TopicPartition
 
 from streamboost.connectors.kafka.admin import create_topics
-from streamboost.connectors.kafka.cluster import KafkaCluster, told
+from streamboost.connectors.kafka.cluster import KafkaCluster, translate_errors
+from streamboost.connectors.kafka.consumer import fetched
 from streamboost.connectors.kafka.errors import CREDENTIALS, END, FENCED, RETRIED, TOO_LARGE
-from streamboost.connectors.kafka.reading import fetched
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConnectorError, StreamBoostError, UnavailableError
 
@@ -54,14 +54,17 @@ def test_every_error_of_the_library_is_decided_upon_once():
 def test_what_waiting_cannot_mend_is_raised_as_an_error_that_ends_the_run():
     for kind in END:
         for error in (kind("of this"), kafka_errors.KafkaError(kind("of this"))):
-            with pytest.raises(StreamBoostError, match="topic 't': ") as raised, told("topic 't'"):
+            with (
+                pytest.raises(StreamBoostError, match="topic 't': ") as raised,
+                translate_errors("topic 't'"),
+            ):
                 raise error
             assert not raised.value.retriable, kind
 
 
 def test_what_may_pass_is_raised_as_an_error_that_is_retried():
     for kind in RETRIED | {kafka_errors.for_code(12_345)}:
-        with pytest.raises(UnavailableError, match="topic 't'"), told("topic 't'"):
+        with pytest.raises(UnavailableError, match="topic 't'"), translate_errors("topic 't'"):
             raise kind("of this")
 
 
@@ -86,7 +89,7 @@ def test_a_topic_is_read_and_read_again_whatever_its_compression(compressed):
     for name, topic in topics.items():
         with closing(KafkaSource(cluster, topic)) as source:
             found = source.poll(10)
-            again = source.reread({"0": (0, 10)}, 10)
+            again = source.read_range({"0": (0, 10)}, 10)
         expected = [b"%s %d " % (name.encode(), n) * 20_000 for n in range(10)]
         assert [message.payload for message in found] == expected
         assert again == found
@@ -97,14 +100,14 @@ def test_a_compression_without_its_library_ends_the_run_and_is_named(compressed,
     cluster, topics = compressed
     monkeypatch.setattr(codec, "zstd", None)
     with closing(KafkaSource(cluster, topics["zstd"])) as source:
-        for read in (lambda: source.poll(10), lambda: source.reread({"0": (0, 10)}, 10)):
+        for read in (lambda: source.poll(10), lambda: source.read_range({"0": (0, 10)}, 10)):
             with pytest.raises(ConnectorError, match=r"zstd.*pip install") as raised:
                 read()
             assert not raised.value.retriable
 
 
 class OneFetch:
-    """A consumer whose poll takes a batch apart that a broker has sent."""
+    """A consumer whose poll decodes one batch, as if a broker had sent the batch."""
 
     def __init__(self, batch):
         at = TopicPartition("t", 0)
@@ -189,7 +192,7 @@ def test_a_batch_on_a_disk_that_cannot_be_decoded_is_named_or_stepped_over_as_on
     broker.start()
     with closing(KafkaSource(cluster, name, on_corrupt="skip")) as source:
         found = [message for _ in range(3) for message in source.poll(100)]
-        again = source.reread({"0": (0, 30)}, 21)
+        again = source.read_range({"0": (0, 30)}, 21)
     assert [message.offset for message in found] == [*range(11), *range(20, 30)]
     assert "offset 10 to 19 of partition 0 are damaged: they cannot be decoded" in found[10].damage
     assert again == found

@@ -1,4 +1,4 @@
-"""A broker that dies, a network that breaks, a password that is wrong."""
+"""Failures of a broker: a killed process, a broken network, a wrong password."""
 
 import base64
 import gc

@@ -1,6 +1,6 @@
-"""Messages in a registry's formats, with a registry that is a table in memory.
+"""Messages in schema registry formats (Avro, JSON Schema), with a registry in memory.
 
-`tests/pipelines/job/test_kafka_formats.py` has a real one.
+`tests/pipelines/app/test_kafka_formats.py` uses a real registry.
 """
 
 import base64
@@ -17,10 +17,10 @@ import pytest
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.formats.decoding import FRAME, Decoder
 from streamboost.connectors.kafka.formats.encoding import Encoder
+from streamboost.connectors.kafka.formats.output_schemas import schema_of
 from streamboost.connectors.kafka.formats.registry import Kept
-from streamboost.connectors.kafka.formats.written import schema_of
+from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, Request
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.written import DeadLetter, Prediction, Request
 
 fastavro = pytest.importorskip("fastavro")
 
@@ -72,7 +72,7 @@ def decoded(schema, payload, **more):
 
 
 def of_type(kind, value):
-    """Return what stands in JSON for a value of an Avro type."""
+    """Return the JSON value that the decoder makes of an Avro type's value."""
     schema = {"type": "record", "name": "T", "fields": [{"name": "v", "type": kind}]}
     found = decoded(schema, framed(schema, {"v": value}))
     assert found.damage is None
@@ -260,7 +260,7 @@ def written():
         prediction, time=5, label=2**53 + 1, fields=more, probabilities={"a": 0.5}, decision=None
     )
     yield msgspec.structs.replace(prediction, label=True, decision=False)
-    yield Request("7", 1.5, more, None, {}, 0.5, 1.0, None, 12, not_by=["ann"])
+    yield Request("7", 1.5, more, None, {}, 0.5, 1.0, None, 12, excluded_annotators=["ann"])
     yield Request("7", 1.5, more, True, {"true": 0.5}, 0.5, 1.0, None, 12)
     bad = message(b"\xff")
     yield DeadLetter.of(bad, "bad_json", "what", source="records", time=5)

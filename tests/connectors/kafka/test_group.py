@@ -1,4 +1,4 @@
-"""Members of a group: what they commit is whole, and nobody commits what is another's."""
+"""Consumer group members: atomic commits, and no commit of partitions that were revoked."""
 
 import threading
 import time
@@ -10,9 +10,9 @@ from kafka import TopicPartition
 
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.group.beside import Beside
-from streamboost.connectors.kafka.group.member import KafkaMember, MovedError
-from streamboost.connectors.kafka.group.ownership import Listener, Write
+from streamboost.connectors.kafka.group.assignment import OutgoingWrite, RebalanceListener
+from streamboost.connectors.kafka.group.committed_reader import CommittedReader
+from streamboost.connectors.kafka.group.member import KafkaMember, PartitionsRevokedError
 from streamboost.errors import DeletedError
 from tests.waiting import until
 
@@ -59,7 +59,7 @@ def polled_by(member):
 
 
 def written(place):
-    with closing(Beside(place.cluster)) as beside:
+    with closing(CommittedReader(place.cluster)) as beside:
         return [beside.newest(place.written, partition) for partition in (0, 1)]
 
 
@@ -68,7 +68,7 @@ def test_what_a_member_makes_of_messages_is_written_with_where_it_goes_on(place,
     joined(member, [0, 1])
     polled = polled_by(member)
     ends = {p: found[-1].offset + 1 for p, found in polled.messages.items()}
-    member.commit([Write(place.written, p, b"x") for p in ends], ends, polled)
+    member.commit([OutgoingWrite(place.written, p, b"x") for p in ends], ends, polled)
     assert {p for p, one in enumerate(written(place)) if one} == set(ends)
     with closing(place.cluster.consumer(group_id=place.name)) as reader:
         for partition, end in ends.items():
@@ -81,8 +81,8 @@ def test_nothing_is_written_of_partitions_that_went_away_meanwhile(place, make_m
     polled = polled_by(member)
     # As the client's thread does when the group rebalances between a poll and the commit.
     member._listener.on_partitions_revoked([TopicPartition(place.read, 1)])
-    with pytest.raises(MovedError, match="went to other members"):
-        member.commit([Write(place.written, 0, b"x")], {0: 5}, polled)
+    with pytest.raises(PartitionsRevokedError, match="went to other members"):
+        member.commit([OutgoingWrite(place.written, 0, b"x")], {0: 5}, polled)
     assert written(place) == [None, None]
     assert member.poll(100).ownership.partitions == {0}, "though the client still reads both"
 
@@ -100,8 +100,8 @@ def test_a_transaction_whose_partitions_go_away_before_its_commit_is_undone(
         member._listener.on_partitions_lost([TopicPartition(place.read, 0)])
 
     monkeypatch.setattr(member._producer, "send_offsets_to_transaction", send_and_lose)
-    with pytest.raises(MovedError):
-        member.commit([Write(place.written, 0, b"x")], {0: 5}, polled)
+    with pytest.raises(PartitionsRevokedError):
+        member.commit([OutgoingWrite(place.written, 0, b"x")], {0: 5}, polled)
     assert written(place) == [None, None]
 
 
@@ -118,7 +118,7 @@ def test_a_member_of_an_earlier_generation_is_refused_by_the_broker(place, make_
     until(has_come, 60)
     one._refuse_moved = lambda polled: None  # as if it had not noticed
     with pytest.raises(Exception, match=r"metadata|generation|member"):
-        one.commit([Write(place.written, 0, b"x")], {0: 5}, polled)
+        one.commit([OutgoingWrite(place.written, 0, b"x")], {0: 5}, polled)
     assert written(place) == [None, None]
 
 
@@ -129,7 +129,7 @@ def test_the_newest_message_is_looked_for_once_no_transaction_is_open(place):
         producer.send(place.written, b"late", partition=0).get(timeout=10)
         ended = threading.Timer(0.5, producer.commit_transaction)
         ended.start()
-        with closing(Beside(place.cluster)) as beside:
+        with closing(CommittedReader(place.cluster)) as beside:
             assert beside.newest(place.written, 0).payload == b"late"
         ended.join()
 
@@ -141,11 +141,11 @@ def test_a_place_that_is_gone_is_named(place, make_member):
         admin.delete_records({TopicPartition(place.read, 0): 4})
     with pytest.raises(DeletedError, match="no longer holds offsets 2 to 3 of partition 0"):
         member.seek(0, 2)
-    assert member.beginning(0) == 4
+    assert member.beginning_offsets(0) == 4
 
 
 def test_a_partition_is_owned_from_hearing_of_it_until_it_is_heard_to_go():
-    listener, of = Listener(), lambda *numbers: [TopicPartition("t", n) for n in numbers]
+    listener, of = RebalanceListener(), lambda *numbers: [TopicPartition("t", n) for n in numbers]
     listener.on_partitions_assigned(of(0, 1))
     assert listener.take(unsure=False) == ({0, 1}, {0, 1}, 1)
     assert listener.take(unsure=False) == ({0, 1}, set(), 1)

@@ -1,4 +1,4 @@
-"""What kafka-python does not document, and connectors/kafka relies on, holds in this release."""
+"""Undocumented behaviour of kafka-python that `connectors/kafka` needs holds in this release."""
 
 import ast
 import itertools

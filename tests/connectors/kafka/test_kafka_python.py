@@ -2,32 +2,34 @@
 
 Versions: kafka-python 3.0.12, Apache Kafka 4.1.0, Python 3.11, Linux.
 
-What was done
-    Of two partitions, the first holds ten records. One of them is taken with `max_records=1`. The
-    first is paused, the other gives its only record, then the first is resumed: `show` below.
+Steps to reproduce
+    The first of two partitions holds ten records. A poll with `max_records=1` reads one of them.
+    The first partition is paused, a poll reads the only record of the other partition, then the
+    first partition is resumed. `show` below runs these steps.
 
-What was expected
-    The next polls give the other nine records of the first partition.
+Expected behaviour
+    The next polls return the other nine records of the first partition.
 
-What happens
-    They give nothing, now or later, and nothing is raised or logged: `position` stays at 1, ten is
-    the end. The other partition goes on to give what is written to it. Each partition that waits
-    like this is lost to the consumer for as long as it lives.
+Actual behaviour
+    No later poll returns these records, and no error is raised or logged. `position` stays at 1,
+    the end offset is 10. The other partition continues to return new records. The consumer never
+    reads the first partition again.
 
-Why
-    `Fetcher.fetched_records` (kafka/consumer/fetcher.py) parks what it has parsed of a paused
-    partition in `_paused_partition_records`, and sets `_next_partition_records` to None. The
-    records of the next partition take that place. When they are drained, the place holds a
-    `PartitionRecords` that is falsy, but not None: nothing sets it to None again. What is parked is
-    taken up only under
+Cause
+    `Fetcher.fetched_records` (kafka/consumer/fetcher.py) moves the parsed records of a paused
+    partition to `_paused_partition_records`, and sets `_next_partition_records` to None. The
+    records of the next partition are then assigned to `_next_partition_records`. When these are
+    drained, the attribute holds a `PartitionRecords` that is falsy but not None, and nothing sets
+    the attribute to None again. The parsed records of the resumed partition are used only under
 
         if self._next_partition_records is None:
 
-    so never again, whereas `_fetchable_partitions` leaves out every partition in
-    `_paused_partition_records`: it is not fetched either. The loop below that line asks
-    `if not self._next_partition_records:`; with the same question there, the nine come.
+    so never again. `_fetchable_partitions` excludes every partition in
+    `_paused_partition_records`, so the partition is not fetched either. The loop below that line
+    tests `if not self._next_partition_records:`. With the same test in the first place, the nine
+    records are returned.
 
-The lines run as a test, which states the fault as it is.
+The test below reproduces the fault and fails once kafka-python fixes the fault.
 """
 
 import time
@@ -39,7 +41,7 @@ pytestmark = pytest.mark.kafka
 
 
 def show(servers, topic):
-    """Return what is read of a partition after `resume`, and where it stands then."""
+    """Return the records that are read after `resume`, and the partition's position."""
     first, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with KafkaProducer(bootstrap_servers=servers) as producer:
         for n in range(11):

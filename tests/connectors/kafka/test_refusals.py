@@ -1,4 +1,4 @@
-"""What a cluster refuses until somebody mends it: a topic that is gone, a message too large."""
+"""Broker errors that need an operator: a deleted topic, a message over the size limit."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -7,13 +7,13 @@ from contextlib import closing, suppress
 import pytest
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.kafka import sending as kafka_sending
+from streamboost.connectors.kafka import producer as kafka_sending
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
-from streamboost.connectors.messages.written import DeadLetter, Label
+from streamboost.connectors.messages.outgoing import DeadLetter, Label
 from streamboost.errors import ConnectorError, UnavailableError
 from tests.waiting import until
 

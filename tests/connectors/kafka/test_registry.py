@@ -1,6 +1,6 @@
-"""A schema registry that gives the answers of its API's documentation.
+"""A schema registry client against the responses that the API documents.
 
-`tests/pipelines/job/test_kafka_formats.py` has a real one.
+`tests/pipelines/app/test_kafka_formats.py` uses a real registry.
 """
 
 import base64
@@ -108,7 +108,7 @@ def test_what_a_registry_answers_is_a_schema_none_or_an_error_that_says_what_to_
     assert Avro(whole.text, whole.named).read(b"\x02\x02a\x00\x00") == b'[{"id":"a","a":null}]'
     for id, kind, said in [
         (3, ConnectorError, "where Confluent's API begins"),
-        (4, ConnectorError, "mend `username` and `password`"),
+        (4, ConnectorError, "correct `username` and `password`"),
         (5, UnavailableError, "cannot be used now: 500"),
         (6, ConnectorError, "does not answer as Confluent's API does"),
         (8, ConnectorError, "refers to itself"),

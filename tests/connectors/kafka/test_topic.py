@@ -1,4 +1,4 @@
-"""Topics of a real broker: reading, committing, and what may go wrong there."""
+"""Topics of a real broker: polling, committing, and errors."""
 
 import time
 from contextlib import closing
@@ -128,7 +128,7 @@ def test_ranges_are_read_again_alike_whatever_partition_comes_first(cluster, top
     source.seek({"0": 0, "1": 0, "2": 0})
     for ranges in ({"2": (0, 7)}, {"0": (0, 20), "2": (7, 9)}, {"2": (9, 20)}):
         expected = [f"{p}.{n}".encode() for p, (a, b) in ranges.items() for n in range(a, b)]
-        assert [m.payload for m in source.reread(ranges, len(expected))] == expected
+        assert [m.payload for m in source.read_range(ranges, len(expected))] == expected
     assert source.position() == {"0": 20, "1": 0, "2": 20}
     assert {m.partition for m in drain(source)} == {"1"}
 
@@ -173,7 +173,7 @@ def truncated(cluster, topic):
 
 def test_reading_begins_where_the_topic_begins(cluster, truncated, opened):
     source = opened(KafkaSource(cluster, truncated))
-    assert source.position()["1"] == source.beginning()["1"] == 6
+    assert source.position()["1"] == source.beginning_offsets()["1"] == 6
     assert [m.offset for m in drain(source)] == [6, 7, 8, 9]
 
 
@@ -191,7 +191,7 @@ def test_what_is_gone_is_missed_while_reading_and_rereading(cluster, topic, open
     with closing(cluster.admin()) as admin:
         admin.delete_records({TopicPartition(topic, 1): 6})
     with pytest.raises(ConnectorError, match="no longer holds offsets 2 to 5 of partition 1"):
-        source.reread({"1": (2, 8)}, 6)
+        source.read_range({"1": (2, 8)}, 6)
 
 
 def test_large_and_empty_messages_come_as_they_are(cluster, name, opened):
@@ -331,7 +331,7 @@ def test_while_a_registry_is_away_no_message_is_passed_over(cluster, topic, open
     source = opened(DecodedSource(Decoder(AwayOnce(), "avro"), cluster, topic, 1_000))
 
     def read():
-        return source.reread({"1": (0, 2)}, 2) if again else drain(source)
+        return source.read_range({"1": (0, 2)}, 2) if again else drain(source)
 
     before = source.position()
     with pytest.raises(UnavailableError):

@@ -1,4 +1,4 @@
-"""The client, against a server that speaks the documented API."""
+"""The Label Studio client, against a server that implements the documented API."""
 
 import pytest
 

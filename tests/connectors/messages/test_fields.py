@@ -1,4 +1,4 @@
-"""Records of any kind: their values come as they are, and what nobody knows is counted."""
+"""Records with fields of any kind: values stay as received, and unknown fields are counted."""
 
 import json
 
@@ -217,8 +217,17 @@ class TestSettings:
         if schema.resolved:
             assert read.features == schema.features
 
+    def test_a_field_without_a_name_stops_no_pipeline(self, as_messages, decode):
+        lines = [b'{"id": "1", "a": 1, "": 2}', b'{"id": "2", "a": 1.5, "": {"": 2}}']
+        found = Schema().infer(as_messages(lines))
+        assert list(found.schema.fields) == ["a", "."]
+        read = Schema.from_json(found.schema.to_json())
+        assert read == found.schema
+        records, dead = decode(read, {"id": "3", "a": 3, "": {"": 4}})
+        assert (records.values, dead, records.unknown) == ([(3, 4)], [], {})
+
     def test_a_damaged_saved_schema_is_refused(self):
         text = SCHEMA.to_json()
         for wrong in (text.replace('"format": 3', '"format": 2'), text.replace("text", "txet")):
-            with pytest.raises(StateError, match="begin anew"):
+            with pytest.raises(StateError, match="start again"):
                 Schema.from_json(wrong)

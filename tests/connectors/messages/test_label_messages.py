@@ -1,4 +1,4 @@
-"""Labels of the kind that the first of them is, found under any name."""
+"""Label messages: the first label determines the type, and the field may have any name."""
 
 import json
 from contextlib import closing
@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
+from streamboost.connectors.messages.decoding import LONGEST_ID
 from streamboost.connectors.messages.labels import LabelFields
+from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.written import Label
 
 
 @pytest.fixture
@@ -80,11 +81,11 @@ def test_what_can_be_no_label_settles_nothing(decode):
 
 def test_a_kind_once_settled_is_kept(decode):
     found, _ = decode(Schema(), *given(7))
-    schema = Schema().settled(found.kind)
+    schema = Schema().with_label_type(found.kind)
     assert decode(schema, *given("8")).labels.labels == [8]
     assert decode(schema).labels.kind == "integer"
-    assert Schema().settled(None) == Schema()
-    assert Schema(label="string").settled("string") == Schema(label="string")
+    assert Schema().with_label_type(None) == Schema()
+    assert Schema(label="string").with_label_type("string") == Schema(label="string")
 
 
 def test_booleans_can_be_asked_for(decode):
@@ -166,3 +167,11 @@ def test_an_empty_cell_is_a_missing_label(tmp_path):
     with closing(file_source(path, {"id", "label"})) as source:
         labels, dead = Schema(numeric=["a"]).decode_labels(source.poll(10), nulls=True)
     assert (labels.ids, [letter.reason for letter in dead]) == (["8"], ["missing_label"])
+
+
+@pytest.mark.parametrize("schema", [Schema(label="string"), Schema()], ids=["fixed", "auto"])
+def test_source_is_cut_where_an_id_would_be_refused(decode, schema):
+    long = {"id": "7", "label": "a", "source": "ü" * (LONGEST_ID + 1)}
+    found, dead = decode(schema, long, long | {"source": "ann"})
+    assert dead == []
+    assert found.sources == ["ü" * LONGEST_ID, "ann"]

@@ -1,4 +1,4 @@
-"""What labels and ids have to obey: a class is written in one way, and nothing in it is unseen."""
+"""Validation of labels and ids: each class has one spelling, without invisible characters."""
 
 import json
 import re

@@ -1,7 +1,7 @@
-"""Commits batches to the file it is given until it is killed in the middle of one.
+"""A process that commits batches to a file until the process is killed in the middle of a batch.
 
-It is no test: `test_sqlite.py` runs it as a process of its own, and kills it. It says `inside`
-once half of batch 3 is written within its open transaction, and then never ends by itself.
+`test_sqlite.py` starts this script and kills the process. The script prints `inside` once half of
+batch 3 is written in an open transaction, and then waits to be killed.
 """
 
 import sys

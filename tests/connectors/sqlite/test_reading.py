@@ -1,4 +1,4 @@
-"""A file that is read again and again, while others write it, replace it and take it away."""
+"""An SQLite file that is polled while other processes write, replace and delete the file."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The embedded log: one file, many threads and processes, and a crash at the worst moment."""
+"""The embedded log: one file, many threads and processes, and a crash within a commit."""
 
 import os
 import signal
@@ -127,7 +127,7 @@ def test_a_stream_that_ends_before_the_position_is_another(path, opened):
     put(path, "records", b"a")
     source = opened(SqliteSource(path, "records"))
     source.seek({"0": 2})
-    with pytest.raises(ConnectorError, match=r"ends at offset 1.*go on at 2.*begin anew"):
+    with pytest.raises(ConnectorError, match=r"ends at offset 1.*continue at 2.*start again"):
         source.poll(1)
 
 
@@ -283,10 +283,10 @@ def test_a_transaction_binds_the_streams_of_its_file_by_whatever_name(path, open
     transaction = opened(SqliteTransaction(path, "demo"))
     link = path.with_name("link")
     link.symlink_to(path.parent, target_is_directory=True)
-    assert transaction.binds(opened(SqliteSink(path, "out")))
-    assert transaction.binds(opened(SqliteSink(link / "log.db", "out")))
-    assert transaction.binds(opened(SqliteSink(os.path.relpath(path), "out")))
-    assert not transaction.binds(opened(SqliteSink(path.with_name("other.db"), "out")))
+    assert transaction.enlists(opened(SqliteSink(path, "out")))
+    assert transaction.enlists(opened(SqliteSink(link / "log.db", "out")))
+    assert transaction.enlists(opened(SqliteSink(os.path.relpath(path), "out")))
+    assert not transaction.enlists(opened(SqliteSink(path.with_name("other.db"), "out")))
 
 
 def test_two_pipelines_share_a_file_and_not_a_journal(path, opened):

@@ -1,4 +1,4 @@
-"""The grow kernel against plain Python, with the edges named."""
+"""The grow kernel against plain Python, with explicit edge cases."""
 
 import naive
 import numpy as np

@@ -1,4 +1,4 @@
-"""Pruned trees are the unpruned ones to the last bit; the lemma behind it; what it counts."""
+"""Pruned trees equal unpruned trees bit for bit: the lemma behind it, and the additions saved."""
 
 from itertools import pairwise
 
@@ -181,7 +181,8 @@ def test_entropies_of_the_hand_worked_prefixes():
 
 
 def test_limits_on_children_would_break_the_lemma_on_prefixes():
-    # Two rows of either class: apart they make no error, but a limit keeps the first two together.
+    # Two rows of each class. With at least two rows in each child, the first two rows cannot be
+    # split: their error is larger than the error of all four.
     x, gains = np.array([[0, 1, 0, 1]]), naive_quick.class_weights([1, 1, 1, 1], [0, 1, 0, 1], 2)
     args = 0, x, [2], gains, "gini"
     assert 2 - max(naive_quick.worths([0, 1], *args, 2)) == 1

@@ -1,4 +1,4 @@
-"""What a round of the sketch does to all rows, against plain numpy and finite differences."""
+"""Kernels of one round of the sketch, against plain numpy and finite differences."""
 
 import naive
 import numpy as np

@@ -40,7 +40,8 @@ def call(tmp_path, monkeypatch, capsys):
 def test_help_names_every_command(call):
     code, out, _ = call("--help")
     assert code == 0
-    for command in ("demo", "init", "check", "run", "tell", "inspect", "warmup"):
+    assert call() == (0, out, "")
+    for command in ("demo", "init", "check", "run", "control", "inspect", "warmup"):
         assert command in out
 
 
@@ -58,8 +59,8 @@ def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert code == 0, err
     code, out, _ = call("inspect", "state")
     assert "pipeline segments: not running, 231 batches committed" in out
-    assert "records          goes on after 2,310 records" in out
-    assert re.search(r"labels +goes on after 2\d\d requests", out)
+    assert "records          continues after 2,310 records" in out
+    assert re.search(r"labels +continues after 2\d\d requests", out)
     assert re.search(r"    requests +2\d\d  labels asked for", out)
     assert "dead letters" not in out, "zeros are hidden"
     page = (ROOT / "docs" / "pages" / "how-to" / "monitoring.md").read_text()
@@ -241,6 +242,19 @@ RECORDS = '{"id": 1, "width": 2}\n{"id": 2, "width": 3}\n'
         (
             RECORDS,
             "",
+            '[schema.fields]\nbodi = "text"',
+            "schema        FAILED  [schema.fields] none of 2 records has the field 'bodi'; fields "
+            "seen: id, width",
+        ),
+        (
+            RECORDS,
+            "",
+            '[predictions]\nconnector = "sqlite"\nstream = "p"\ninclude = ["widht"]',
+            "schema        FAILED  [predictions] include: none of 2 records has the field 'widht'",
+        ),
+        (
+            RECORDS,
+            "",
             '[schema]\nexclude = ["widht"]',
             "schema        FAILED  [schema] exclude: none of 2 records has the field 'widht'; did",
         ),
@@ -282,6 +296,23 @@ def test_check_sees_that_what_is_there_cannot_be_used(
     assert said in out
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("bodi", 1, "[schema.fields] none of 40 records has the field 'bodi'; did you mean body?"),
+        ("widths", 0, "From the next batch on: widths, as the file says"),
+    ],
+)
+def test_check_refuses_misspelt_field_that_was_added(call, tmp_path, name, code, said):
+    records = [json.dumps({"id": n, "width": n, "body": f"text {n}"}) + "\n" for n in range(40)]
+    pipeline_of(tmp_path, "".join(records))
+    assert call("run", "p.toml", "--until-idle")[0] == 0
+    pipeline_of(tmp_path, "".join(records), section=f'[schema.fields]\n{name} = "text"')
+    found, out, _ = call("check", "p.toml")
+    assert found == code
+    assert said in out
+
+
 def test_check_says_first_what_is_wrong_and_shows_the_file_when_asked_to(call, tmp_path):
     pipeline_of(tmp_path, RECORDS)
     code, out, _ = call("check", "p.toml")
@@ -293,7 +324,7 @@ def test_check_says_first_what_is_wrong_and_shows_the_file_when_asked_to(call, t
     code, out, _ = call("check", "p.toml")
     assert code == 1
     verdict, first, *_ = out.splitlines()
-    assert verdict == "FAILED: 1 part of p.toml must be mended"
+    assert verdict == "FAILED: 1 part of p.toml must be fixed"
     assert first.startswith("predictions   FAILED")
 
 
@@ -353,7 +384,7 @@ def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call,
     pipeline_of(tmp_path, RECORDS)
     assert state_row().endswith("ok      fresh")
     assert call("run", "p.toml", "--until-idle")[0] == 0
-    assert state_row().endswith("ok      goes on after batch 1")
+    assert state_row().endswith("ok      continues after batch 1")
     pipeline_of(tmp_path, RECORDS, more="seed = 7")
     assert "[pipeline] seed was 0 and is 7" in state_row()
     pipeline_of(tmp_path, RECORDS)
@@ -362,7 +393,7 @@ def test_check_says_from_where_the_next_run_goes_on_or_why_it_would_refuse(call,
         assert state_row().endswith(running)
         assert call("check", "p.toml")[1].startswith("OK: p.toml is valid, and its pipeline is")
     shutil.rmtree(tmp_path / "state" / "checkpoints")
-    assert state_row().endswith("ok      goes on after batch 1, all replayed")
+    assert state_row().endswith("ok      continues after batch 1, all replayed")
 
 
 def test_inspect_says_how_far_a_running_pipeline_is_beyond_its_checkpoint(call, tmp_path):
@@ -372,9 +403,9 @@ def test_inspect_says_how_far_a_running_pipeline_is_beyond_its_checkpoint(call, 
     assert call("run", "--until-idle")[0] == 0
     _, out, _ = call("inspect")
     assert "as of the checkpoint of batch 1:" in out
-    assert "records          goes on after 26 bytes" in out
+    assert "records          continues after 26 bytes" in out
     assert "commands" not in out
-    assert re.search(r"unasked +1  labels that came without a request \(learned\)", out)
+    assert re.search(r"unsolicited +1  labels that came without a request \(learned\)", out)
     assert re.search(r"dead letters +1  messages not usable", out)
     for n in (1, 2):
         with (tmp_path / "records.jsonl").open("a") as file:
@@ -463,19 +494,19 @@ def test_warmup_says_how_long_it_took(call):
 
 def test_what_a_pipeline_is_told_is_obeyed_by_its_next_run(call, tmp_path):
     pipeline_of(tmp_path, RECORDS)
-    code, _, err = call("tell", "p.toml", "pause")
+    code, _, err = call("control", "p.toml", "pause")
     assert (code, "holds no state: run the pipeline first" in err) == (2, True)
     assert call("run", "p.toml", "--until-idle")[0] == 0
-    code, out, _ = call("tell", "p.toml", "pause")
+    code, out, _ = call("control", "p.toml", "pause")
     assert (code, "does so with its next batch" in out) == (0, True)
-    code, _, err = call("tell", "p.toml", "rollback")
+    code, _, err = call("control", "p.toml", "rollback")
     assert (code, "rollback needs the number of a kept version" in err) == (2, True)
-    assert call("tell", "p.toml", "dance")[0] == 2
-    code, _, err = call("tell", "p.toml", "merge", "hgih")
+    assert call("control", "p.toml", "dance")[0] == 2
+    code, _, err = call("control", "p.toml", "merge", "hgih")
     assert (code, "merge needs a class and another that it is to be" in err) == (2, True)
-    code, _, err = call("tell", "p.toml", "pause", "hgih")
+    code, _, err = call("control", "p.toml", "pause", "hgih")
     assert (code, "rollback takes the number of a version" in err) == (2, True)
-    code, out, _ = call("tell", "p.toml", "merge", "hgih", "high")
+    code, out, _ = call("control", "p.toml", "merge", "hgih", "high")
     assert (code, out.startswith("merge hgih high: ")) == (0, True)
     _, _, err = call("run", "p.toml", "--until-idle")
     _, out, _ = call("inspect", "p.toml")
@@ -503,18 +534,19 @@ def test_a_command_about_what_is_not_there_fails_and_names_what_is(call, tmp_pat
         ("there is no class 'x': the classes are 'billing', 'delivery'", "drop", "x"),
         ("'billing' is not merged into another: none is", "unmerge", "billing"),
         ("no class 'bilin'; did you mean 'billing'?", "decide", "threshold.bilin=0.9"),
+        (r"the new class 'B\x1b[31m' holds U+001B", "merge", "billing", "B\x1b[31m", "--new"),
     ):
-        code, out, err = call("tell", "p.toml", *words)
+        code, out, err = call("control", "p.toml", *words)
         assert (code, out, said in err) == (1, "", True), err
-    assert call("tell", "p.toml", "rollback", str(kept[0]))[0] == 0
-    assert call("tell", "p.toml", "pause", "--new")[0] == 2
-    code, out, _ = call("tell", "p.toml", "merge", "billing", "invoice", "--new")
+    assert call("control", "p.toml", "rollback", str(kept[0]))[0] == 0
+    assert call("control", "p.toml", "pause", "--new")[0] == 2
+    code, out, _ = call("control", "p.toml", "merge", "billing", "invoice", "--new")
     assert (code, out.startswith("merge billing invoice --new: ")) == (0, True)
     with (tmp_path / "records.jsonl").open("a") as file:
         file.write('{"id": 99, "width": 1}\n')
     assert call("run", "p.toml", "--until-idle")[0] == 0
-    assert call("tell", "p.toml", "drop", "invoices")[0] == 1
-    assert call("tell", "p.toml", "unmerge", "billing")[0] == 0
+    assert call("control", "p.toml", "drop", "invoices")[0] == 1
+    assert call("control", "p.toml", "unmerge", "billing")[0] == 0
 
 
 def test_a_state_is_verified_with_its_pipeline_file(call, tmp_path):
@@ -559,8 +591,8 @@ def test_no_command_prints_raw_what_comes_from_outside(call, tmp_path):
         (0, "inspect", file, "--json"),
         (0, "inspect", "state"),
         (0, "inspect", file, "--verify"),
-        (0, "tell", file, "pause"),
-        (2, "tell", file, "pause", HOSTILE),
+        (0, "control", file, "pause"),
+        (2, "control", file, "pause", HOSTILE),
         (2, "check", "bad.toml"),
         (2, "run", f"nowhere{HOSTILE}"),
         (2, "init", file),
@@ -575,6 +607,32 @@ def test_no_command_prints_raw_what_comes_from_outside(call, tmp_path):
         assert not raw, (words, said)
         assert not any(line.startswith("2026-01-01") for line in said.splitlines()), words
         assert got == code, (words, said)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (HOSTILE,),
+        (f"--{HOSTILE}",),
+        ("check", f"--{HOSTILE}"),
+        ("control", "p.toml", HOSTILE),
+        ("demo", "--seed", HOSTILE),
+        ("check", "p.toml", HOSTILE),
+    ],
+)
+def test_usage_error_is_printed_escaped(call, words):
+    code, out, err = call(*words)
+    assert (code, out) == (2, "")
+    assert "Error: " in err
+    assert all(one.isprintable() or one == "\n" for one in err)
+    assert not any(line.startswith("2026-01-01") for line in err.splitlines())
+
+
+def test_pipeline_file_that_is_a_pipe_is_refused(call, tmp_path):
+    os.mkfifo(tmp_path / "p.toml")
+    for command in ("check", "run", "inspect", "serve"):
+        code, _, err = call(command, "p.toml")
+        assert (code, "p.toml: is not a regular file" in err) == (2, True), command
 
 
 def test_a_command_without_a_log_of_its_own_warns_in_escaped_words(call, tmp_path, capsys):

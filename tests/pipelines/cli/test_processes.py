@@ -1,4 +1,4 @@
-"""The command line as processes of its own: damaged files, orderly stops, kills."""
+"""The command line as separate processes: damaged files, graceful stops, kills."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""SIGTERM ends a pipeline within seconds, whatever it waits for."""
+"""Shutdown of a pipeline: SIGTERM ends the process within seconds, whatever blocks it."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""SIGTERM ends `serve` and `label-studio` within seconds, and nothing is lost by it."""
+"""Shutdown of `serve` and `label-studio`: SIGTERM ends them within seconds and loses nothing."""
 
 import json
 import socket
@@ -12,8 +12,8 @@ from serving import Serving, make_file, put, read, some_records
 from waiting import until
 from websockets.sync.client import connect
 
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job.run import run
 from tests.label_studio.front import LEGACY
 from tests.label_studio.stand_in import StandIn
 from tests.pipelines.stopping import lines, stopped
@@ -143,7 +143,7 @@ class TestLabelStudio:
         said = stopped(process)
         may_answer.set()
         assert "Traceback" not in said
-        assert "goes on from there" in said
+        assert "continues from there" in said
         made = studio.by_record()
         process = start(studio.url)
         lines(process, "people answer in")

@@ -1,4 +1,4 @@
-"""What a file says of fields and labels: read, written, and changed on an existing state."""
+"""Fields and labels in a pipeline file: read, written, and changed on an existing state."""
 
 import tomllib
 
@@ -8,8 +8,8 @@ from streamboost.connectors.messages.labels import LabelFields
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.features.fields import Field
-from streamboost.pipelines.config import binding
-from streamboost.pipelines.config.binding import adopt, fingerprint
+from streamboost.pipelines.config import compatibility
+from streamboost.pipelines.config.compatibility import adopt, fingerprint
 from streamboost.pipelines.config.field_changes import added_fields
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.state.folder import State
@@ -148,8 +148,8 @@ def test_a_dataset_s_labels_have_the_names_they_have(tmp_path):
 
 @pytest.fixture
 def begun(tmp_path, monkeypatch):
-    """Return a function that begins a state with one file and goes on with another."""
-    monkeypatch.setattr(binding, "_ITERATIONS", 1)
+    """Return a function that creates a state with one file and continues with another file."""
+    monkeypatch.setattr(compatibility, "_ITERATIONS", 1)
     state = State(tmp_path / "state")
 
     def go_on(before, after, schema):

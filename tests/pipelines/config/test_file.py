@@ -7,16 +7,16 @@ import pytest
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
+from streamboost.learner.estimators import default_estimator
 from streamboost.pipelines.config import toml
-from streamboost.pipelines.config.binding import bound, fingerprint
+from streamboost.pipelines.config.compatibility import bound, fingerprint
+from streamboost.pipelines.config.connectors.formats import registry_of
+from streamboost.pipelines.config.connectors.registry import sections_for
 from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.config.learner import STRATEGIES
 from streamboost.pipelines.config.templates import brief
 from streamboost.pipelines.config.templates.every import render
-from streamboost.pipelines.endpoints.formats import registry_of
-from streamboost.pipelines.endpoints.registry import sections_for
-from streamboost.stream.blend.experts import EXPERTS
-from streamboost.stream.estimators import default_estimator
+from streamboost.stacking.experts import EXPERTS
 
 CONNECTOR_NAMES = ", ".join(
     repr(get_args(section.model_fields["connector"].annotation)[0])
@@ -78,9 +78,9 @@ def test_a_key_like_no_other_is_refused_with_the_keys_there_are(tmp_path):
 
 @pytest.mark.parametrize("mode", ["stream", "pool"])
 def test_the_deleted_rule_is_refused_with_the_rules_there_are(tmp_path, mode):
-    assert problems(tmp_path, query={"rule": "pace", "mode": mode}) == [
-        "[query] rule: query rule 'pace' is not known: choose one of chance, quantile_filter, "
-        "variable_uncertainty"
+    assert problems(tmp_path, query={"selection": "pace", "mode": mode}) == [
+        "[query] selection: query selection 'pace' is not known: choose one of probability, "
+        "quantile_filter, variable_uncertainty"
     ]
 
 
@@ -89,6 +89,47 @@ def test_a_deleted_key_is_refused_with_the_remedy(tmp_path):
         "[schedule] at_limit: this key no longer exists; delete it, as a full committee is always "
         "retrained"
     ]
+
+
+@pytest.mark.parametrize(
+    ("section", "keys", "said"),
+    [
+        ("bootstrap", {"path": "known.csv"}, "it is now called [initial_data]"),
+        ("rivals", {"nb": {"river": "m:f"}}, "it is now called [shadow_models]"),
+        ("pipeline", {"name": "test", "on_gap": "stop"}, "on_gap: unknown key; .* on_data_loss"),
+        ("pipeline", {"name": "test", "scoring": "apart"}, '"apart" is now "distributed"'),
+        ("pipeline", {"name": "test", "scoring": "here"}, '"here" is now "local"'),
+        ("pipeline", {"name": "test", "on_data_loss": "stop"}, '"stop" is now "fail"'),
+        ("query", {"rule": "chance"}, "rule: unknown key; it is now called selection"),
+        ("query", {"selection": "chance"}, 'selection: .*; "chance" is now "probability"'),
+        ("query", {"utility": "margin"}, "it is now called strategy"),
+        ("query", {"loan": 5}, "it is now called initial_credit"),
+        ("query", {"expected_records": 9}, "it is now called stream_length"),
+        ("query", {"round_size": 2}, "it is now called query_batch_size"),
+        ("schedule", {"shadow": 20}, "it is now called n_evaluation_labels"),
+        ("committee", {"experts": ["committee", "words"]}, '"words" is now "text"'),
+        ("committee", {"experts": ["committee", "sequence"]}, '"sequence" is now "transitions"'),
+        ("labels", {"connector": "answers", "path": "a.csv"}, '"answers" is now "oracle"'),
+        ("labels", {"connector": "records"}, '"records" is now "inline"'),
+        (
+            "labels",
+            {"connector": "oracle", "path": "a.csv", "of": "all"},
+            "it is now called answer",
+        ),
+        (
+            "labels",
+            {"connector": "oracle", "path": "a.csv", "answer": "requests"},
+            '"requests" is now "requested"',
+        ),
+        ("monitor", {"address": "::1"}, "it is now called host"),
+        ("monitor", {"names": ["a"]}, "it is now called allowed_hosts"),
+        ("monitor", {"allow_plain": True}, "it is now called allow_insecure_http"),
+    ],
+)
+def test_a_former_name_is_refused_with_the_new_one(tmp_path, section, keys, said):
+    (line,) = problems(tmp_path, **{section: keys})
+    assert re.search(re.escape(said) if said.startswith("it") else said, line), line
+    assert line.startswith(f"[{section}]")
 
 
 def test_an_unknown_section_is_refused_with_the_nearest_known_one(tmp_path):
@@ -100,8 +141,6 @@ def test_an_unknown_section_is_refused_with_the_nearest_known_one(tmp_path):
 def test_parameters_that_follow_from_other_keys_are_no_keys(tmp_path):
     (line,) = problems(tmp_path, committee={"random_state": 1})
     assert line.startswith("[committee] random_state: unknown key")
-    (line,) = problems(tmp_path, query={"utility": "margin"})
-    assert line.startswith("[query] utility: unknown key")
 
 
 def test_label_lags_stand_before_the_features_as_categories(tmp_path):
@@ -272,7 +311,7 @@ def test_records_with_their_labels_are_told_to_answer(tmp_path):
     (line,) = problems(tmp_path, labels={"connector": "files", "path": "records.jsonl"})
     assert line == (
         "[labels]: this is also the place of [source]: give each its own, or let the records "
-        'answer requests: connector = "answers"'
+        'answer requests: connector = "oracle"'
     )
 
 
@@ -301,15 +340,15 @@ def test_the_name_is_written_out(tmp_path):
 
 def test_strategy_all_buys_every_label(tmp_path):
     query = made(tmp_path, query={"strategy": "all"}).core.query
-    assert (query.utility, query.budget, query.audit) == ("random", 1.0, 0.0)
+    assert (query.strategy, query.budget, query.audit) == ("random", 1.0, 0.0)
 
 
 def test_queries_take_a_utility_a_rule_and_a_loan(tmp_path):
-    keys = {"strategy": "entropy", "rule": "quantile_filter", "budget": 0.1}
-    loan = {"loan": 5, "expected_records": 1_000}
-    query = made(tmp_path, query=keys | loan).core.query
-    assert (query.utility, query.rule) == ("entropy", "quantile_filter")
-    assert (query.loan, query.expected_records) == (5, 1_000)
+    keys = {"strategy": "entropy", "selection": "quantile_filter", "budget": 0.1}
+    initial_credit = {"initial_credit": 5, "stream_length": 1_000}
+    query = made(tmp_path, query=keys | initial_credit).core.query
+    assert (query.strategy, query.selection) == ("entropy", "quantile_filter")
+    assert (query.initial_credit, query.stream_length) == (5, 1_000)
 
 
 def test_a_pool_needs_records_to_be_held_for_as_long_as_they_may_be_asked_for(tmp_path):
@@ -508,12 +547,12 @@ def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_
     known = {(name, key) for name, values in config.written.items() for key in values}
     # Left out where they say nothing.
     known |= {
-        ("bootstrap", "committee"),
+        ("initial_data", "committee"),
         ("labels", "on_conflict"),
         ("predictions", "include"),
         ("predictions", "probabilities"),
     }
-    of_other_connectors = {"path", "stream", "follow", "of"}
+    of_other_connectors = {"path", "stream", "follow", "answer"}
     assert {key for key in shown.keys() - known if key[1] not in of_other_connectors} == set()
 
 
@@ -707,9 +746,9 @@ def test_who_has_a_voice_beside_the_committee_is_a_key(tmp_path):
 
 
 def test_whether_probabilities_are_calibrated_is_a_key(tmp_path):
-    assert made(tmp_path).core.learner(Schema(numeric=["a", "b", "c"]), seed=0).judge.calibrate
+    assert made(tmp_path).core.learner(Schema(numeric=["a", "b", "c"]), seed=0).evaluator.calibrate
     core = made(tmp_path, committee={"calibrate": False}).core
-    assert not core.learner(Schema(numeric=["a", "b", "c"]), seed=0).judge.calibrate
+    assert not core.learner(Schema(numeric=["a", "b", "c"]), seed=0).evaluator.calibrate
     assert core.settings["committee"]["calibrate"] is False
     (line,) = problems(tmp_path, committee={"calibrate": 1})
     assert line == "[committee] calibrate: must be true or false, and is 1"
@@ -720,10 +759,10 @@ def test_files_that_cannot_be_what_they_are_named_for_are_refused(tmp_path):
         tmp_path,
         source={"connector": "files", "path": "records.parquet", "follow": True},
         predictions={"connector": "files", "path": "-"},
-        bootstrap={"path": "-"},
+        initial_data={"path": "-"},
     )
     assert sorted(line.split(":")[0] for line in found) == [
-        "[bootstrap] path",
+        "[initial_data] path",
         "[predictions] path",
         "[source] follow",
     ]
@@ -749,7 +788,7 @@ def test_compressed_files_are_read_and_neither_followed_nor_written(tmp_path):
 def test_the_monitors_port_may_change_and_what_is_known_beforehand_may_not(tmp_path):
     plain = made(tmp_path)
     assert bound(made(tmp_path, monitor={"port": 9000})) == bound(plain)
-    assert bound(made(tmp_path, bootstrap={"path": "known.csv"})) != bound(plain)
+    assert bound(made(tmp_path, initial_data={"path": "known.csv"})) != bound(plain)
     (line,) = problems(tmp_path, monitor={"port": 70_000})
     assert line.startswith("[monitor] port")
 
@@ -812,16 +851,16 @@ def test_an_error_says_what_was_given_in_the_files_words(tmp_path):
     assert line == "[pipeline] name: must be text, in quotes, and is true"
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.5", "box.example"])
-def test_metrics_beyond_this_machine_want_https_or_a_word(tmp_path, address):
-    (line,) = problems(tmp_path, monitor={"address": address})
-    assert line.startswith(f"[monitor] address: {address} can be reached by other machines")
-    for further in ({"allow_plain": True}, {"certificate": "c.pem", "key": "k.pem"}):
-        made(tmp_path, monitor={"address": address} | further)
-    (line,) = problems(tmp_path, monitor={"address": address, "key": "k.pem"})
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "box.example"])
+def test_metrics_beyond_this_machine_want_https_or_a_word(tmp_path, host):
+    (line,) = problems(tmp_path, monitor={"host": host})
+    assert line.startswith(f"[monitor] host: {host} can be reached by other machines")
+    for further in ({"allow_insecure_http": True}, {"certificate": "c.pem", "key": "k.pem"}):
+        made(tmp_path, monitor={"host": host} | further)
+    (line,) = problems(tmp_path, monitor={"host": host, "key": "k.pem"})
     assert line == "[monitor] certificate: belongs with key: give both or none"
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "localhost"])
-def test_metrics_on_this_machine_want_nothing_more(tmp_path, address):
-    assert made(tmp_path, monitor={"address": address}).sections.monitor.address == address
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_metrics_on_this_machine_want_nothing_more(tmp_path, host):
+    assert made(tmp_path, monitor={"host": host}).sections.monitor.host == host

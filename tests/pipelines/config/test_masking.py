@@ -1,4 +1,4 @@
-"""Secrets stay out of what is said, also where something fails that nobody expected."""
+"""Masking of secrets in logs and errors, including unexpected errors."""
 
 import io
 import json
@@ -11,7 +11,7 @@ import pytest
 
 from streamboost.errors import DataError
 from streamboost.pipelines.config.masking import masking
-from streamboost.pipelines.monitoring.logs import AsJson, as_text
+from streamboost.pipelines.monitoring.log_format import AsJson, as_text
 
 
 def mask(text):

@@ -9,7 +9,7 @@ import pytest
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import StateError
 from streamboost.pipelines.demo import compare as demo
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.shutdown import StopToken
 
 FIELDS = {
     "strategy",
@@ -24,7 +24,7 @@ FIELDS = {
 
 
 def play(folder, strategies=("margin",), seed=0, budget=0.1, show=lambda progress: None):
-    rows = demo.play(strategies, folder, seed=seed, budget=budget, stop=Stop(), show=show)
+    rows = demo.play(strategies, folder, seed=seed, budget=budget, stop=StopToken(), show=show)
     return {row.strategy: row for row in rows}
 
 
@@ -81,7 +81,7 @@ def test_all_labels_are_the_last_row_and_the_best(tmp_path):
 def test_the_seed_drives_the_learner_and_never_the_order(tmp_path):
     order = {}
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
-        stop = Stop()
+        stop = StopToken()
         list(
             demo.play(
                 ("margin",),
@@ -131,7 +131,7 @@ def test_progress_is_shown_batch_by_batch(played):
 
 
 def test_a_stop_ends_the_demo_without_a_row(tmp_path):
-    stop = Stop()
+    stop = StopToken()
     rows = list(
         demo.play(
             demo.STRATEGIES,

@@ -1,5 +1,5 @@
 from streamboost.pipelines.demo.compare import Comparison, RunProgress
-from streamboost.pipelines.demo.curve import Axes, Curves, drawn
+from streamboost.pipelines.demo.curve import Axes, LabelCurves, drawn
 
 
 def progress(labels, recent, repeated=0.3):
@@ -7,7 +7,7 @@ def progress(labels, recent, repeated=0.3):
 
 
 def curves_of(*states):
-    curves = Curves()
+    curves = LabelCurves()
     for state in states:
         curves.note(state)
     return curves

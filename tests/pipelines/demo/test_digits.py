@@ -1,4 +1,4 @@
-"""The digits that are labelled by looking."""
+"""Handwritten digits for the demo, labelled from their pictures."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""`streamboost demo FILE`: the comparison on anybody's own labelled records."""
+"""`streamboost demo FILE`: the comparison of strategies on a file of labelled records."""
 
 import gzip
 import json
@@ -11,12 +11,12 @@ import pytest
 
 from streamboost.errors import ConfigurationError, ConnectorError, DataError, StateError
 from streamboost.features import Features
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.demo import compare as demo
 from streamboost.pipelines.demo import page as page_of_demo
 from streamboost.pipelines.demo.own import RECORDS, open_own
-from streamboost.pipelines.job.run import run
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.shutdown import StopToken
 from tests.pipelines.demo.test_compare import FIELDS
 
 
@@ -165,7 +165,13 @@ def played(tmp_path_factory):
     stream = opened(written(folder / "r.jsonl", payments()), folder / "demo")
     seen = []
     rows = demo.play(
-        demo.STRATEGIES, folder / "demo", stream, seed=0, budget=0.1, stop=Stop(), show=seen.append
+        demo.STRATEGIES,
+        folder / "demo",
+        stream,
+        seed=0,
+        budget=0.1,
+        stop=StopToken(),
+        show=seen.append,
     )
     return folder / "demo", list(rows), seen
 
@@ -230,7 +236,7 @@ def test_the_command_prints_table_and_curves_and_writes_a_page(streamboost_comma
 def test_the_pages_colours_are_those_of_the_service():
     colours = set(re.findall(r"--[\w-]+: #\w+", page_of_demo._STYLE))
     assert len(colours) > 10
-    css = Path(page_of_demo.__file__).parents[1] / "service" / "static" / "pages.css"
+    css = Path(page_of_demo.__file__).parents[1] / "dashboard" / "static" / "pages.css"
     assert colours <= set(re.findall(r"--[\w-]+: #\w+", css.read_text()))
 
 
@@ -269,7 +275,7 @@ def test_one_object_a_row_has_the_fields_it_always_had(streamboost_command, tmp_
         (["r.jsonl"], 2, "which field holds the label is not said: give it as --label FIELD"),
         (["--label", "x"], 2, "name it first, as in `streamboost demo records.jsonl --label"),
         (["r.jsonl", "--label", "x", "--serve"], 2, "leave out a file"),
-        (["none.jsonl", "--label", "x"], 1, "there is no file none.jsonl: create it, or mend"),
+        (["none.jsonl", "--label", "x"], 1, "there is no file none.jsonl: create it, or correct"),
         (["r.jsonl", "--label", "x"], 2, "--label x: none of 30 records has the field 'x'"),
         (["r.jsonl", "--label", "is_fraud", "--budget", "7"], 2, "budget"),
         (["r.jsonl", "--label", "is_fraud", "--html", "r.jsonl/x.html"], 1, "is not a folder"),

@@ -1,12 +1,12 @@
-"""What a pipeline asks, a turn of the bridge, and the labels that came."""
+"""Helpers for tests of the Label Studio bridge: write requests, run one turn, read labels."""
 
 import json
 from contextlib import closing
 
-from streamboost.connectors.messages.written import Request
+from streamboost.connectors.messages.outgoing import Request
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.pipelines.label_studio import run as label_studio
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.shutdown import StopToken
 
 
 def write(config, stream, messages):
@@ -43,4 +43,4 @@ def labels(config):
 
 def turn(config):
     """Carry over what there is now, as a process of its own would."""
-    label_studio.run(config, Stop(), once=True)
+    label_studio.run(config, StopToken(), once=True)

@@ -1,4 +1,4 @@
-"""A pipeline that asks in Label Studio."""
+"""A pipeline whose requests go to Label Studio."""
 
 import pytest
 

@@ -1,10 +1,10 @@
-"""Label Studio beside the real pipeline, which publishes its status."""
+"""Label Studio with a running pipeline, which publishes its status."""
 
 from contextlib import closing
 
 import pytest
 
-from streamboost.pipelines.job.run import run as run_pipeline
+from streamboost.pipelines.app.run import run as run_pipeline
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
 from tests.label_studio.front import interface
@@ -72,7 +72,7 @@ def test_answers_that_come_too_late_are_counted_by_the_pipeline(
     assert told.startswith("1 ")
     feed(config, make_records(150)[0][140:])
     counts = State(config.state).checkpoints.newest()[1]["join"]
-    assert (counts["expired"], counts["answered"], counts["unasked"]) == (1, 0, 0)
+    assert (counts["expired"], counts["answered"], counts["unsolicited"]) == (1, 0, 0)
 
 
 def test_a_field_that_a_record_lacks_is_shown_empty(config, studio, make_records):

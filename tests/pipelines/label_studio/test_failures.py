@@ -1,4 +1,4 @@
-"""What fails between a pipeline and Label Studio loses and doubles nothing."""
+"""Failures between a pipeline and Label Studio lose and duplicate nothing."""
 
 import os
 import signal
@@ -10,8 +10,8 @@ from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import UnavailableError
 from streamboost.pipelines.label_studio import bridge as label_studio_bridge
 from streamboost.pipelines.label_studio import run as label_studio
-from streamboost.pipelines.label_studio.tasks import Book
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.label_studio.tasks import TaskStore
+from streamboost.pipelines.shutdown import StopToken
 from tests.label_studio.front import LEGACY
 from tests.pipelines.label_studio.bridged import ask, labels, turn
 
@@ -73,7 +73,7 @@ def test_a_label_that_was_written_before_a_kill_is_not_written_again(config, stu
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Book, "close", killed)
+        patch.setattr(TaskStore, "close", killed)
         with pytest.raises(KeyboardInterrupt):
             turn(config)
     assert [label["id"] for label in labels(config)] == ["1"]
@@ -93,8 +93,8 @@ def test_a_label_that_could_not_be_written_is_written_once(config, studio, monke
             raise failures.pop()
         flush(self)
 
-    class Patient(Stop):
-        def rest(self, seconds):
+    class Patient(StopToken):
+        def wait(self, seconds):
             self.requested = len(labels(config)) > 0
 
     monkeypatch.setattr(SqliteSink, "flush", flush_later)

@@ -1,4 +1,4 @@
-"""Requests to Label Studio and answers back."""
+"""Requests to Label Studio, and its annotations as labels."""
 
 import json
 import re
@@ -9,11 +9,11 @@ import pytest
 from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.label_studio.project import KEY
 from streamboost.errors import ConfigurationError, ConnectorError, StateError
-from streamboost.pipelines.job import check as checking
+from streamboost.pipelines.app import check as checking
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio import tasks as label_studio_book
-from streamboost.pipelines.label_studio.tasks import FILE, Book, TaskEntry
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.label_studio.tasks import FILE, TaskEntry, TaskStore
+from streamboost.pipelines.shutdown import StopToken
 from tests.label_studio.front import interface
 from tests.pipelines.label_studio.bridged import ask, labels, turn, write
 
@@ -145,7 +145,7 @@ def test_what_is_refused_ends_it_with_a_word(config, studio):
 
 def test_two_cannot_serve_one_pipeline(config):
     with (
-        Book(config.state / FILE).held(),
+        TaskStore(config.state / FILE).held(),
         pytest.raises(StateError, match="runs for this pipeline already"),
     ):
         turn(config)
@@ -174,8 +174,8 @@ def test_check_tries_the_project(config, studio):
 def test_failures_are_tried_again_ever_more_seldom(config, studio):
     rests = []
 
-    class Patient(Stop):
-        def rest(self, seconds):
+    class Patient(StopToken):
+        def wait(self, seconds):
             rests.append(seconds)
             self.requested = len(rests) == 6
 
@@ -188,7 +188,7 @@ def test_failures_are_tried_again_ever_more_seldom(config, studio):
 
 def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
     monkeypatch.setattr(label_studio_book, "KEPT", 100)
-    book = Book(tmp_path / FILE)
+    book = TaskStore(tmp_path / FILE)
     rows = [TaskEntry(f"p/1/{i}", str(i), 1, b"{}") for i in range(110)]
     with book.held():
         book.take("requests", {"0": 10}, rows)
@@ -199,7 +199,7 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
 
 
 def test_requests_in_a_file_that_was_rotated_are_each_read_once(tmp_path):
-    path, book, read = tmp_path / "requests.jsonl", Book(tmp_path / FILE), []
+    path, book, read = tmp_path / "requests.jsonl", TaskStore(tmp_path / FILE), []
     with book.held():
         for part, n in enumerate((3, 9)):
             if part:

@@ -1,4 +1,4 @@
-"""Tasks are known by their keys: nobody else's is answered by, changed or removed."""
+"""Tasks are identified by keys: tasks of other projects are not answered, changed or removed."""
 
 import logging
 import shutil

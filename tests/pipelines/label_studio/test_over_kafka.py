@@ -1,4 +1,4 @@
-"""Label Studio answers a pipeline whose requests and labels are topics."""
+"""Label Studio with a pipeline whose requests and labels are topics."""
 
 import json
 import time
@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
+from streamboost.pipelines.app.connect import create_topics
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.job.connect import create_topics
 from tests.label_studio.front import LEGACY
 from tests.label_studio.stand_in import StandIn
 from tests.pipelines.label_studio.bridged import request, turn

@@ -1,14 +1,14 @@
-"""What a record lacks is shown empty, and what is refused all the same is set aside."""
+"""Task data in Label Studio: missing fields are empty, and refused tasks are skipped."""
 
 import json
 import logging
 
 import pytest
 
-from streamboost.connectors.messages.written import Request
-from streamboost.pipelines.job import check as checking
+from streamboost.connectors.messages.outgoing import Request
+from streamboost.pipelines.app import check as checking
 from streamboost.pipelines.label_studio import run as label_studio
-from streamboost.pipelines.stop import Stop
+from streamboost.pipelines.shutdown import StopToken
 from tests.label_studio.front import OTHERS, interface
 from tests.pipelines.label_studio.bridged import ask, labels, turn, write
 
@@ -130,10 +130,10 @@ def test_what_was_set_aside_is_let_go_once_it_is_answered(refusing, studio):
 
 
 def test_an_interface_that_somebody_works_on_ends_nothing(config, studio, caplog):
-    class Working(Stop):
+    class Working(StopToken):
         """Changes the interface between turns, and looks at what came of it."""
 
-        def rest(self, seconds):
+        def wait(self, seconds):
             if studio.by_record().keys() == {"1"}:
                 studio.show('<View><Text name="shown" value="$id"/></View>')
                 ask(config, "2")

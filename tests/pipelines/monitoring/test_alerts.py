@@ -1,6 +1,6 @@
-"""Each alert of examples/monitoring fires when it should, and not while all is well.
+"""Alerts of examples/monitoring: each fires if it should, and none in normal operation.
 
-Prometheus' own `promtool` says so, on series that are written down here.
+Prometheus' `promtool` evaluates the alerts on the series in this file.
 """
 
 import json
@@ -34,7 +34,7 @@ WELL = {
     'streamboost_accuracy_low_ratio{predictor="repeat_last"}': "0.5x600",
 }
 
-# What is amiss, when it is to have been noticed, and the further labels and the value told of it.
+# By alert: the input series, the minute at which it fires, its further labels, and its value.
 AMISS = {
     "StreamboostDown": ({"up": "1x5 0x600"}, 10, {}, ""),
     "StreamboostRetrying": ({"streamboost_retrying": "0x5 1x600"}, 12, {}, ""),

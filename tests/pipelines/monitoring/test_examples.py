@@ -1,4 +1,4 @@
-"""What examples/monitoring asks Prometheus for is what a running pipeline tells it."""
+"""Queries of examples/monitoring against the metrics that a running pipeline exports."""
 
 import itertools
 import json
@@ -19,15 +19,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from waiting import until
 
-from streamboost.connectors.messages.written import Reason
+from streamboost.connectors.messages.outgoing import Reason
 from streamboost.connectors.sqlite.stream import SqliteSink
+from streamboost.evaluation.decisions import Decisions
+from streamboost.learner.schedule import Kind
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.engine.join import IGNORED
-from streamboost.pipelines.job.run import run
 from streamboost.pipelines.monitoring.metrics import Metrics
-from streamboost.pipelines.stop import Stop
-from streamboost.stream.evaluation.decisions import Decisions
-from streamboost.stream.training.schedule import Kind
+from streamboost.pipelines.runner.label_join import IGNORED
+from streamboost.pipelines.shutdown import StopToken
 
 FOLDER = Path(__file__).parents[3] / "examples" / "monitoring"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
@@ -35,7 +35,7 @@ NAME = r"\b((?:streamboost|process)_\w+)"
 
 
 def queries():
-    """Give every expression of the dashboard and of the alerts, with where it stands."""
+    """Yield the location and the expression of every query of the dashboard and the alerts."""
     for panel in DASHBOARD["panels"]:
         for target in panel.get("targets", ()):
             yield f"panel {panel['title']!r}", target["expr"]
@@ -74,7 +74,7 @@ def scrape(config):
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory, make_records):
-    """The samples of a pipeline that went on after a stop: by name, the labels that each has."""
+    """The label sets of each metric name, from a pipeline that was restarted after a stop."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -89,7 +89,7 @@ def samples(tmp_path_factory, make_records):
     write(config, *make_records(60))
     run(config, until_idle=True)
     write(config, *make_records(40, start=60))
-    stop = Stop()
+    stop = StopToken()
     thread = threading.Thread(target=run, args=(config,), kwargs={"stop": stop})
     thread.start()
 
@@ -187,10 +187,10 @@ def value_of(text, sample):
 
 
 def fed(world, make_records):
-    """Return what metrics tell of a pipeline that was given records and the labels it asked for."""
+    """Return the metrics of a pipeline that received records and the requested labels."""
     records, truth = make_records(300)
     metrics = Metrics(world.loop, clock=itertools.count().__next__)
-    world.loop.watchers.append(metrics)
+    world.loop.observers.append(metrics)
     for start in range(0, 300, 10):
         rows, labels = records[start : start + 10], truth[start : start + 10]
         world.feed(rows)

@@ -1,4 +1,4 @@
-"""Health, readiness and metrics, asked for over the network while a pipeline runs."""
+"""Health, readiness and metrics, requested over the network while a pipeline runs."""
 
 import http.client
 import json
@@ -15,6 +15,7 @@ import pytest
 from waiting import until
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
+from streamboost.escaping import escaped
 from streamboost.pipelines.monitoring.http import AT_ONCE, HealthPlace, HealthServer
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.folder import kept_token
@@ -122,7 +123,7 @@ def status_of(host, address, port, token="secret"):
 
 
 def test_beyond_loopback_it_is_reached_by_numbers_and_the_names_it_was_given(opened):
-    port = opened(address="0.0.0.0", names=["Pipeline", "box.example"])
+    port = opened(host="0.0.0.0", allowed_hosts=["Pipeline", "box.example"])
     hosts = ("127.0.0.2", f"127.0.0.2:{port}", "[fe80::1]:9", "pipeline:80", "BOX.example")
     assert {status_of(host, "127.0.0.2", port) for host in hosts} == {200}
     for host in ("evil.example", "127.0.0.2.evil.example", "pipeline.evil.example"):
@@ -132,7 +133,7 @@ def test_beyond_loopback_it_is_reached_by_numbers_and_the_names_it_was_given(ope
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
 def test_it_listens_on_an_address_of_ipv6(opened):
-    port = opened(address="::1")
+    port = opened(host="::1")
     assert status_of("[::1]", "::1", port) == 200
 
 
@@ -146,7 +147,7 @@ def waiting():
 
 
 def test_many_who_say_nothing_keep_nobody_waiting(opened):
-    port = opened(address="0.0.0.0")
+    port = opened(host="0.0.0.0")
     with ExitStack() as stack:
         for _ in range(2 * AT_ONCE):
             stack.enter_context(closing(socket.create_connection(("127.0.0.1", port))))
@@ -168,7 +169,7 @@ def certificate(tmp_path_factory):
 
 def test_with_a_certificate_it_speaks_https_alone_and_nobody_slow_holds_it_up(opened, certificate):
     cert, key = certificate
-    port = opened(address="0.0.0.0", certificate=cert, key=key)
+    port = opened(host="0.0.0.0", certificate=cert, key=key)
     trusted = ssl.create_default_context(cafile=cert)
     with socket.create_connection(("127.0.0.1", port)):  # agrees on no key
         request = urllib.request.Request(f"https://127.0.0.1:{port}/metrics")
@@ -213,7 +214,7 @@ def sample(text, name):
 def test_metrics_count_what_batches_did(world, make_records):
     records, truth = make_records(60)
     metrics = Metrics(world.loop)
-    world.loop.watchers.append(metrics)
+    world.loop.observers.append(metrics)
     world.feed(records, [{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)])
     world.records.append([b"{", b""])
     world.run()
@@ -228,6 +229,25 @@ def test_metrics_count_what_batches_did(world, make_records):
     assert sample(text, "streamboost_sequence") == world.pipeline.sequence
     assert sample(text, "streamboost_retrying") == 0
     assert sample(text, 'streamboost_lag_messages{source="records"}') >= 0
+
+
+def test_metrics_name_annotators_escaped_and_within_bounds(world, make_records):
+    records, truth = make_records(60)
+    metrics = Metrics(world.loop)
+    names = ["nul\0", "\x1b[31mred\x9b\r\u2028\u202e\n# TYPE forged gauge", "long" * 1_000, "ann"]
+    labels = [
+        {"id": record["id"], "label": label, "source": names[i % len(names)]}
+        for i, (record, label) in enumerate(zip(records, truth, strict=True))
+    ]
+    world.feed(records, labels)
+    world.run()
+    text = metrics.expose().decode()
+    assert escaped(text.replace("\n", "")) == text.replace("\n", "")
+    found = [one for one in text.splitlines() if one.startswith("streamboost_annotator_labels{")]
+    assert sample(text, 'streamboost_annotator_labels{source="ann"}') == 15
+    assert len(found) == len(names)
+    assert max(map(len, found)) < 400
+    assert "\n# TYPE forged" not in text
 
 
 def test_a_pipeline_is_ready_once_it_runs_and_not_while_it_retries(world, make_records):
@@ -260,7 +280,7 @@ def test_a_pipeline_is_ready_once_it_runs_and_not_while_it_retries(world, make_r
 
 @pytest.mark.parametrize("open_to_all", [False, True])
 def test_a_run_serves_them_where_its_file_says(streamboost_command, tmp_path, open_to_all):
-    more = 'address = "0.0.0.0"\nallow_plain = true\n' if open_to_all else ""
+    more = 'host = "0.0.0.0"\nallow_insecure_http = true\n' if open_to_all else ""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What `streamboost inspect` says of errors and of what is left to read."""
+"""Errors and consumer lag in the output of `streamboost inspect`."""
 
 import json
 from contextlib import closing
@@ -7,27 +7,27 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import ConnectorError
+from streamboost.pipelines.app.inspect import describe, in_words
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.job.inspect import describe, in_words
-from streamboost.pipelines.job.run import run
-from streamboost.pipelines.monitoring.last_error import LastError, last_trouble
+from streamboost.pipelines.monitoring.last_error import LastError, read_last_error
 
 
 def test_the_newest_trouble_is_kept_with_its_batch_and_without_secrets(tmp_path):
     path = tmp_path / "last_error"
     troubles = LastError(path, lambda text: text.replace("hunter2", "${PASSWORD}"), lambda: 7)
-    assert last_trouble(path) is None
-    troubles.trouble("the first")
+    assert read_last_error(path) is None
+    troubles.on_error("the first")
     with pytest.raises(ZeroDivisionError), troubles.noted():
         raise ZeroDivisionError("hunter2 over 0")
-    found = last_trouble(path)
+    found = read_last_error(path)
     assert (found.sequence, found.text) == (7, "ZeroDivisionError: ${PASSWORD} over 0")
 
 
 def test_a_trouble_that_cannot_be_written_down_stops_nobody(tmp_path):
-    LastError(tmp_path / "missing" / "last_error", str, lambda: 0).trouble("x")
+    LastError(tmp_path / "missing" / "last_error", str, lambda: 0).on_error("x")
     (tmp_path / "damaged").write_bytes(b"{")
-    assert last_trouble(tmp_path / "damaged") is None
+    assert read_last_error(tmp_path / "damaged") is None
 
 
 def written(folder, records):
@@ -89,10 +89,10 @@ def test_inspect_does_not_say_of_a_learner_that_it_predicts(tmp_path, make_recor
     config = written(tmp_path, make_records(20)[0])
     run(config, until_idle=True)
     found = describe(config.state)
-    assert not found["apart"]
+    assert not found["distributed"]
     said = in_words(found)
-    assert "records          goes on after" in said
+    assert "records          continues after" in said
     assert "records                 20  predicted" in said
-    said = in_words(found | {"apart": True})
-    assert "progress         goes on after" in said
-    assert "records                 20  asked about: scorers predict" in said
+    said = in_words(found | {"distributed": True})
+    assert "progress         continues after" in said
+    assert "records                 20  requested records received by the learner" in said

@@ -1,12 +1,12 @@
-"""A pipeline that ran, and a server over it."""
+"""A pipeline that ran, and a server for it."""
 
 import shutil
 
 import pytest
 from serving import make_file, put, read, site_of, some_records
 
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job.run import run
 
 
 @pytest.fixture(scope="session")

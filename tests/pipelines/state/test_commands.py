@@ -1,4 +1,4 @@
-"""The queue of commands: whatever becomes of its file, pipelines go on and obey what comes next."""
+"""The queue of commands: a pipeline continues whatever happens to the queue's file."""
 
 import json
 import os
@@ -11,14 +11,14 @@ import pytest
 from streamboost.connectors.sqlite.database import Database, append
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError
+from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.run import run
+from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.job.inspect import describe
-from streamboost.pipelines.job.run import run
-from streamboost.pipelines.job.verify import verify
+from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.commands import FILE, STREAM, Command, CommandSource, queue_command
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
-from streamboost.pipelines.stop import Stop
 from tests.slow import slow
 from tests.waiting import until
 
@@ -81,7 +81,7 @@ def config(folder):
 
 
 def grow(folder, n):
-    """Append records up to so many, as a pipeline may be reading the file."""
+    """Append records until the file has `n`. The pipeline may read the file meanwhile."""
     with (folder / "records.jsonl").open("a+") as file:
         file.seek(0)
         there = len(file.readlines())
@@ -124,11 +124,11 @@ def test_a_queue_lost_between_two_runs_stops_nothing_and_is_made_anew(
 def test_a_queue_lost_while_a_pipeline_runs_stops_nothing_and_is_made_anew(
     state, tmp_path, lose, caplog
 ):
-    stop = Stop()
+    stop = StopToken()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run, config(tmp_path), stop=stop)
         try:
-            until(lambda: "going on after batch" in caplog.text or State(state).is_running())
+            until(lambda: "continuing after batch" in caplog.text or State(state).is_running())
             queue_command(state, Command("resume"))
             until(lambda: len(obeyed(tmp_path)) == 4)
             lose(state / FILE)
@@ -193,13 +193,13 @@ def test_a_queue_that_may_not_be_read_stops_nothing(state, tmp_path, open_folder
         assert len(source.poll(10)) == 3
         with pytest.raises(ConnectorError, match=r"readonly|unable to open"):
             queue_command(here, Command("pause"))
-        source.rest()  # or it goes on reading the file that it has open
+        source.rest()  # otherwise the source continues to read its open file
     (here / FILE).chmod(0o000)
     if os.access(here / FILE, os.R_OK):
         os.seteuid(65534)
     try:
         said = []
-        source.on_trouble = said.append
+        source.on_error = said.append
         assert (source.poll(10), source.poll(10)) == ([], [])
         assert len(said) == 1
     finally:

@@ -1,4 +1,4 @@
-"""Copies of checkpoints: written beside the loop, whole or none, and what they are good for."""
+"""Copies of checkpoints: written on a background thread, complete or absent, used for a restore."""
 
 import json
 import sys
@@ -10,18 +10,18 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError, ModelFileError, StateError
+from streamboost.pipelines.app import recovery
+from streamboost.pipelines.app.check import check
+from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.recovery import copies_of
+from streamboost.pipelines.app.run import run
+from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.job import recovery
-from streamboost.pipelines.job.check import check
-from streamboost.pipelines.job.inspect import describe
-from streamboost.pipelines.job.recovery import copies_of
-from streamboost.pipelines.job.run import run
-from streamboost.pipelines.job.verify import verify
-from streamboost.pipelines.monitoring.last_error import last_trouble
+from streamboost.pipelines.monitoring.last_error import read_last_error
+from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.copies import Copies, Copy, Folder
 from streamboost.pipelines.state.folder import State
-from streamboost.pipelines.stop import Stop
 from tests.pipelines.killing import ANY_MOMENT, kill
 from tests.pipelines.watching import committing
 from tests.waiting import until
@@ -284,7 +284,7 @@ def test_a_copy_that_fails_is_said_and_ends_nothing(tmp_path, grown, caplog):
     grown(60)
     assert run(config(tmp_path), until_idle=True) == 6
     assert "the checkpoint of batch 6 is not copied to" in caplog.text
-    assert "is not copied to" in last_trouble(tmp_path / "state" / "last_error").text
+    assert "is not copied to" in read_last_error(tmp_path / "state" / "last_error").text
     (tmp_path / "copies").unlink()
     run(config(tmp_path), until_idle=True)
     assert kept(tmp_path).sequences == [6], "the next run makes up for it"
@@ -345,7 +345,7 @@ def test_what_no_library_serves_and_what_would_be_lost_is_refused(tmp_path, grow
 
 
 class Slow(Folder):
-    """A folder whose writes wait until they are let go on."""
+    """A folder whose writes block until `going` is set."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -365,7 +365,7 @@ def test_the_loop_waits_for_no_copy_and_the_newest_takes_the_place_of_those_that
 ):
     grown(200)
     slow = Slow(tmp_path / "copies")
-    monkeypatch.setattr("streamboost.pipelines.job.run.copies_of", lambda _: Copies(slow, "test"))
+    monkeypatch.setattr("streamboost.pipelines.app.run.copies_of", lambda _: Copies(slow, "test"))
     seen = []
 
     def let_go(effects):
@@ -374,7 +374,7 @@ def test_the_loop_waits_for_no_copy_and_the_newest_takes_the_place_of_those_that
             assert slow.written == [], "nineteen batches have passed meanwhile"
             slow.going.set()
 
-    run(config(tmp_path), until_idle=True, watchers=[committing(let_go)])
+    run(config(tmp_path), until_idle=True, observers=[committing(let_go)])
     assert seen == list(range(1, 21))
     assert slow.written[-1] == "test.0000000020.copy"
     assert len(slow.written) <= 3
@@ -384,7 +384,7 @@ def test_the_end_of_a_run_waits_for_the_last_copy_but_not_for_ever(tmp_path, mon
     monkeypatch.setattr(recovery, "PATIENCE", 0.2)
     monkeypatch.setattr(recovery, "HASTE", 0.1)
     for asked in (False, True):
-        going, begun, told, stop = threading.Event(), threading.Event(), [], Stop()
+        going, begun, told, stop = threading.Event(), threading.Event(), [], StopToken()
 
         def read(sequence, begun=begun, going=going):
             begun.set()

@@ -7,7 +7,7 @@ import pytest
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import StateError
-from streamboost.pipelines.config.binding import adopt, name_of, verify
+from streamboost.pipelines.config.compatibility import adopt, name_of, verify
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.state.folder import State
 
@@ -137,7 +137,8 @@ def test_a_changed_value_of_the_environment_is_refused_and_not_shown(state, tmp_
 def test_a_begun_state_without_its_fingerprint_is_refused_with_what_to_do(state, tmp_path):
     adopt(config(tmp_path), state, begun=False)
     (state.path / "fingerprint").unlink()
-    with pytest.raises(StateError, match=r"fingerprint is missing.*from a copy.*To begin anew"):
+    remedy = r"fingerprint is missing.*from a copy.*To start with an empty state"
+    with pytest.raises(StateError, match=remedy):
         adopt(config(tmp_path), state, begun=True)
 
 

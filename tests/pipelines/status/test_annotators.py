@@ -1,4 +1,4 @@
-"""Whose labels others contradict is counted without accusing who is asked about doubtful ones."""
+"""Disagreement counts of annotators, without the requests that select doubtful labels."""
 
 import pytest
 

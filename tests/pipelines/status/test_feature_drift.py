@@ -1,4 +1,4 @@
-"""Population stability: nought where nothing changed, and large where much did."""
+"""Population stability index: zero without drift, and large with a large drift."""
 
 import numpy as np
 import pytest
@@ -135,7 +135,7 @@ def measured(**indexes):
 
 
 def at(records):
-    """The moment at which so many records had come."""
+    """Return the stream time after `records` records, 10 ms each."""
     return records, 10 * records
 
 

@@ -1,4 +1,4 @@
-"""``status.db`` as a file: kept equal to its content, begun anew when it is spoilt, and read."""
+"""``status.db`` as a file: kept equal to its content, rebuilt if damaged, and read."""
 
 import itertools
 import json

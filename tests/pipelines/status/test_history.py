@@ -1,4 +1,4 @@
-"""The history that is shown: bounded, and nothing lost from its sums."""
+"""History of points: bounded in size, and exact in its sums."""
 
 import json
 from itertools import pairwise
@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.written import DeadLetter
+from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.pipelines.status import history as boards
 from streamboost.pipelines.status.file import COUNTED
-from streamboost.pipelines.status.history import Board
+from streamboost.pipelines.status.history import HistoryBuffer
 
 
 def counting(**counts):
@@ -23,13 +23,13 @@ def small(monkeypatch):
     """A board of at most twenty points."""
     monkeypatch.setattr(boards, "MOST_POINTS", 20)
     monkeypatch.setattr(boards, "RECENT", 20_000)
-    return Board()
+    return HistoryBuffer()
 
 
 @settings(max_examples=30)
 @given(records=st.lists(st.integers(0, 100), max_size=200), gap=st.integers(1, 5_000))
 def test_points_stay_bounded_and_none_of_what_they_count_is_lost(records, gap):
-    board = Board()
+    board = HistoryBuffer()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(boards, "MOST_POINTS", 20)
         for i, n in enumerate(records):
@@ -53,7 +53,7 @@ def test_the_whole_run_stays_in_sight_the_newest_part_most_finely(small):
 
 
 def test_lists_keep_the_newest_under_numbers_never_given_twice():
-    board = Board()
+    board = HistoryBuffer()
     for i in range(1_200):
         board.mark(i, i, "command", None, str(i))
     for start in range(0, 700, 70):
@@ -71,7 +71,7 @@ def test_lists_keep_the_newest_under_numbers_never_given_twice():
 @pytest.mark.parametrize("payload", [b"x" * 60_000, b"\xff" * 60_000])
 def test_of_a_long_dead_letter_the_beginning_is_shown(payload):
     letter = DeadLetter.of(Message(payload, "0", 1, 60_000), "bad_json", "why", source="records")
-    board = Board()
+    board = HistoryBuffer()
     board.buried([letter.encode()])
     ((text,),) = board.dead_letters.values()
     shown = json.loads(text)
@@ -81,7 +81,7 @@ def test_of_a_long_dead_letter_the_beginning_is_shown(payload):
 
 
 def test_predictions_do_not_hold_on_to_the_long_texts_that_they_repeat():
-    board = Board()
+    board = HistoryBuffer()
     short = {"id": "0", "label": "a", "probabilities": {"a": 1.0}, "fields": {"city": "Rome"}}
     long = short | {"fields": {"text": "so much " * 100_000}}
     board.predicted([json.dumps(one).encode() for one in (short, *[long] * 600)])

@@ -1,4 +1,4 @@
-"""Where the newest labels stand in front of a record's columns, each column keeps its name."""
+"""Label lags as columns before a record's features: each column keeps its name."""
 
 import numpy as np
 import pytest

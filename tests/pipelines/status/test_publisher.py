@@ -1,4 +1,4 @@
-"""What a running pipeline publishes."""
+"""Status documents that a running pipeline publishes."""
 
 import json
 
@@ -6,10 +6,10 @@ import pytest
 from waiting import until
 
 from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config.connectors.registry import feeder
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.endpoints.registry import feeder
-from streamboost.pipelines.engine.intake import wall_clock
-from streamboost.pipelines.engine.replay import recover
+from streamboost.pipelines.runner.batch_reader import wall_clock
+from streamboost.pipelines.runner.replay import recover
 from streamboost.pipelines.status.documents import about
 from tests.pipelines.publishing import answer, open_in, published, run
 
@@ -43,11 +43,11 @@ def test_a_pipeline_to_which_nothing_comes_goes_on_saying_that_it_is_there(grown
         for _ in range(3):
             publisher.between_batches()
             publisher._writer.wait(10)
-        points, beat = reader.points(), reader.document("beat")
+        points, beat = reader.points(), reader.document("heartbeat")
         until(lambda: wall_clock() > beat["time"])
         publisher.between_batches()
         publisher._writer.wait(10)
-        assert reader.document("beat")["time"] > beat["time"]
+        assert reader.document("heartbeat")["time"] > beat["time"]
         assert reader.points() == points
         assert reader.document("pipeline")["sequence"] == world.pipeline.sequence
 
@@ -65,7 +65,7 @@ def test_points_count_every_record_and_label_once(grown, tmp_path, reader):
 
 
 def test_what_happened_is_marked(make_world, make_records, tmp_path, reader):
-    world = make_world(promotion="better", shadow=5)
+    world = make_world(promotion="better", n_evaluation_labels=5)
     records, truth = make_records(200)
     world.feed(records[:100])
     answer(world, truth, range(100))

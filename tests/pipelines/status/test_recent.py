@@ -1,13 +1,13 @@
-"""What batches did, looked at when somebody asks."""
+"""Recent batches, summarized when a client reads the status."""
 
 import numpy as np
 import pytest
 
-from streamboost.pipelines.engine.watchers import Watcher
-from streamboost.pipelines.status.recent import RECENT_RECORDS, Notes
+from streamboost.pipelines.runner.observers import Observer
+from streamboost.pipelines.status.recent import RECENT_RECORDS, IntervalNotes
 
 
-class Kept(Watcher):
+class Kept(Observer):
     """Keeps what each batch did."""
 
     def __init__(self):
@@ -22,14 +22,14 @@ def effects(grown):
     """What some batches of a pipeline did."""
     world, _ = grown
     kept = Kept()
-    world.loop.watchers.append(kept)
+    world.loop.observers.append(kept)
     world.run()
     assert len(kept.effects) > 2
     return kept.effects
 
 
 def test_it_does_not_matter_when_the_newest_are_looked_at(effects):
-    often, seldom = Notes([0, 1]), Notes([0, 1])
+    often, seldom = IntervalNotes([0, 1]), IntervalNotes([0, 1])
     for time in range(60):
         for one in effects:
             often(one, time)
@@ -46,7 +46,7 @@ def test_it_does_not_matter_when_the_newest_are_looked_at(effects):
 
 
 def test_what_nobody_looks_at_is_bounded(effects):
-    notes = Notes([0, 1])
+    notes = IntervalNotes([0, 1])
     for time in range(60):
         for one in effects:
             notes(one, time)

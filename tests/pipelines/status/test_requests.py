@@ -1,14 +1,14 @@
-"""The open requests, shown exactly, whatever came before."""
+"""Open requests in the status: exact after restarts and expiry."""
 
 import json
 
 import pytest
 
-from streamboost.active.utilities import UTILITIES
-from streamboost.pipelines.engine.replay import recover
+from streamboost.pipelines.runner.replay import recover
 from streamboost.pipelines.status import requests as open_requests
 from streamboost.pipelines.status.file import FILE
 from streamboost.pipelines.status.requests import other_fields
+from streamboost.query.strategies import UTILITIES
 from tests.pipelines.publishing import answer, open_in, published, run
 
 
@@ -47,7 +47,7 @@ def test_requests_that_expire_are_not_shown_any_more(make_world, make_records, t
 def test_a_pool_asks_with_the_fields_of_records_that_came_batches_ago(
     make_world, make_records, tmp_path, reader
 ):
-    query = {"mode": "pool", "window": 40, "round_size": 5}
+    query = {"mode": "pool", "window": 40, "query_batch_size": 5}
     world = make_world(query=query, expires_after=10_000)
     records, _ = make_records(200)
     for record in records:
@@ -110,7 +110,7 @@ def test_a_request_that_no_message_is_at_hand_for_is_made_anew(grown, tmp_path, 
 def test_a_request_made_anew_has_the_utility_it_had_on_arrival(
     make_world, make_records, tmp_path, reader, utility
 ):
-    world = make_world(query={"utility": utility}, expires_after=10_000)
+    world = make_world(query={"strategy": utility}, expires_after=10_000)
     records, truth = make_records(300)
     world.feed(records[:150])
     answer(world, truth, range(120))

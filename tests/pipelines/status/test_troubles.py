@@ -1,4 +1,4 @@
-"""Nothing that becomes of its status reaches the pipeline, and troubles are told."""
+"""Errors of the status file do not affect the pipeline. Errors of the pipeline are published."""
 
 import os
 import sqlite3
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamboost.errors import GapError
-from streamboost.pipelines.engine.replay import recover
+from streamboost.pipelines.runner.replay import recover
 from streamboost.pipelines.status import file as status_file
 from streamboost.pipelines.status.file import FILE
 from tests.pipelines.publishing import answer, open_in, published, run
@@ -69,14 +69,14 @@ def test_what_cannot_be_told_is_logged_once_and_stops_nothing(grown, tmp_path, c
     monkeypatch.setattr(evaluation, "both", lambda self: 1 / 0)
     run(world, tmp_path)
     assert len(world.read("predictions")) == 300
-    assert caplog.text.count("the status cannot be told") == 1
+    assert caplog.text.count("the status cannot be published") == 1
 
 
 def test_publishing_changes_nothing_of_what_a_pipeline_learns(make_world, make_records, tmp_path):
     records, truth = make_records(300)
     digests = []
     for watched in (False, True):
-        world = make_world(promotion="better", shadow=5)
+        world = make_world(promotion="better", n_evaluation_labels=5)
         world.feed(records)
         answer(world, truth, range(150))
         if watched:
@@ -102,9 +102,9 @@ def test_nothing_is_published_while_nothing_changes(grown, tmp_path):
             publisher.between_batches()
             writer.wait(10)
         # That it is still there is said all the same.
-        news = [one for one in taken if one.documents.keys() != {"beat"}]
+        news = [one for one in taken if one.documents.keys() != {"heartbeat"}]
         assert len(news) <= 2
-        publisher.trouble("the lights are out")
+        publisher.on_error("the lights are out")
         publisher.between_batches()
         assert taken[-1].documents["trouble"]["text"] == "the lights are out"
 
@@ -118,7 +118,7 @@ def test_what_could_not_be_written_is_written_later_although_no_batch_comes(
         publisher._writer.wait(10)
         with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            publisher.trouble("the lights are out")
+            publisher.on_error("the lights are out")
             publisher.between_batches()
             publisher._writer.wait(10)
             assert reader.document("trouble") == {}
@@ -134,7 +134,7 @@ def test_what_is_replayed_is_not_timed(grown, tmp_path):
     world.run()
     loop = world.fresh()
     recover(loop, None, world.pipeline.sequence)
-    assert loop.stopwatch.in_numbers() == {}
+    assert loop.stage_timer.in_numbers() == {}
 
 
 def test_the_loop_spends_but_a_fraction_of_its_time_on_it(grown, tmp_path, monkeypatch):
@@ -192,13 +192,13 @@ def test_the_sequence_told_is_that_of_the_requests_told(grown, tmp_path, reader)
     with published(world.loop, tmp_path) as publisher:
 
         def look(effects):
-            world.loop.is_settled = False  # as while the next batch is being committed
+            world.loop.is_committed = False  # as while the next batch is being committed
             publisher.between_batches()
             publisher._writer.wait(10)
             told.append((reader.document("pipeline")["sequence"], reader.requests()))
-            world.loop.is_settled = True
+            world.loop.is_committed = True
 
-        world.loop.watchers.append(committing(look))
+        world.loop.observers.append(committing(look))
         world.run()
     assert {sequence for sequence, _ in told} > {0}
     for sequence, requests in told:
@@ -213,7 +213,7 @@ def test_a_gap_is_marked(world, make_records, tmp_path, reader, monkeypatch):
     with published(loop, tmp_path):
         with monkeypatch.context() as patch:
             patch.setattr(loop.intake, "reread", _no_records)
-            recover(loop, None, sequence, on_gap="continue")
+            recover(loop, None, sequence, on_data_loss="continue")
         loop.intake.seek(world.loop.intake.positions())
         world.feed(make_records(10, start=50)[0])
         loop.run(until_idle=True)

@@ -1,5 +1,6 @@
-"""The API over a real server: fuzzed from its own schema, and each promise by itself."""
+"""The API on a real server: fuzzed from its OpenAPI schema, and each guarantee separately."""
 
+import json
 import re
 
 import pytest
@@ -9,9 +10,10 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from serving import TOKEN, put, read, site_of, some_records
 from slow import slow
 
+from streamboost.escaping import escaped
+from streamboost.pipelines.app.inspect import describe
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job.inspect import describe
-from streamboost.pipelines.job.run import run
 
 AS_PROGRAM = {"Authorization": f"Bearer {TOKEN}"}
 ENDLESS = (1e9, 1e9)
@@ -106,6 +108,46 @@ def test_a_command_about_what_is_not_there_is_refused_unless_it_is_to_be_new(ask
     assert program.post("commands", json={"command": "unmerge", "label": "x"}).status_code == 409
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("B\x1b[31m", "B\u202e", "B\u200b", "B\u200d", "B\u2060", "B\u00ad", "B\U000e0041"),
+        *(
+            "B\ue000",
+            "B\u0378",
+            "B\ufe0f",
+            "B\u00a0x",
+            "B\u2028",
+            "<b>B",
+            "</b",
+            "B&lt;",
+            " B",
+            "e\u0301",
+        ),
+    ],
+)
+def test_command_with_unclear_name_of_new_class_is_refused(asking, name):
+    program, site = asking
+    known = site.served.status.document("learner")["known_classes"][0]
+    for command in (
+        {"command": "merge", "label": known, "into": name},
+        {"command": "decide", "decision": {"threshold": {name: 0.9}}},
+        {"command": "decide", "decision": {"costs": {known: {name: 2.0}}}},
+    ):
+        answer = program.post("commands", json=command | {"new": True})
+        assert answer.status_code == 409, command
+        assert "the new class" in answer.json()["detail"]
+    assert not (site.served.config.state / "commands.db").exists()
+
+
+@pytest.mark.parametrize("name", ["<=50K", ">50K", "AT&T", "Zoë", "山田", "a < b"])
+def test_command_with_clear_name_of_new_class_is_queued(asking, name):
+    program, site = asking
+    known = site.served.status.document("learner")["known_classes"][0]
+    command = {"command": "merge", "label": known, "into": name, "new": True}
+    assert program.post("commands", json=command).status_code == 202
+
+
 def test_versions_are_those_that_a_rollback_may_name(asking):
     program, site = asking
     kept = [version["version"] for version in program.get("versions").json()]
@@ -127,3 +169,15 @@ def test_an_operator_lets_others_in_and_each_has_a_record_of_their_own(asking):
     done = second.post(f"{prefix}/answer", json={"id": asked[1], "label": "left"}).json()
     assert (done["person"], done["stage"]) == ("ben", "held")
     assert second.post(f"{prefix}/undo").json()["id"] == asked[1]
+
+
+@pytest.mark.parametrize("name", ["\ud800", "\x1b[31m\u202e"])
+def test_decision_with_an_unprintable_class_is_refused_and_escaped(site, name):
+    given = {"command": "decide", "decision": {"costs": {name: {name: 1}}}}
+    answer = site.program().post(
+        "/api/v1/pipelines/test/commands",
+        content=json.dumps(given),
+        headers={"Content-Type": "application/json"},
+    )
+    assert answer.status_code == 422
+    assert escaped(name) in answer.json()["detail"]

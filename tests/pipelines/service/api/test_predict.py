@@ -1,4 +1,4 @@
-"""Records predicted and explained over a real server, by what the state folder holds."""
+"""Records predicted and explained on a real server, with the model in the state folder."""
 
 import json
 
@@ -8,8 +8,8 @@ from serving import make_file, put, read, site_of, some_records
 from waiting import until
 
 from streamboost.boosting.committee import Committee
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job.run import run
 from streamboost.pipelines.service.scoring import Scoring
 from streamboost.pipelines.state.folder import State
 
@@ -183,7 +183,7 @@ def test_a_pipeline_without_a_checkpoint_says_when_there_will_be_one(tmp_path):
     assert "checkpoint_every" in answer.json()["detail"]
 
 
-def test_the_scorers_token_predicts_and_a_labeller_does_not(site):
+def test_the_scorers_token_predicts_and_a_annotator_does_not(site):
     (record,) = some_records(1)
     told = asked(site.scorer(), "predict", [record])
     assert told == asked(site.browser("olga", "operator"), "predict", [record])

@@ -1,4 +1,4 @@
-"""A few records are predicted without FastAPI, and nobody can tell."""
+"""The fast path of predictions without FastAPI gives the same responses."""
 
 import asyncio
 import json
@@ -6,8 +6,8 @@ import json
 import pytest
 from serving import site_of, some_records
 
-from streamboost.pipelines.service.access.people import SCORER
 from streamboost.pipelines.service.api.shortcut import Shortcut
+from streamboost.pipelines.service.auth.users import SCORER
 
 PATH = "/api/v1/pipelines/test/predict"
 PLAIN, OTHER = "application/json", "application/json; charset=utf-8"

@@ -1,12 +1,12 @@
-"""Open requests, and a queue over them with a clock of its own."""
+"""Open requests, and a labelling queue over them with its own clock."""
 
 from streamboost.connectors.memory import MemoryLog, MemorySink, MemorySource
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 
-ANN, BEN = Person("ann", "seat 1"), Person("ben", "seat 2")
+ANN, BEN = User("ann", "seat 1"), User("ben", "seat 2")
 GRACE, LEASE = 3_000, 120_000
 
 

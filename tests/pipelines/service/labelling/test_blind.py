@@ -1,12 +1,17 @@
-"""Where labelling is blind, nobody finds the guess before they have answered, but for operators."""
+"""Blind labelling: the predicted label is hidden from annotators before they answer."""
 
-from contextlib import closing
+import json
+import sqlite3
+from contextlib import ExitStack, closing, contextmanager
 
+import httpx
 import pytest
-from serving import put, read, site_of
+from serving import Serving, put, read, site_of
 
+from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job.run import run
+from streamboost.pipelines.service.labelling.store import LabellingEntry
+from streamboost.pipelines.service.labelling.store import put as put_entry
 from streamboost.pipelines.status.reader import StatusReader
 
 PREFIX = "/api/v1/pipelines/test"
@@ -48,7 +53,7 @@ def next_for(who):
     return who.post(f"{PREFIX}/labelling/next").json()["request"]
 
 
-def test_a_request_has_no_guess_for_a_labeller_until_they_have_answered(blind):
+def test_a_request_has_no_guess_for_a_annotator_until_they_have_answered(blind):
     ann, eve = blind.browser("ann"), blind.browser("eve")
     before = next_for(ann)
     assert not GUESSES & before.keys()
@@ -90,8 +95,217 @@ def test_operators_and_programs_see_all(blind):
         assert {one["label"] for one in asked_by(who, "judged")} & {"left", "right"}
 
 
-def test_where_it_is_not_blind_a_labeller_sees_the_guess(site):
+def test_where_it_is_not_blind_a_annotator_sees_the_guess(site):
     ann = site.browser("ann")
     assert "utility" in next_for(ann)
     assert asked_by(ann, "predictions")
     assert read(site.served.config, "requests")
+
+
+def keys_of(found):
+    """Every key of a document, at whatever depth, but for the features of records."""
+    if isinstance(found, list):
+        return set().union(*map(keys_of, found))
+    if isinstance(found, dict):
+        inner = (keys_of(value) for key, value in found.items() if key != "query")
+        return {key for key in found if key != "query"}.union(*inner)
+    return set()
+
+
+def test_no_route_shows_a_blind_annotator_counts_of_predicted_classes(blind):
+    ann, olga = blind.browser("ann"), blind.browser("olga", "operator")
+    assert "classes" in asked_by(olga, "status")
+    assert set(asked_by(ann, "status")) <= {
+        *("pipeline", "learner", "ledger", "join", "lag", "latency", "workers")
+    }
+    assert asked_by(ann, "served_versions") == []
+    for path in ("status", "points", "marks"):
+        assert not {"predicted", "margins", "confusion"} & keys_of(asked_by(ann, path)), path
+
+
+def test_every_further_field_of_a_document_is_hidden_by_default(blind):
+    ann = blind.people.by_cookie(blind.browser("ann").cookies[blind.settings.cookie])
+    blindfold, status = blind.served.blindfold, blind.served.status
+    id = status.request_ids()[0]
+    named = status.request(id) | {
+        "excluded_annotators": ["ben"],
+        "truth": "left",
+        "labels": [],
+        "added": 1,
+    }
+    (seen,) = blindfold.seen_by(ann, [named])
+    assert set(seen) <= {
+        *("id", "time", "features", "fields", "near", "asked", "arrived", "expires"),
+        *("sequence", "hidden"),
+    }
+    assert not {"excluded_annotators", "truth", "labels", "added"} & seen.keys()
+    assert "added" not in blindfold.documents_for(ann, {"added": {}})
+    assert blindfold.points_for(ann, [{"id": 1, "added": 1}]) == [{"id": 1}]
+
+
+@contextmanager
+def browsing(streamboost_command, file):
+    """Serve the pages of `file` where labelling is blind; give a function that logs in."""
+    if "blind" not in file.read_text():
+        file.write_text(file.read_text() + "[serve]\nblind = true\n")
+    serving = Serving(streamboost_command, str(file))
+    site = str(serving.client.base_url).rstrip("/")
+    with ExitStack() as stack:
+        stack.callback(serving.kill)
+
+        def come(name, role="annotator"):
+            given = {"name": name, "role": role}
+            path = serving.client.post("/api/v1/logins", json=given).json()["path"]
+            browser = httpx.Client(base_url=site, headers={"Origin": site}, timeout=60)
+            stack.enter_context(browser).post(path)
+            return browser
+
+        yield come
+
+
+def test_pages_show_a_blind_annotator_no_counts_per_class(streamboost_command, file):
+    with browsing(streamboost_command, file) as come:
+        browser = come("ann")
+        assert browser.get("/").headers["location"].startswith("/label?")
+        for page in ("/versions", "/features"):
+            assert browser.get(page).status_code == 403
+
+
+def test_pages_show_no_label_of_a_requested_record(streamboost_command, blind):
+    file = blind.served.config.state.parent / "p.toml"
+    put(blind.served.config, "labels", [{"id": "", "label": "secret", "source": "ben"}])
+    run(load(file), until_idle=True)
+    with closing(StatusReader(load(file).state)) as reader:
+        *_, like = (one["id"] for one in reader.confused())
+    id, *_ = opened_again(file, 20)
+    pages = {"/dead-letters": {}, "/record": {"id": like}, "/records": {"by": "ben"}}
+    with browsing(streamboost_command, file) as come:
+        ann, olga = come("ann"), come("olga", "operator")
+        for page, query in (pages | {"/label": {}}).items():
+            shown = ann.get(page, params=query)
+            assert shown.status_code == 200
+            assert "secret" not in shown.text, page
+            assert page not in pages or "secret" in olga.get(page, params=query).text, page
+        alone = ann.get("/record", params={"id": id})
+        assert alone.status_code == 200
+        assert "secret" not in alone.text
+        for query in ({}, {"by": "ben"}, {"contested": "true"}, {"disputed": "true"}):
+            listed = ann.get("/records", params=query)
+            assert f"id={id}" not in listed.text
+        counted = ann.get("/records", params={"true": "secret", "by": "ben"}).text
+        assert "0 labelled records" in counted
+
+
+def test_others_labels_are_hidden_of_a_record_that_is_requested(blind):
+    ann = blind.people.by_cookie(blind.browser("ann").cookies[blind.settings.cookie])
+    olga_client = blind.browser("olga", "operator")
+    olga = blind.people.by_cookie(olga_client.cookies[blind.settings.cookie])
+    blindfold, status = blind.served.blindfold, blind.served.status
+    requested, labelled = status.request_ids()[0], status.confused(None, None, 1)[0]["id"]
+    assert blindfold.hides_labels(ann, requested)
+    assert not blindfold.hides_labels(ann, labelled)
+    assert not blindfold.hides_labels(olga, requested)
+
+
+def opened_again(file, most=1):
+    """Have the newest labelled records requested again; return them, with ben's label each."""
+    with closing(StatusReader(load(file).state)) as reader:
+        found, like = reader.confused(limit=most), reader.requests()
+        path = reader.path
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for one in found:
+            labels = [[one["arrived"], "secret", "ben"]]
+            value = {**like[0], "id": one["id"], "excluded_annotators": ["ben"], "near": []}
+            kept = one | {"labels": labels, "again": 1, "excluded_annotators": ["ben"]}
+            connection.execute(
+                "INSERT INTO requests VALUES (?, 9, NULL, ?)", (one["id"], json.dumps(value))
+            )
+            connection.execute(
+                "UPDATE records SET truth = 'secret', value = ? WHERE id = ?",
+                (json.dumps(kept), one["id"]),
+            )
+        for one in like:
+            near = [{"id": found[0]["id"], "label": "secret"}, {"id": "other", "label": "left"}]
+            value = json.dumps(one | {"near": near})
+            connection.execute("UPDATE requests SET value = ? WHERE id = ?", (value, one["id"]))
+    return [one["id"] for one in found]
+
+
+@pytest.fixture
+def relabelled(blind):
+    """The server, and the record whose label is "secret", as ben says, and is requested again."""
+    (id,) = opened_again(blind.served.config.state.parent / "p.toml")
+    return blind, id
+
+
+READS = [
+    *("status", "points", "marks", "predictions", "dead_letters", "judged", "requests"),
+    *("served_versions", "versions", "labelling/history"),
+]
+
+
+def test_no_read_route_shows_others_label_of_a_requested_record(relabelled):
+    site, id = relabelled
+    ann, olga = site.browser("ann"), site.browser("olga", "operator")
+    assert "secret" in json.dumps(asked_by(olga, "judged"))
+    assert "secret" in json.dumps(asked_by(olga, "requests"))
+    for path in READS:
+        assert "secret" not in json.dumps(asked_by(ann, path)), path
+    assert "secret" not in json.dumps(asked_by(ann, "record", id=id))
+    assert "secret" not in json.dumps(next_for(ann))
+
+
+def test_who_answered_a_record_before_sees_no_other_label_of_it_once_requested(relabelled):
+    site, id = relabelled
+    ann = site.browser("ann")
+    with site.served.queue._store.writing() as connection:
+        entry = LabellingEntry(0, 1, "ann", "seat", id, 0, "label", "left", "written")
+        put_entry(connection, entry)
+    assert asked_by(ann, "record", id=id)["label"] in ("left", "right"), "the guess was shown"
+    for path in READS:
+        found = json.dumps(asked_by(ann, path))
+        assert "secret" not in found, path
+        assert "excluded_annotators" not in found, path
+    found = asked_by(ann, "record", id=id)
+    assert "secret" not in json.dumps(found)
+    assert not {"excluded_annotators", "again", "truth"} & found.keys()
+    known = asked_by(site.browser("olga", "operator"), "record", id=id)
+    assert {"excluded_annotators", "again", "truth"} <= known.keys(), "there is something to hide"
+
+
+def test_lists_of_labelled_records_leave_out_those_that_are_requested(relabelled):
+    site, id = relabelled
+    ann, olga = site.browser("ann"), site.browser("olga", "operator")
+    assert id in {one["id"] for one in asked_by(olga, "judged")}
+    assert id not in {one["id"] for one in asked_by(ann, "judged")}
+    assert len(asked_by(ann, "judged", limit=1)) == 1
+    assert asked_by(ann, "judged", true="secret") == []
+
+
+def test_a_limit_does_not_tell_how_many_were_predicted_as_a_class(blind):
+    ann, (first, *_) = blind.browser("ann"), asked_by(blind.program(), "judged", predicted="left")
+    last = asked_by(blind.program(), "judged", predicted="left")[-1]["id"]
+    assert last != first["id"]
+    with blind.served.queue._store.writing() as connection:
+        put_entry(
+            connection, LabellingEntry(0, 1, "ann", "seat", last, 0, "label", "left", "written")
+        )
+    found = asked_by(ann, "judged", predicted="left", limit=1)
+    assert [one["id"] for one in found] == [last]
+
+
+def test_dead_letters_show_a_blind_annotator_no_label(blind):
+    config = load(blind.served.config.state.parent / "p.toml")
+    id = guessed(config)[0]
+    labels = [{"id": id, "label": "secret\u200b", "source": "ben"}, {"id": id, "label": ["secret"]}]
+    put(config, "labels", [*labels, {"id": "", "label": "secret"}])
+    put(config, "records", [{"id": id, "a": 1, "b": 1, "label": "secret"}])
+    run(config, until_idle=True)
+    ann = blind.browser("ann")
+    assert json.dumps(asked_by(blind.browser("olga", "operator"), "dead_letters")).count("secret")
+    found = asked_by(ann, "dead_letters")
+    assert [one["reason"] for one in found].count("duplicate_id") == 1
+    assert len(found) == 4
+    assert "secret" not in json.dumps(found)
+    keys = {*("reason", "source", "time", "size", "position"), "hidden"}
+    assert {*found[0]} == keys, "a further field is hidden by default"

@@ -1,4 +1,4 @@
-"""`serve` as a process of its own, killed and starved: no label is lost, and no pipeline stops."""
+"""`serve` as a separate process, killed and out of memory: no label is lost, no pipeline stops."""
 
 import json
 import resource
@@ -15,9 +15,9 @@ from waiting import until
 from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.topic import KafkaSource
+from streamboost.pipelines.app.connect import create_topics
+from streamboost.pipelines.app.inspect import describe
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.job.connect import create_topics
-from streamboost.pipelines.job.inspect import describe
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_label_acknowledged_before_a_kill_is_in_the_topic(serve, tmp_path, kaf
 
 
 def fails(serving):
-    """Tell whether records that fill the memory are more than the process can bear."""
+    """Tell whether a request with large records fails because the process is out of memory."""
     records = [{"id": str(i), "text": "x" * 3_000} for i in range(1_000)]
     try:
         answer = serving.client.post("/api/v1/pipelines/test/records", json={"records": records})

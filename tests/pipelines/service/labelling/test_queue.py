@@ -1,16 +1,16 @@
-"""Several people at one queue: who gets what, what can be undone, and what is written when."""
+"""The labelling queue with several annotators: assignment, undo, and time of the write."""
 
 import time
 
 import pytest
 
+from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConfigurationError, DataError, StateError, UnavailableError
-from streamboost.pipelines.service.access.people import PROGRAM, Person
-from streamboost.pipelines.service.labelling.delivery import MARGIN, WATCHED_EVERY
+from streamboost.pipelines.service.auth.users import PROGRAM, User
 from streamboost.pipelines.service.labelling.leases import SHORTEST
-from streamboost.pipelines.service.labelling.progress import Progress
+from streamboost.pipelines.service.labelling.outbox import MARGIN, WATCHED_EVERY
+from streamboost.pipelines.service.labelling.progress import LabellingProgress
 from streamboost.pipelines.service.labelling.queue import LabelQueue
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 from tests.pipelines.service.labelling.desks import ANN, BEN, GRACE, LEASE, Asked, Desk
@@ -26,7 +26,7 @@ def test_the_most_useful_is_first_and_stays_with_whoever_looks_at_it(desk):
     assert desk.before(BEN) == "1"
     desk.asked.open["9"] = Asked.one("9", 2.0)
     assert desk.before(ANN) == "0"
-    assert desk.before(Person("cy", "seat 3")) == "9"
+    assert desk.before(User("cy", "seat 3")) == "9"
 
 
 def test_whoever_has_a_record_that_a_program_answers_gets_another(desk):
@@ -49,7 +49,7 @@ def test_whoever_does_not_come_back_loses_the_record(desk):
     desk.now += LEASE - 1
     assert desk.before(BEN) == "1"
     desk.now += 1
-    assert desk.before(Person("cy", "seat 3")) == "0"
+    assert desk.before(User("cy", "seat 3")) == "0"
     with pytest.raises(StateError, match="somebody else has record '0'"):
         desk.queue.answer(ANN, "0", "left")
 
@@ -136,7 +136,7 @@ def test_undo_is_of_ones_own_seat(desk):
     with pytest.raises(StateError, match="nothing to undo"):
         desk.queue.undo(BEN)
     with pytest.raises(StateError, match="nothing to undo"):
-        desk.queue.undo(Person("ann", "another seat"))
+        desk.queue.undo(User("ann", "another seat"))
 
 
 def test_what_was_skipped_comes_last_and_to_others_at_once(desk):
@@ -188,9 +188,9 @@ def test_nobody_who_has_logged_in_answers_in_the_name_of_another(desk):
     assert [entry.person for entry in desk.queue.history()] == ["ann"]
 
 
-def test_a_labeller_posts_labels_of_what_they_may_answer_or_change_alone(desk):
-    boss = Person("boss", "seat 9", "operator")
-    desk.asked.open["3"] = Asked.one("3", 0.1) | {"not_by": ["ann"]}
+def test_a_annotator_posts_labels_of_what_they_may_answer_or_change_alone(desk):
+    boss = User("boss", "seat 9", "operator")
+    desk.asked.open["3"] = Asked.one("3", 0.1) | {"excluded_annotators": ["ann"]}
     assert desk.before(BEN) == "0"
     desk.queue.answer(BEN, "1", "left")
     for id in ("0", "1", "3", "77"):  # before ben, answered, asked of others, never asked about
@@ -224,7 +224,7 @@ def test_where_labelling_is_blind_an_answer_stays_however_it_is_taken_back(tmp_p
             way("0")
     assert desk.queue.correctable(ANN, "0", "left") is None
     desk.queue.undo(ANN)
-    again = Person("ann", "seat 7")
+    again = User("ann", "seat 7")
     assert desk.before(ANN) == "1"
     assert desk.queue.keep(again, "0") is None
     for way in ways:
@@ -241,11 +241,11 @@ def test_blind_labelling_asks_nobody_again_about_a_record_whose_guess_was_shown(
     desk.queue.answer(ANN, desk.before(ANN), "left")
     desk.queue.undo(ANN)
     desk.queue.answer(BEN, "0", "right")
-    desk.asked.open["0"] = desk.asked.one("0", 1.0, sequence=9) | {"not_by": ["ben"]}
+    desk.asked.open["0"] = desk.asked.one("0", 1.0, sequence=9) | {"excluded_annotators": ["ben"]}
     assert desk.before(ANN) is None
     with pytest.raises(StateError):
         desk.queue.answer(ANN, "0", "left")
-    assert desk.before(Person("eve", "seat 3")) == "0"
+    assert desk.before(User("eve", "seat 3")) == "0"
 
 
 def test_labels_that_a_program_posts_are_written_at_once_and_kept(desk):
@@ -321,7 +321,7 @@ def test_a_file_of_another_release_is_refused(desk):
 
 
 def test_a_record_that_is_asked_about_again_goes_to_somebody_else(desk):
-    desk.asked.open["9"] = Asked.one("9", 2.0) | {"not_by": ["ann"]}
+    desk.asked.open["9"] = Asked.one("9", 2.0) | {"excluded_annotators": ["ann"]}
     assert desk.before(ANN) == "0"
     with pytest.raises(StateError, match="record '9' is asked about again, of somebody else"):
         desk.queue.answer(ANN, "9", "left")
@@ -353,7 +353,7 @@ def test_only_who_said_it_or_an_operator_changes_an_answer(desk):
     first = desk.queue.answer(ANN, "0", "left")
     with pytest.raises(StateError, match="record '0' was labelled by somebody else"):
         desk.queue.correct(BEN, first.number, "right")
-    boss = Person("boss", "seat 3", "operator")
+    boss = User("boss", "seat 3", "operator")
     assert desk.queue.correct(boss, first.number, "right").person == "boss"
     skipped = desk.queue.skip(ANN, "1")
     undone = desk.queue.answer(ANN, "2", "left")
@@ -367,7 +367,7 @@ def test_only_who_said_it_or_an_operator_changes_an_answer(desk):
 
 def test_nobody_changes_what_was_changed_while_they_looked_at_it(desk):
     first = desk.queue.answer(ANN, "0", "left")
-    boss = Person("boss", "seat 3", "operator")
+    boss = User("boss", "seat 3", "operator")
     second = desk.queue.correct(boss, first.number, "right")
     with pytest.raises(StateError, match="'0' is 'right' by now, as boss says"):
         desk.queue.correct(ANN, first.number, "left")
@@ -384,7 +384,7 @@ def test_where_the_first_label_stays_none_can_be_changed(desk):
 
 
 def test_progress_counts_what_was_given_today_and_passes_over_breaks(desk):
-    assert desk.queue.progress(ANN) == Progress()
+    assert desk.queue.progress(ANN) == LabellingProgress()
     desk.now = int(time.mktime((2026, 11, 22, 12, 0, 0, 0, 0, -1)) * 1000)
     yesterday = desk.now = desk.now - 86_400_000
     desk.queue.answer(ANN, "0", "left")
@@ -394,14 +394,14 @@ def test_progress_counts_what_was_given_today_and_passes_over_breaks(desk):
         desk.now += seconds * 1000
     desk.asked.open["3"] = Asked.one("3", 1.0)
     desk.queue.skip(ANN, "3")
-    assert desk.queue.progress(ANN) == Progress(2, 8.0, yesterday)
+    assert desk.queue.progress(ANN) == LabellingProgress(2, 8.0, yesterday)
     desk.asked.open |= {"8": Asked.one("8", 1.0), "9": Asked.one("9", 1.0)}
     desk.now += 3_600_000
     desk.queue.answer(ANN, "8", "left")
-    assert desk.queue.progress(ANN) == Progress(3, 8.0, yesterday)
+    assert desk.queue.progress(ANN) == LabellingProgress(3, 8.0, yesterday)
     desk.queue.undo(ANN)
     assert desk.queue.progress(ANN).today == 2
-    assert desk.queue.progress(BEN) == Progress()
+    assert desk.queue.progress(BEN) == LabellingProgress()
 
 
 def test_where_two_people_differ_it_is_said_and_where_they_agree_it_is_not(desk):
@@ -418,7 +418,7 @@ def test_where_two_people_differ_it_is_said_and_where_they_agree_it_is_not(desk)
 
 def test_a_label_is_its_givers_to_change_and_an_operators_whoever_gave_it(desk):
     given = desk.queue.answer(ANN, "0", "left")
-    operator = Person("root", "seat 9", "operator")
+    operator = User("root", "seat 9", "operator")
     assert desk.queue.correctable(ANN, "0", "left") == given
     assert desk.queue.correctable(BEN, "0", "left") is None
     assert desk.queue.correctable(operator, "0", "left") == given
@@ -442,7 +442,7 @@ def test_what_is_about_to_expire_comes_before_somebody_only_where_nothing_else_i
     desk.asked.open["1"]["expires"] = desk.now - SHORTEST  # and is open: the pipeline was away
     assert desk.before(ANN) == "1"
     assert desk.before(BEN) == "2"
-    assert desk.before(Person("cy", "seat 3")) == "0"
+    assert desk.before(User("cy", "seat 3")) == "0"
 
 
 def test_what_has_just_expired_comes_before_nobody_while_something_else_is_left(desk):

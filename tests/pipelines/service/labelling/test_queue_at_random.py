@@ -1,4 +1,4 @@
-"""Several people at one queue who do whatever they may, against a model of what must come of it."""
+"""Random actions of several annotators on one queue, against a model of the queue."""
 
 import tempfile
 from pathlib import Path
@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from streamboost.errors import StateError
-from streamboost.pipelines.service.access.people import Person
+from streamboost.pipelines.service.auth.users import User
 from tests.pipelines.service.labelling.desks import ANN, GRACE, LEASE, Desk
 
-PEOPLE = st.sampled_from([ANN, Person("cy", "seat 3"), Person("cy", "seat 4")])
+PEOPLE = st.sampled_from([ANN, User("cy", "seat 3"), User("cy", "seat 4")])
 ACTIONS = ["answer", "answer", "skip", "not_sure"]
 
 

@@ -1,4 +1,4 @@
-"""How serve finds a pipeline, what it may write to, and where it may listen."""
+"""Discovery of a pipeline by `serve`, its write permissions, and its listening address."""
 
 import re
 import shutil
@@ -17,13 +17,13 @@ from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import connect
 
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
+from streamboost.pipelines.app.run import run
+from streamboost.pipelines.app.serve import ServeAddress, serve
 from streamboost.pipelines.config.file import LEARNER, load
-from streamboost.pipelines.job.run import run
-from streamboost.pipelines.service.access.people import PROGRAM, People
-from streamboost.pipelines.service.access.settings import Settings
 from streamboost.pipelines.service.app import create_app
-from streamboost.pipelines.service.labelling.served import Served, find
-from streamboost.pipelines.service.server import ServeAddress, serve
+from streamboost.pipelines.service.auth.settings import AuthSettings
+from streamboost.pipelines.service.auth.users import PROGRAM, Users
+from streamboost.pipelines.service.labelling.served import ServedState, find
 
 
 def test_a_state_folder_tells_what_its_pipeline_file_says(file):
@@ -65,7 +65,7 @@ def test_a_pipeline_is_found_without_what_only_its_learner_needs(file, monkeypat
     for path in (file, file.parent / "state"):
         config = find(path)
         assert not config.has_core
-        assert Served.of(config).runs() is False
+        assert ServedState.of(config).runs() is False
 
 
 def test_what_a_file_says_of_the_learner_is_left_to_run(file):
@@ -77,9 +77,9 @@ def test_what_a_file_says_of_the_learner_is_left_to_run(file):
 @pytest.mark.slow
 def test_serve_imports_no_compiler_and_no_learner(file):
     code = (
-        "import sys, pathlib; from streamboost.pipelines.service import server;"
-        "from streamboost.pipelines.service.labelling.served import Served, find;"
-        "Served.of(find(pathlib.Path(sys.argv[1])));"
+        "import sys, pathlib; from streamboost.pipelines.app import serve;"
+        "from streamboost.pipelines.service.labelling.served import ServedState, find;"
+        "ServedState.of(find(pathlib.Path(sys.argv[1])));"
         "print({'numba', 'sklearn', 'scipy', 'pandas', 'river'} & sys.modules.keys())"
     )
     done = subprocess.run(
@@ -131,16 +131,16 @@ def test_what_cannot_be_written_now_is_said_without_what_the_environment_holds(
 
 
 def test_two_pipelines_of_one_name_are_refused(file):
-    pair = [Served.of(find(file)), Served.of(find(file))]
+    pair = [ServedState.of(find(file)), ServedState.of(find(file))]
     with pytest.raises(ConfigurationError, match="two pipelines are called 'test'"):
-        create_app(pair, Settings("secret"), People("secret", file.parent))
+        create_app(pair, AuthSettings("secret"), Users("secret", file.parent))
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.168.1.5", "::", "example.org"])
 def test_another_address_than_loopback_needs_https_or_a_word(address, tmp_path):
-    with pytest.raises(ConfigurationError, match="--allow-plain"):
+    with pytest.raises(ConfigurationError, match="--allow-insecure-http"):
         ServeAddress(address)
-    assert not ServeAddress(address, allow_plain=True).is_secure
+    assert not ServeAddress(address, allow_insecure_http=True).is_secure
     assert ServeAddress(address, certificate=tmp_path, key=tmp_path).is_secure
 
 
@@ -170,14 +170,16 @@ def test_the_address_to_open_is_one_that_a_browser_can_reach():
     for place, url in (
         (ServeAddress(), "http://127.0.0.1:1"),
         (ServeAddress("::1"), "http://[::1]:1"),
-        (ServeAddress("0.0.0.0", allow_plain=True), "http://127.0.0.1:1"),
-        (ServeAddress("::", allow_plain=True, names=("box",)), "http://box:1"),
+        (ServeAddress("0.0.0.0", allow_insecure_http=True), "http://127.0.0.1:1"),
+        (ServeAddress("::", allow_insecure_http=True, allowed_hosts=("box",)), "http://box:1"),
     ):
         assert place.url(1) == url
 
 
 def test_a_host_may_be_one_of_its_names_alone():
-    place = ServeAddress("0.0.0.0", allow_plain=True, names=("Box.Example", "[fe80::1]"))
+    place = ServeAddress(
+        "0.0.0.0", allow_insecure_http=True, allowed_hosts=("Box.Example", "[fe80::1]")
+    )
     assert place.hosts == {"127.0.0.1", "::1", "localhost", "box.example", "fe80::1"}
 
 
@@ -188,19 +190,19 @@ def test_the_command_serves_over_https_until_it_is_told_to_end(streamboost_comma
     words += ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"]
     subprocess.run(words, check=True, capture_output=True)
     process = streamboost_command.start(
-        "serve", str(file), "--port", "0", "--operator", "ann", "--person", "ben",
+        "serve", str(file), "--port", "0", "--operator", "ann", "--annotator", "ben",
         "--certificate", "cert.pem", "--key", "key.pem",
     )  # fmt: skip
     links = [process.stdout.readline() for _ in range(2)]
-    assert [link.partition(":")[0] for link in links] == ["ann (operator)", "ben (labeller)"]
+    assert [link.partition(":")[0] for link in links] == ["ann (operator)", "ben (annotator)"]
     link = re.search(r"https://\S+", links[0])[0]
     trusted = ssl.create_default_context(cafile=tmp_path / "cert.pem")
-    with httpx.Client(verify=trusted) as client:
+    with httpx.Client(verify=trusted, timeout=60) as client:
         until(lambda: is_there(client, link))
         own = {"Origin": link.partition("/login")[0]}
         cookie = client.post(link, headers=own).headers["set-cookie"]
         page = client.get(httpx.URL(link).join("/label"))
-    with httpx.Client(verify=trusted) as stranger:
+    with httpx.Client(verify=trusted, timeout=60) as stranger:
         for path in ("/", "/label", *re.findall(r'(?:src|href)="(/[^"]+)"', page.text)):
             assert stranger.get(httpx.URL(link).join(path)).status_code == 401, path
     assert page.status_code == 200
@@ -259,7 +261,7 @@ def test_where_the_first_label_stays_no_answer_is_changed(tmp_path):
     labels = '[labels]\nconnector = "sqlite"\nstream = "labels"\non_conflict = "{}"'
     for rule, corrects in (("first", False), ("vote", True)):
         file = make_file(tmp_path / rule, labels.format(rule))
-        served = Served.of(find(file))
+        served = ServedState.of(find(file))
         assert served.queue._corrects is corrects
         served.close()
 
@@ -272,7 +274,7 @@ def test_an_answer_that_the_pipeline_found_expired_is_told_to_have_come_too_late
     config = load(file)
     put(config, "records", some_records(20))
     run(config, until_idle=True)
-    with closing(Served.of(find(file))) as served:
+    with closing(ServedState.of(find(file))) as served:
         queue = served.queue
         first, second = served.status.request_ids()[:2]
         queue.answer(PROGRAM, first, "left")

@@ -1,12 +1,12 @@
-"""Writers: one at a time, all or nothing, and nobody waits for long."""
+"""Writers of the service: one at a time, all or nothing, with a bounded wait."""
 
 import threading
 
 import pytest
 
 from streamboost.connectors.memory import MemoryLog, MemorySink
+from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.written import Label
 from streamboost.errors import ConnectorError, DataError, UnavailableError
 from streamboost.pipelines.service.labelling import writers as writing
 from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordWriter

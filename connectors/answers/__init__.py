@@ -1,1 +1,0 @@
-"""Answers from a file: labels known already, given late, as a person would give them."""

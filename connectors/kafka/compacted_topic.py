@@ -1,0 +1,117 @@
+"""Apache Kafka: a compacted topic of one partition, in which the newest message of a key counts."""
+
+import logging
+import time
+from collections.abc import Sequence
+
+from kafka import KafkaConsumer, TopicPartition
+
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
+from streamboost.connectors.kafka.consumer import (
+    fetched,
+    find_damage,
+    is_damaged,
+    numbers_of,
+    span_of,
+)
+from streamboost.connectors.kafka.producer import Dispatch
+from streamboost.connectors.kafka.sink import KafkaSink
+from streamboost.errors import ConnectorError, UnavailableError
+
+__all__ = ["CompactedTopicReader", "CompactedTopicSink"]
+
+_log = logging.getLogger(__name__)
+
+_POLL_MS = 100
+
+
+class CompactedTopicSink(KafkaSink):
+    """Writes messages whose first line is the key, and the rest the value."""
+
+    def send_all(self, dispatch: Dispatch, payloads: Sequence[bytes]) -> None:
+        """Send messages by a producer."""
+        for payload in payloads:
+            key, _, value = payload.partition(b"\n")
+            dispatch.send(self.topic, value, f"the part {key.decode()!r}", key=key, partition=0)
+
+
+class CompactedTopicReader:
+    """Reads all messages of a compacted topic, and then later ones."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str) -> None:
+        self._cluster = cluster
+        self._at = TopicPartition(topic, 0)
+        self._where = f"topic {topic!r} at {cluster.servers}"
+        self._consumer: KafkaConsumer | None = None
+        self._next = 0
+
+    def poll(self) -> list[tuple[bytes | None, bytes]]:
+        """Return keys and values of messages since the last poll, without waiting."""
+        found = []
+        while records := self._fetch(0):
+            found += records
+        return found
+
+    def read(self) -> list[tuple[bytes | None, bytes]]:
+        """Return keys and values of all committed messages that were not returned yet."""
+        found, consumer = [], self._assigned()
+        with translate_errors(self._where):
+            end = consumer.end_offsets([self._at], timeout_ms=MOMENT_MS)[self._at]
+        patience = time.monotonic() + MOMENT_MS / 1000
+        while self._next < end:
+            records = self._fetch(_POLL_MS)
+            found += records
+            if records:
+                patience = time.monotonic() + MOMENT_MS / 1000
+            if time.monotonic() > patience:
+                self.close()
+                raise UnavailableError(f"{self._where} gives nothing, though it has more")
+        return found
+
+    def _fetch(self, wait_ms: int) -> list[tuple[bytes | None, bytes]]:
+        """Return the next messages; damaged ones are skipped, as if they were deleted."""
+        consumer = self._assigned()
+        try:
+            with translate_errors(self._where):
+                records = fetched(consumer, wait_ms).get(self._at, [])
+                self._next = consumer.position(self._at, timeout_ms=MOMENT_MS)
+        except UnavailableError as error:
+            if not is_damaged(error):
+                raise
+            self.close()
+            if damage := find_damage(self._cluster, self._at.topic, {"0": self._next}):
+                _log.error("%s: %s, and are passed over", self._where, damage)
+                self._next = damage.end
+            return []
+        return [(record.key, bytes(record.value or b"")) for record in records]
+
+    def close(self) -> None:
+        """Release the connections; the next poll continues at the same offset."""
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False, timeout_ms=1_000)
+            self._consumer = None
+
+    def _assigned(self) -> KafkaConsumer:
+        if self._consumer is None:
+            consumer = self._cluster.consumer(
+                max_partition_fetch_bytes=8 * 2**20, fetch_max_wait_ms=_POLL_MS
+            )
+            try:
+                self._place(consumer)
+            except BaseException:
+                consumer.close(autocommit=False, timeout_ms=1_000)
+                raise
+            self._consumer = consumer
+        return self._consumer
+
+    def _place(self, consumer: KafkaConsumer) -> None:
+        if (n := len(numbers_of(consumer, self._at.topic, self._where))) > 1:
+            raise ConnectorError(
+                f"{self._where} has {n} partitions and must have one, which keeps its order: "
+                "recreate it with `streamboost check --create-topics`"
+            )
+        consumer.assign([self._at])
+        starts, ends = span_of(consumer, [self._at], self._where)
+        # A recreated topic starts at 0; messages removed by compaction have newer ones.
+        self._next = max(self._next, starts[self._at]) if self._next <= ends[self._at] else 0
+        consumer.seek(self._at, self._next)

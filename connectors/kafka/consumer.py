@@ -1,0 +1,230 @@
+"""Apache Kafka: converts consumer records, and reports corrupt or missing offsets."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from typing import Any, NamedTuple
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka import errors as kafka_errors
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
+from streamboost.connectors.kafka.internals import batch_that_failed, offset_in
+from streamboost.errors import ConnectorError, DeletedError, UnavailableError
+
+__all__ = [
+    "Damage",
+    "as_message",
+    "check_place",
+    "fetched",
+    "find_damage",
+    "is_damaged",
+    "is_out_of_range",
+    "numbers_of",
+    "places_of",
+    "span_of",
+    "topic_recreated_error",
+    "unknown_partition_error",
+]
+
+_POLL_MS = 100
+_CHECKSUM = "they do not match their checksum"
+
+
+class Damage(NamedTuple):
+    """Offsets [start, end) of a partition that cannot be read, as their batch is damaged."""
+
+    partition: int
+    start: int
+    end: int
+    reason: str
+
+    def __str__(self) -> str:
+        offsets = f"{self.start} to {self.end - 1}" if self.end > self.start + 1 else self.start
+        return (
+            f"the messages at offset {offsets} of partition {self.partition} are damaged: "
+            f"{self.reason}"
+        )
+
+    def message(self) -> Message:
+        """Return the message that replaces the damaged messages."""
+        return Message(b"", str(self.partition), self.start, 0, damage=str(self))
+
+    def refusal(self, where: str) -> ConnectorError:
+        """Return the error of a source that stops at damaged messages."""
+        return ConnectorError(
+            f"{where}: {self}. Bring the topic back from a copy, or set on_corrupt = "
+            '"skip" where the pipeline reads it, to replace them by a dead letter'
+        )
+
+
+def as_message(record: Any, max_bytes: int) -> Message:
+    """Convert a record of the client library to a message, cut to `max_bytes` + 1 bytes.
+
+    A record without a value has an empty payload. A header without a value has an empty value.
+    """
+    value = record.value or b""
+    kept = value if len(value) <= max_bytes else value[: max_bytes + 1]
+    written = record.timestamp if record.timestamp >= 0 else None
+    headers = tuple([(name, held or b"") for name, held in record.headers])
+    place = str(record.partition), record.offset
+    return Message(kept, *place, len(value), written, key=record.key, headers=headers)
+
+
+def fetched(
+    consumer: KafkaConsumer, wait_ms: int, limit: int | None = None
+) -> dict[TopicPartition, list[Any]]:
+    """Poll a consumer once, and return its records by partition.
+
+    Raises
+    ------
+    kafka.errors.CorruptRecordError
+        When a batch does not match its checksum or cannot be decoded, naming its first offset. For
+        a batch that cannot be decompressed, the client library raises whatever the codec raises.
+    """
+    try:
+        found: dict[TopicPartition, list[Any]]
+        found = consumer.poll(timeout_ms=wait_ms, max_records=limit)
+    except Exception as error:
+        is_decided = isinstance(error, kafka_errors.KafkaError | MemoryError)
+        if is_decided and not isinstance(error, kafka_errors.CorruptRecordError):
+            raise
+        if (base := batch_that_failed(error)) is None:
+            raise
+        raise kafka_errors.CorruptRecordError(
+            f"the batch at offset {base} cannot be decoded: {error!r}"
+        ) from error
+    return found
+
+
+def numbers_of(consumer: KafkaConsumer, topic: str, where: str) -> list[int]:
+    """Return the numbers of a topic's partitions; ConnectorError if there is no such topic."""
+    with translate_errors(where):
+        numbers = consumer.partitions_for_topic(topic)
+    if not numbers:
+        raise ConnectorError(
+            f"{where} does not exist: correct the name, or create it with `streamboost check "
+            "--create-topics`"
+        )
+    return sorted(numbers)
+
+
+def topic_recreated_error(where: str) -> ConnectorError:
+    """Return the error for a topic that was deleted and recreated."""
+    return ConnectorError(
+        f"{where} was deleted and made again: this is not the topic that was read before, and what "
+        "it holds was not; put that one back from a copy, or, to read this one from its beginning, "
+        "give the pipeline another name and an empty state"
+    )
+
+
+def unknown_partition_error(topic: str, partition: str) -> ConnectorError:
+    """Return the error for a topic without a partition that was read before."""
+    return ConnectorError(
+        f"topic {topic!r} has no partition {partition!r}, which was read before: it is not the "
+        "same topic; put that one back, or start again with an empty state"
+    )
+
+
+def span_of(
+    consumer: KafkaConsumer, partitions: Sequence[TopicPartition], where: str
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Return by partition the first retained offset, and the end of committed messages."""
+    with translate_errors(where):
+        starts = consumer.beginning_offsets(partitions, timeout_ms=MOMENT_MS)
+        ends = consumer.end_offsets(partitions, timeout_ms=MOMENT_MS)
+    return starts, ends
+
+
+def places_of(consumer: KafkaConsumer) -> dict[str, int]:
+    """Return the positions of a consumer, without partitions that have none yet."""
+    places = {}
+    for at in consumer.assignment():
+        with suppress(AssertionError, kafka_errors.KafkaError):
+            places[str(at.partition)] = int(consumer.position(at, timeout_ms=MOMENT_MS))
+    return places
+
+
+def check_place(topic: str, partition: int | str, place: int, start: int, end: int) -> None:
+    """Raise DeletedError if `place` is outside [start, end] of a partition."""
+    if place < start:
+        raise DeletedError(
+            f"topic {topic!r} no longer holds offsets {place} to {start - 1} of partition "
+            f"{partition}: its retention has overtaken the pipeline; raise retention.ms, and bring "
+            'the records back or set [pipeline] on_data_loss = "continue" to continue without them'
+        )
+    if place > end:
+        raise DeletedError(
+            f"partition {partition} of topic {topic!r} ends at offset {end}, and reading should go "
+            f"on at {place}: this is not the topic that was read before; put that one back, or "
+            "start again with an empty state"
+        )
+
+
+def is_out_of_range(error: Exception) -> bool:
+    """Return whether an offset is not retained."""
+    return isinstance(error.__cause__, kafka_errors.OffsetOutOfRangeError)
+
+
+def is_damaged(error: Exception) -> bool:
+    """Return whether messages have a wrong checksum, or cannot be decoded.
+
+    Close the consumer that raised the error: its next poll would never return.
+    """
+    return isinstance(error.__cause__, kafka_errors.CorruptRecordError)
+
+
+def find_damage(cluster: KafkaCluster, topic: str, places: Mapping[str, int]) -> Damage | None:
+    """Return the first damage at one of `places`, offsets by partition, or None.
+
+    A batch is stored, and damaged, as a whole: the damage ends before the first offset with another
+    result.
+    """
+    for name in sorted(places, key=int):
+        partition, start = TopicPartition(topic, int(name)), places[name]
+        with closing(cluster.consumer()) as consumer:
+            end = span_of(consumer, [partition], topic)[1][partition]
+        found = _damaged_batch(cluster, partition, start, end)
+        if found is None:
+            continue
+        base, reason = found
+        inside, outside = start, start + 1
+        while _damaged_batch(cluster, partition, outside, end) == found:
+            inside, outside = outside, outside + 2 * (outside - start)
+        while outside - inside > 1:
+            middle = (inside + outside) // 2
+            if _damaged_batch(cluster, partition, middle, end) == found:
+                inside = middle
+            else:
+                outside = middle
+        # Offsets before the batch have no messages: transaction markers, and aborted messages.
+        return Damage(int(name), max(start, base), min(outside, end), reason)
+    return None
+
+
+def _damaged_batch(
+    cluster: KafkaCluster, partition: TopicPartition, offset: int, end: int
+) -> tuple[int, str] | None:
+    """Return the base offset of the damaged batch with `offset`, and the reason, or None.
+
+    Uses a new consumer for each call, as `is_damaged` explains.
+    """
+    if offset >= end:
+        return None
+    where = f"topic {partition.topic!r} at {cluster.servers}"
+    patience = time.monotonic() + MOMENT_MS / 1000
+    with closing(cluster.consumer()) as consumer, translate_errors(where):
+        consumer.assign([partition])
+        consumer.seek(partition, offset)
+        try:
+            while consumer.position(partition, timeout_ms=MOMENT_MS) == offset:
+                fetched(consumer, _POLL_MS, 1)
+                if time.monotonic() > patience:
+                    raise UnavailableError(f"{where} gives nothing, though it has more")
+        except kafka_errors.CorruptRecordError as error:
+            base = offset_in(error)
+            cause = error.__cause__
+            reason = f"they cannot be decoded ({cause!r})" if cause else _CHECKSUM
+            return offset if base is None else base, reason
+    return None

@@ -1,0 +1,158 @@
+"""Reader of committed messages of single partitions, outside of any consumer group."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import OffsetSpec
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
+from streamboost.connectors.kafka.consumer import (
+    as_message,
+    fetched,
+    find_damage,
+    is_damaged,
+    span_of,
+)
+from streamboost.errors import ConnectorError, UnavailableError
+
+__all__ = ["CommittedReader"]
+
+_PATIENCE = 30.0
+"""Seconds to wait for an open transaction: a broker checks every ten seconds for members'
+transactions that are more than ten seconds old."""
+
+_LOOK = 0.05
+
+_POLL_MS = 200
+
+
+class CommittedReader:
+    """Reads committed messages of single partitions of any topic with its own consumer."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._consumer: KafkaConsumer | None = None
+        self._admin: KafkaAdminClient | None = None
+
+    def newest(self, topic: str, partition: int) -> Message | None:
+        """Return the newest committed message of a partition, None before the first.
+
+        Waits for an open transaction: it may belong to the previous owner of the partition, and may
+        still be committed.
+        """
+        where, at = self._where(topic), TopicPartition(topic, partition)
+        try:
+            with self._reading(at) as consumer:
+                start, end = self._closed_span(consumer, at, where)
+                reach, found = 4, None
+                while found is None and end > start:
+                    first = max(start, end - reach)
+                    for message in _read(consumer, at, first, end, where):
+                        found = message
+                    if first == start:
+                        break
+                    reach *= 8
+                return found
+        except UnavailableError as error:
+            if not is_damaged(error):
+                raise
+            raise ConnectorError(
+                f"{where}: the newest messages of partition {partition} are damaged: "
+                f"{error.__cause__}. Bring the topic back from a copy"
+            ) from error
+
+    def between(
+        self, topic: str, partition: int, start: int, end: int, max_bytes: int = 2**31
+    ) -> list[Message]:
+        """Return the retained messages of offsets [start, end), without damaged ones."""
+        where, at = self._where(topic), TopicPartition(topic, partition)
+        found: list[Message] = []
+        while True:
+            try:
+                with self._reading(at) as consumer:
+                    start = max(start, span_of(consumer, [at], where)[0][at])
+                    for message in _read(consumer, at, start, end, where, max_bytes):
+                        found.append(message)
+                        start = message.offset + 1
+                return found
+            except UnavailableError as error:
+                damage = is_damaged(error) and find_damage(
+                    self._cluster, topic, {str(partition): start}
+                )
+                if not damage:
+                    raise
+                start = damage.end
+
+    def close(self) -> None:
+        """Release the connections; the next read connects again."""
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False, timeout_ms=1_000)
+            self._consumer = None
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def _where(self, topic: str) -> str:
+        return f"topic {topic!r} at {self._cluster.servers}"
+
+    @contextmanager
+    def _reading(self, at: TopicPartition) -> Iterator[KafkaConsumer]:
+        """Yield the consumer, assigned to this partition alone."""
+        if self._consumer is None:
+            self._consumer = self._cluster.consumer(fetch_max_wait_ms=50)
+        try:
+            self._consumer.assign([at])
+            yield self._consumer
+        except BaseException:
+            self.close()
+            raise
+
+    def _closed_span(
+        self, consumer: KafkaConsumer, at: TopicPartition, where: str
+    ) -> tuple[int, int]:
+        """Return begin and end of a partition, once no transaction is open in it."""
+        self._admin = self._admin or self._cluster.admin()
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            with translate_errors(where):
+                asked = {at: OffsetSpec.LATEST}
+                found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
+            starts, ends = span_of(consumer, [at], where)
+            if ends[at] >= found[at].offset:
+                return starts[at], ends[at]
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"{where}: a transaction of partition {at.partition} stays")
+            time.sleep(_LOOK)
+
+
+def _read(
+    consumer: KafkaConsumer,
+    at: TopicPartition,
+    start: int,
+    end: int,
+    where: str,
+    max_bytes: int = 2**31,
+) -> Iterator[Message]:
+    """Yield the committed messages of offsets [start, end) of a partition."""
+    if start >= end:
+        return
+    with translate_errors(where):
+        consumer.seek(at, start)
+    patience = time.monotonic() + MOMENT_MS / 1000
+    while True:
+        with translate_errors(where):
+            found = fetched(consumer, _POLL_MS).get(at, [])
+            place = consumer.position(at, timeout_ms=MOMENT_MS)
+        for record in found:
+            if record.offset >= end:
+                return
+            yield as_message(record, max_bytes)
+        if place >= end:
+            return
+        if found:
+            patience = time.monotonic() + MOMENT_MS / 1000
+        if time.monotonic() > patience:
+            raise UnavailableError(f"{where} gives nothing, though it has more")

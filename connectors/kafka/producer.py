@@ -1,0 +1,196 @@
+"""Apache Kafka: sends messages, and reports messages that the broker refuses permanently."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import repeat
+from threading import Event, Thread
+from typing import Any
+
+import msgspec
+from kafka import KafkaProducer
+from kafka import errors as kafka_errors
+
+from streamboost.connectors.base import ForwardedPayloads, Message, MessageMetadata, Position
+from streamboost.connectors.kafka.admin import missing_topics
+from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.kafka.errors import TOO_LARGE
+from streamboost.errors import ConnectorError, UnavailableError
+
+__all__ = ["RECREATE_REMEDY", "Dispatch", "options_of"]
+
+_PATIENCE = 30.0
+"""Timeout of a write in seconds."""
+
+_LOOK = 2.5
+"""Seconds without an answer before missing topics and refused messages are looked for."""
+
+RECREATE_REMEDY = "create it again with `streamboost check --create-topics`, then start again"
+"""Remedy for a deleted topic."""
+
+
+_REFUSED = (*TOO_LARGE, kafka_errors.InvalidTimestampError, kafka_errors.InvalidRecordError)
+"""Errors that refuse a message for its content, so that a retry fails, too."""
+
+_REMEDIES = {
+    kafka_errors.InvalidTimestampError: "it has its record's time: raise the topic's "
+    "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    kafka_errors.InvalidRecordError: "a compacted topic takes none without a key: give records "
+    'keys, or set the topic\'s cleanup.policy to "delete"',
+}
+
+
+def options_of(about: Message | MessageMetadata) -> dict[str, Any]:
+    """Return the client library's options for the metadata of a message.
+
+    >>> options_of(MessageMetadata(b"7", (("trace", b"a"),), 1_000))
+    {'timestamp_ms': 1000, 'key': b'7', 'headers': [('trace', b'a')]}
+    """
+    options: dict[str, Any] = {} if about.time is None else {"timestamp_ms": about.time}
+    if about.key is not None:
+        options["key"] = about.key
+    if about.headers:
+        options["headers"] = list(about.headers)
+    return options
+
+
+class Dispatch:
+    """Messages sent by a producer, with timeouts and errors for refused ones.
+
+    Each message may be refused for its size, and a topic may be missing. The client library would
+    wait then, in a transaction without limit; this class raises an error.
+    """
+
+    def __init__(self, cluster: KafkaCluster, producer: KafkaProducer) -> None:
+        self._cluster = cluster
+        self._producer = producer
+        self._sent: list[Any] = []
+        self._refused: list[ConnectorError] = []
+        self._is_refused = Event()
+
+    def send_all(
+        self, topic: str, payloads: Sequence[bytes], plain: Sequence[bytes] | None = None
+    ) -> None:
+        """Send messages, in order within a partition, with the metadata of forwarded payloads.
+
+        `plain` are the messages as JSON, to identify them in errors, if `payloads` has another
+        format.
+        """
+        # Choosing the only partition costs the library a tenth of the time of sending.
+        only = 0 if self._producer.partitions_for(topic) == {0} else None
+        about = (
+            payloads.about if isinstance(payloads, ForwardedPayloads) else repeat(MessageMetadata())
+        )
+        for payload, one, called in zip(payloads, about, plain or payloads, strict=False):
+            self.send(topic, payload, called, partition=only, **options_of(one))
+
+    def send(self, topic: str, payload: bytes, called: str | bytes = b"", **more: Any) -> None:
+        """Send a message; `called` is its description, or the message as JSON."""
+        try:
+            future = self._producer.send(topic, payload, **more)
+        except TOO_LARGE as error:
+            remedy = "raise `max_request_size` in [kafka]"
+            raise self._refusal(topic, payload, called, error, remedy) from error
+        future.add_errback(self._note, topic, payload, called)
+        self._sent.append(future)
+
+    def await_acks(self, patience: float = 0.0) -> None:
+        """Wait up to `patience` seconds for all sent messages, and raise their errors."""
+        # Not the producer's `flush`, which fails if it splits a batch for a topic's size limit.
+        deadline = time.monotonic() + patience
+        for future in self._sent:
+            if not future.succeeded():
+                future.get(timeout=max(0.0, deadline - time.monotonic()))
+
+    def run_with_timeout(
+        self,
+        where: str,
+        remedies: Mapping[str, str],
+        write: Callable[[], None],
+        patience: float = _PATIENCE,
+    ) -> None:
+        """Call `write`, which sends messages, with a timeout of `patience` seconds.
+
+        `remedies` are, by topic, the remedies if a topic was deleted: the library treats a
+        deleted topic as one whose metadata is still to come.
+        """
+        failed: list[BaseException] = []
+
+        def attempt() -> None:
+            """Write, and store the exception."""
+            try:
+                write()
+            except BaseException as error:  # raised by the waiting thread
+                failed.append(error)
+
+        thread = Thread(target=attempt, name="write", daemon=True)
+        thread.start()
+        deadline, missing = time.monotonic() + patience, set[str]()
+        while thread.is_alive():
+            thread.join(_LOOK)
+            if not thread.is_alive():
+                break
+            self._raise_refused()
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"{where}: no answer to a write within {patience:.0f} s")
+            missing = self._raise_missing(remedies, missing)
+        for error in failed:
+            if any(isinstance(one, _REFUSED) for one in (error, *error.args)):
+                self._is_refused.wait(1.0)  # the producer fails first, then the message
+            self._raise_refused()
+            raise error
+
+    def _raise_missing(self, remedies: Mapping[str, str], before: set[str]) -> set[str]:
+        """Raise for a topic missing now and `before`; return the missing topics.
+
+        Topics are checked twice, because a broker that just started may not have all metadata.
+        """
+        missing: set[str] = set()
+        with suppress(UnavailableError):  # not known now
+            missing = set(missing_topics(self._cluster, list(remedies)))
+        for topic in sorted(before & missing):
+            raise ConnectorError(
+                f"topic {topic!r} at {self._cluster.servers} was deleted, with all that it held: "
+                f"{remedies[topic]}"
+            )
+        return missing
+
+    def _raise_refused(self) -> None:
+        # Only the first: in a transaction, later messages fail with the same error.
+        for error in self._refused[:1]:
+            raise error
+
+    def _note(self, topic: str, payload: bytes, called: str | bytes, error: Exception) -> None:
+        """Store the refusal of a message; called by the producer's own thread."""
+        if isinstance(error, _REFUSED) and not self._refused:
+            remedy = _REMEDIES.get(type(error), "raise the topic's max.message.bytes")
+            self._refused.append(self._refusal(topic, payload, called, error, remedy))
+            self._is_refused.set()
+
+    def _refusal(
+        self, topic: str, payload: bytes, called: str | bytes, error: Exception, remedy: str
+    ) -> ConnectorError:
+        said = called if isinstance(called, str) else _called(called or payload)
+        return ConnectorError(
+            f"topic {topic!r} at {self._cluster.servers} does not take "
+            f"{said}, {len(payload):,} bytes: {error}; {remedy}"
+        )
+
+
+class _Named(msgspec.Struct):
+    id: str | None = None
+    source: str | None = None
+    position: Position | None = None
+
+
+def _called(payload: bytes) -> str:
+    """Return a description of a message for errors, by its content."""
+    try:
+        named = msgspec.json.decode(payload, type=_Named)
+    except msgspec.MsgspecError:
+        return "a message"
+    if named.id is not None:
+        return f"what is to be written of record {named.id[:60]!r}"
+    for partition, offset in (named.position or {}).items():
+        return f"the dead letter of {named.source}, partition {partition}, offset {offset}"
+    return "a message"

@@ -1,0 +1,206 @@
+"""Oracle: answers label requests from a file of labels, with a delay."""
+
+import math
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from streamboost.connectors.base import PARTITION, Message, Position, Source
+from streamboost.connectors.messages.outgoing import Time, milliseconds
+from streamboost.connectors.oracle.table import OracleLabels
+from streamboost.errors import ConnectorError
+
+__all__ = ["AnswersOracle", "Young"]
+
+_PAGE = 1_000
+
+
+class _PendingAnswer(msgspec.Struct):
+    id: str
+    time: Time = None
+
+
+_decode = msgspec.json.Decoder(_PendingAnswer).decode
+
+
+class Young:
+    """Set of the records that are too new to be answered, from the log of predictions.
+
+    Parameters
+    ----------
+    predictions : the log, for the exclusive use of this object
+    records : delay of an answer in predicted records
+    milliseconds : or delay in the records' times; a record without a time has that of the newest
+        record before it
+    """
+
+    def __init__(
+        self, predictions: Source, records: int | None = None, milliseconds: int | None = None
+    ) -> None:
+        self._predictions = predictions
+        self._records = records
+        self._milliseconds = milliseconds or 0
+        self._in_order = deque[tuple[str, float]]()
+        self._ids = Counter[str]()
+        self._newest = -math.inf
+        self._has_begun = False
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._ids
+
+    def catch_up(self) -> None:
+        """Read the new predictions."""
+        if not self._has_begun:
+            self._begin()
+        while messages := self._predictions.poll(_PAGE):
+            for message in messages:
+                self._add(_decode(message.payload))
+
+    def rest(self) -> None:
+        """Release the resources of the log; the next read acquires them again."""
+        self._predictions.rest()
+
+    def close(self) -> None:
+        """Close the log."""
+        self._predictions.close()
+
+    def _begin(self) -> None:
+        """Skip records that are certainly old; with a delay in time, none can be skipped."""
+        there = self._predictions.lag() if self._records is not None else None
+        if there is not None and self._records is not None:
+            self._predictions.seek({PARTITION: max(there - self._records, 0)})
+        self._has_begun = True
+
+    def _add(self, record: _PendingAnswer) -> None:
+        if self._records is None:
+            time = milliseconds(record.time)
+            self._newest = max(self._newest, time if time is not None else -math.inf)
+        self._in_order.append((record.id, self._newest))
+        self._ids[record.id] += 1
+        while self._in_order and self._is_old(*self._in_order[0]):
+            id, _ = self._in_order.popleft()
+            self._ids[id] -= 1
+            if not self._ids[id]:
+                del self._ids[id]
+
+    def _is_old(self, id: str, time: float) -> bool:
+        if self._records is not None:
+            return len(self._in_order) > self._records
+        return time <= self._newest - self._milliseconds
+
+
+class AnswersOracle(Source):
+    """Answers the records in a log with the labels of a file, with a delay.
+
+    Its messages are label messages in the order of the log, without records whose label is not in
+    the file. Its position is the position in that log, so that storing this position is enough:
+    the answers that are due depend on the log of predictions alone. A replay returns answers
+    regardless of the delay.
+
+    Parameters
+    ----------
+    answers : the labels
+    requests : the log of requests or, to answer all records, of predictions, for the exclusive
+        use of the oracle
+    young : the records that are not answered yet; None: no delay
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from streamboost.connectors.memory import MemoryLog, MemorySource
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
+    >>> _ = path.write_text("id,label\\n7,sky\\n8,grass\\n")
+    >>> predictions = MemoryLog()
+    >>> young = Young(MemorySource(predictions), records=1)
+    >>> oracle = AnswersOracle(OracleLabels(path), MemorySource(predictions), young)
+    >>> predictions.append([b'{"id": "7"}'])
+    >>> oracle.poll(10)
+    []
+    >>> predictions.append([b'{"id": "8"}'])
+    >>> oracle.poll(10)[0].payload
+    b'{"id":"7","label":"sky"}'
+    """
+
+    def __init__(self, answers: OracleLabels, requests: Source, young: Young | None = None) -> None:
+        self._answers = answers
+        self._requests = requests
+        self._young = young
+        self._rereads = False
+
+    def poll(self, limit: int) -> list[Message]:
+        """Return at most `limit` answers, up to the first that is not due."""
+        start = self._requests.position()
+        answers: list[Message] = []
+        try:
+            while len(answers) < limit:
+                before = self._requests.position()
+                requests = self._requests.poll(limit - len(answers))
+                passed = self._answer(requests, answers)
+                if passed < len(requests):
+                    # Offsets may have gaps, so only the log can return the next position.
+                    self._requests.seek(before)
+                    self._requests.poll(passed)
+                    break
+                if not requests:
+                    break
+        except BaseException:
+            self._requests.seek(start)
+            raise
+        return answers
+
+    def _answer(self, requests: Sequence[Message], answers: list[Message]) -> int:
+        """Append the known answers; return how many of `requests` were processed."""
+        if self._young is not None and not self._rereads:
+            self._young.catch_up()
+        for passed, message in enumerate(requests):
+            try:
+                id = _decode(message.payload).id
+            except (msgspec.MsgspecError, ValueError) as error:
+                raise ConnectorError(
+                    f"the message at offset {message.offset} of partition {message.partition!r} "
+                    f"of what is to be answered names no record: {error}; let nobody but the "
+                    "pipeline write there"
+                ) from error
+            if self._young is not None and not self._rereads and id in self._young:
+                return passed
+            if (payload := self._answers.message(id)) is not None:
+                answers.append(Message(payload, message.partition, message.offset, len(payload)))
+        return len(requests)
+
+    def position(self) -> Position:
+        """Return the position in the log of requests."""
+        return self._requests.position()
+
+    @property
+    def bookmark(self) -> str | None:
+        """The bookmark of the log of requests."""
+        return self._requests.bookmark
+
+    def expect(self, bookmark: str) -> None:
+        """Read only the log that `bookmark` identifies."""
+        self._requests.expect(bookmark)
+
+    def seek(self, position: Position) -> None:
+        """Continue at a position in the log of requests."""
+        self._requests.seek(position)
+
+    def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
+        """Return `n` answers again, for a replay, regardless of the delay."""
+        self._rereads = True
+        try:
+            return super().read_range(ranges, n)
+        finally:
+            self._rereads = False
+
+    def rest(self) -> None:
+        """Release the resources of the logs; the next read acquires them again."""
+        self._requests.rest()
+        if self._young is not None:
+            self._young.rest()
+
+    def close(self) -> None:
+        """Close the logs."""
+        self._requests.close()
+        if self._young is not None:
+            self._young.close()

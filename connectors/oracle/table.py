@@ -1,0 +1,188 @@
+"""Labels of a file by record id, for the oracle."""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.files.open import file_source
+from streamboost.connectors.messages.decoding import explain, id_reader, number_of
+from streamboost.connectors.messages.inference import absent
+from streamboost.errors import DataError
+from streamboost.features.paths import getter
+
+__all__ = ["AnswerFields", "OracleLabels", "as_text"]
+
+_log = logging.getLogger(__name__)
+
+_PAGE = 1_000
+_SAMPLE = 200
+"""Number of lines stored to describe a file without answers."""
+
+
+class AnswerFields(NamedTuple):
+    """Names of the id and label fields of labelled records, and the type of labels.
+
+    With `as_text` every label is text. With `as_number` cells of tables are numbers if possible,
+    else text.
+    """
+
+    id: str = "id"
+    label: str = "label"
+    as_text: bool = True
+    as_number: bool = False
+
+
+class OracleLabels:
+    """Labels of a file by record id, read on first use.
+
+    Records without a label are ignored. Of two records with one id, the later one holds.
+
+    Parameters
+    ----------
+    path : path to labelled records, or to label messages, as `file_source` reads them
+    fields : names of id and label in them
+    max_bytes : limit of a record; longer ones are ignored
+
+    Raises
+    ------
+    ConnectorError
+        On the first use, when the file cannot be read.
+    DataError
+        On the first use, when no record in it has an id and a label.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "records.jsonl"
+    >>> _ = path.write_bytes(b'{"id": 7, "a": 1.5, "fraud": true}\\n{"id": 8, "fraud": null}\\n')
+    >>> answers = OracleLabels(path, AnswerFields(label="fraud"))
+    >>> answers.message("7"), answers.message("8")
+    (b'{"id":"7","fraud":"true"}', None)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        fields: AnswerFields = AnswerFields(),  # noqa: B008 - it cannot change
+        max_bytes: int = 1_000_000,
+    ) -> None:
+        self._path = os.fspath(path)
+        self._fields = fields
+        self._max_bytes = max_bytes
+        self._left_out = Counter[str]()
+
+    def message(self, id: str) -> bytes | None:
+        """Return the label message of a record, or None without a label."""
+        label = self._labels.get(id)
+        return (
+            None
+            if label is None
+            else b"{%b:%b,%b:%b}"
+            % (
+                msgspec.json.encode(self._fields.id),
+                msgspec.json.encode(id),
+                msgspec.json.encode(self._fields.label),
+                label,
+            )
+        )
+
+    def __str__(self) -> str:
+        """Return the number of answers, and of ignored records."""
+        return self._sentence(self._labels)
+
+    def _sentence(self, labels: Mapping[str, bytes]) -> str:
+        said = f"{len(labels):,} answers, {len(set(labels.values())):,} labels, in {self._path}"
+        return f"{said}; left out: {self._faults}" if self._left_out else said
+
+    @property
+    def _faults(self) -> str:
+        return ", ".join(f"{n:,} {fault}" for fault, n in self._left_out.items())
+
+    @cached_property
+    def _labels(self) -> dict[str, bytes]:
+        """The labels in JSON by id."""
+        found = self._read()
+        _log.log(logging.WARNING if self._left_out else logging.INFO, "%s", self._sentence(found))
+        return found
+
+    def _read(self) -> dict[str, bytes]:
+        """Read the file; equal labels share one object."""
+        row = _reader(self._fields)
+        text = {self._fields.id} | ({self._fields.label} if self._fields.as_text else set())
+        found: dict[str, bytes] = {}
+        kept: dict[bytes, bytes] = {}
+        sample: list[bytes] = []
+        with closing(file_source(self._path, text, self._max_bytes)) as source:
+            while messages := source.poll(_PAGE):
+                sample += [message.payload for message in messages[: _SAMPLE - len(sample)]]
+                for message in messages:
+                    id, label, fault = self._parsed(row, message)
+                    if fault:
+                        self._left_out[fault] += 1
+                    else:
+                        found[id] = kept.setdefault(label, label)
+        if not found:
+            raise self._useless(sample)
+        return found
+
+    def _parsed(
+        self, row: Callable[[bytes], tuple[Any, Any]], message: Message
+    ) -> tuple[str, bytes, str | None]:
+        """Return id and label of a record, or the reason why it is ignored."""
+        if message.size > len(message.payload):
+            return "", b"", "too large"
+        if message.damage is not None:
+            return "", b"", "bad row" if message.is_row else "corrupt"
+        try:
+            id, value = row(message.payload)
+            if message.is_row and self._fields.as_number:
+                value = number_of(value)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            reason, _ = explain(message.payload, error)
+            return "", b"", reason.replace("_", " ")
+        label = msgspec.json.encode(value)
+        if id is None or id == "":
+            return "", b"", "without an id"
+        if label in (b"null", b'""'):
+            return "", b"", "without a label"
+        if label[:1] in (b"{", b"["):
+            return "", b"", "whose label is nested"
+        return str(id), as_text(label) if self._fields.as_text else label, None
+
+    def _useless(self, sample: Sequence[bytes]) -> DataError:
+        """Return the error for a file without answers."""
+        names = (self._fields.id, self._fields.label)
+        why = absent(sample, names) or self._faults
+        return DataError(
+            f"{self._path} holds no answer: {why or 'it is empty'}. Its records must have their id "
+            f"as {names[0]!r} and their label as {names[1]!r}; name others in [labels.fields]"
+        )
+
+
+def as_text(label: bytes) -> bytes:
+    """Return a label in JSON as text in JSON.
+
+    >>> as_text(b'"sky"'), as_text(b"true"), as_text(b"3")
+    (b'"sky"', b'"true"', b'"3"')
+    """
+    return label if label.startswith(b'"') else msgspec.json.encode(label.decode())
+
+
+def _reader(fields: AnswerFields) -> Callable[[bytes], tuple[Any, Any]]:
+    """Return a function that reads a record's id and label."""
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+    id, label = id_reader(fields.id), getter(fields.label)
+
+    def read(payload: bytes) -> tuple[Any, Any]:
+        """Return the id and the label of a record."""
+        record = decode(payload)
+        return id(record), label(record)
+
+    return read

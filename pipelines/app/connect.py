@@ -1,0 +1,138 @@
+"""Connectors of a configuration: sources, sinks, transaction and topics.
+
+Kafka's client library is imported only if the configuration uses Kafka.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streamboost.connectors.base import Source, Transaction
+from streamboost.connectors.sqlite.transaction import SqliteTransaction
+from streamboost.errors import ConnectorError
+from streamboost.pipelines.app.distributed import learner_outputs, progress, shared_topics
+from streamboost.pipelines.config.connectors.base import Endpoint
+from streamboost.pipelines.config.connectors.kafka import KafkaTopic, cluster_of
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.distributed.topics import scoring_log_topic
+from streamboost.pipelines.runner.batch import Outputs
+from streamboost.pipelines.state.commands import CommandSource
+
+__all__ = [
+    "Connectors",
+    "connect",
+    "create_topics",
+    "refuse_missing_topics",
+    "sources",
+    "transaction",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Connectors:
+    """Sources, outputs and transaction of a configuration."""
+
+    records: Source
+    labels: Source
+    commands: Source
+    initial_data: Source | None
+    outputs: Outputs
+    transaction: Transaction
+
+    def close(self) -> None:
+        """Close all connectors."""
+        for part in (self.records, self.labels, self.commands, self.outputs, self.transaction):
+            part.close()
+        if self.initial_data is not None:
+            self.initial_data.close()
+
+
+def connect(config: Config) -> Connectors:
+    """Return the connectors of `config`; they open files and connections at their first use."""
+    sections, around, found = config.sections, config.surroundings, sources(config)
+    sinks = (
+        sections.predictions.sink(around),
+        sections.requests.sink(around),
+        sections.dead_letters.sink(around),
+    )
+    outputs = Outputs(*sinks)
+    if config.is_distributed:
+        outputs = learner_outputs(config, *sinks)
+    return Connectors(
+        found["records"],
+        found["labels"],
+        found["commands"],
+        found.get("initial_data"),
+        outputs,
+        transaction(config),
+    )
+
+
+def sources(config: Config) -> dict[str, Source]:
+    """Return new sources of `config` by name, with separate connections from earlier ones."""
+    sections, around = config.sections, config.surroundings
+    records = progress(config) if config.is_distributed else sections.source.source(around)
+    outputs = {name: getattr(sections, name) for name in sections.labels.listens_to}
+    labels = sections.labels.answers(around, records, outputs)
+    found = {"records": records, "labels": labels, "commands": CommandSource(config.state)}
+    if sections.initial_data.file is not None:
+        found["initial_data"] = sections.initial_data.file.source(around)
+    return found
+
+
+def transaction(config: Config) -> Transaction:
+    """Return the transaction that commits the pipeline's batches."""
+    if not config.commits_to_kafka:
+        return SqliteTransaction(config.surroundings.log, config.name)
+    from streamboost.connectors.kafka.transaction import KafkaTransaction
+
+    read: dict[str, Endpoint] = {
+        "records": config.sections.source,
+        "labels": config.sections.labels,
+    }
+    topics = {name: s.topic for name, s in read.items() if isinstance(s, KafkaTopic)}
+    if config.is_distributed:
+        topics["records"] = scoring_log_topic(config.name)
+    return KafkaTransaction(cluster_of(config.surroundings), config.name, topics)
+
+
+def refuse_missing_topics(config: Config) -> str:
+    """Return a text if all topics exist; ConnectorError with the names of missing topics."""
+    from streamboost.connectors.kafka.admin import missing_topics
+
+    wanted, cluster = _wanted(config), cluster_of(config.surroundings)
+    if missing := missing_topics(cluster, list(wanted)):
+        raise ConnectorError(
+            f"{cluster.servers} has no topic {', '.join(missing)}: correct the name, or create "
+            "with `streamboost check --create-topics`"
+        )
+    return f"{len(wanted)} topics are there"
+
+
+def create_topics(config: Config) -> list[str]:
+    """Create missing topics; return their names."""
+    from streamboost.connectors.kafka import admin
+
+    wanted, cluster = _wanted(config), cluster_of(config.surroundings)
+    missing = admin.missing_topics(cluster, list(wanted))
+    admin.create_topics(cluster, {topic: wanted[topic] for topic in missing})
+    return missing
+
+
+def _wanted(config: Config) -> dict[str, Mapping[str, Any]]:
+    """Return the pipeline's topics, with their settings for creation."""
+    from streamboost.connectors.kafka.admin import JOURNAL, MESSAGES, REPLAYED
+    from streamboost.connectors.kafka.journal import journal_topic
+
+    sections = config.sections
+    kinds = [
+        (sections.source, REPLAYED),
+        (sections.labels, REPLAYED),
+        (sections.predictions, MESSAGES),
+        (sections.requests, MESSAGES),
+        (sections.dead_letters, MESSAGES),
+    ]
+    wanted = {section.topic: kind for section, kind in kinds if isinstance(section, KafkaTopic)}
+    if config.commits_to_kafka:
+        wanted[journal_topic(config.name)] = JOURNAL
+    return wanted | (shared_topics(config) if config.is_distributed else {})

@@ -1,0 +1,164 @@
+"""Connectors, topics and partitions of a configuration with distributed scoring."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from streamboost.connectors.base import Sink, Source
+from streamboost.errors import ConfigurationError, ConnectorError
+from streamboost.pipelines.config.connectors.kafka import KafkaTopic, cluster_of
+from streamboost.pipelines.config.durations import WindowSize
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.distributed.topics import models_topic, scoring_log_topic
+from streamboost.pipelines.runner.batch import Outputs
+from streamboost.pipelines.runner.observers import Observer
+
+if TYPE_CHECKING:
+    from streamboost.pipelines.runner.runner import Runner
+
+__all__ = [
+    "begin_apart",
+    "follow_partitions",
+    "learner_outputs",
+    "progress",
+    "records_themselves",
+    "refuse_apart",
+    "refuse_here",
+    "shared_topics",
+    "shares",
+    "topic_of",
+]
+
+_log = logging.getLogger(__name__)
+
+_EVERY = 10.0
+"""Seconds between two queries of the number of partitions."""
+
+_MOST_BYTES = 32 * 2**20
+"""Maximum size in bytes of a scoring log entry, which has the requests of a batch."""
+
+
+def refuse_here(config: Config) -> None:
+    """Raise ConfigurationError unless scoring is distributed."""
+    if not config.is_distributed:
+        raise ConfigurationError(
+            f'{config.name}: [pipeline] scoring is "local": start it with `streamboost run`, or '
+            'write scoring = "distributed"'
+        )
+
+
+def refuse_apart(config: Config) -> None:
+    """Raise ConfigurationError if scoring is distributed."""
+    if config.is_distributed:
+        raise ConfigurationError(
+            f'{config.name}: [pipeline] scoring is "distributed": start `streamboost learn` and '
+            "`streamboost score`, or all of it on this machine with `streamboost run --workers 3`"
+        )
+
+
+def progress(config: Config) -> Source:
+    """Return the source of the scoring log, which a learner reads instead of records."""
+    from streamboost.connectors.kafka.topic import KafkaSource
+
+    cluster, topic = cluster_of(config.surroundings), scoring_log_topic(config.name)
+    return KafkaSource(cluster, topic, _MOST_BYTES, on_data_loss=config.surroundings.on_data_loss)
+
+
+def learner_outputs(
+    config: Config, predictions: Sink, requests: Sink, dead_letters: Sink
+) -> Outputs:
+    """Return the sinks of a learner, including the topic of model snapshots."""
+    from streamboost.connectors.kafka.compacted_topic import CompactedTopicSink
+    from streamboost.pipelines.distributed.learning import LearnerOutputs
+
+    table = CompactedTopicSink(cluster_of(config.surroundings), models_topic(config.name))
+    return LearnerOutputs(predictions, requests, dead_letters, table)
+
+
+def shared_topics(config: Config) -> dict[str, Mapping[str, Any]]:
+    """Return the topics of scorers and learner, with their settings for creation."""
+    from streamboost.connectors.kafka.admin import MESSAGES, PROGRESS, TABLE, partitions_of
+
+    records = topic_of(config, "source")
+    there = partitions_of(cluster_of(config.surroundings), [records])
+    n = {"num_partitions": there[records]} if records in there else {}
+    return {
+        scoring_log_topic(config.name): {**PROGRESS, **n},
+        models_topic(config.name): TABLE,
+        topic_of(config, "predictions"): {**MESSAGES, **n},
+    }
+
+
+def shares(config: Config) -> str:
+    """Describe the maximum number of scorers, and the label budget of each partition."""
+    from streamboost.connectors.kafka.admin import partitions_of
+    from streamboost.pipelines.distributed.partition_task import TaskSettings
+
+    records = topic_of(config, "source")
+    n = partitions_of(cluster_of(config.surroundings), [records])[records]
+    query = config.core.query
+    each = TaskSettings(query, 0, WindowSize(records=1), "").of(n)
+    return (
+        f"up to {n} scorers, as many as topic {records} has partitions; each partition asks for "
+        f"{float(query.budget):g} of its own records, in bursts of {each.burst}: where a key "
+        "decides on the partition, the busy ones spend most"
+    )
+
+
+def follow_partitions(config: Config) -> None:
+    """Add partitions to predictions and scoring log, up to the number of records partitions."""
+    from streamboost.connectors.kafka.admin import add_partitions, partitions_of
+
+    records, cluster = topic_of(config, "source"), cluster_of(config.surroundings)
+    others = [topic_of(config, "predictions"), scoring_log_topic(config.name)]
+    there = partitions_of(cluster, [records, *others])
+    n = there.get(records, 0)
+    if fewer := {topic: n for topic in others if there.get(topic, n) < n}:
+        add_partitions(cluster, fewer)
+        _log.info("%s: %d partitions, as the records have", ", ".join(fewer), n)
+
+
+@contextmanager
+def records_themselves(config: Config, source: Source) -> Iterator[Source]:
+    """Yield the source of records; with distributed scoring, `source` is the scoring log."""
+    if not config.is_distributed:
+        yield source
+        return
+    with closing(config.sections.source.source(config.surroundings)) as records:
+        yield records
+
+
+def begin_apart(config: Config, loop: "Runner") -> None:
+    """Prepare distributed scoring: add missing partitions, and publish a model snapshot."""
+    follow = partial(follow_partitions, config)
+    loop.stop.retry_until_success(follow, loop.poll_interval)
+    loop.observers.append(_Partitions(follow))
+    loop.commit(loop.step(loop.intake.empty(), None))
+
+
+class _Partitions(Observer):
+    """Observer that adds partitions when the records topic gets new partitions."""
+
+    def __init__(self, follow: Callable[[], None]) -> None:
+        self._follow = follow
+        self._due = time.monotonic() + _EVERY
+
+    def between_batches(self) -> None:
+        """Query the number of partitions every `_EVERY` seconds."""
+        if time.monotonic() < self._due:
+            return
+        try:
+            self._follow()
+        except ConnectorError as error:
+            _log.warning("partitions cannot be followed: %s", error)
+        self._due = time.monotonic() + _EVERY
+
+
+def topic_of(config: Config, name: str) -> str:
+    """Return the topic that a section names."""
+    section = getattr(config.sections, name)
+    assert isinstance(section, KafkaTopic)
+    return section.topic

@@ -1,0 +1,260 @@
+"""Factories of River models and transformers: import, creation, and reproducibility test."""
+
+import hashlib
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streamboost.connectors.base import Message
+from streamboost.connectors.messages.outgoing import Time
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.values import whole_of
+from streamboost.errors import ConfigurationError, StateError
+from streamboost.features.fields import Field
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.models.model import Model
+from streamboost.pipelines.models.models import Models
+from streamboost.pipelines.models.transformer import Transformer, before
+from streamboost.pipelines.state.folder import State
+
+__all__ = ["STEADY", "is_steady", "made_of", "make", "models_of", "named", "tried"]
+
+_log = logging.getLogger(__name__)
+
+STEADY = "the same whatever the seed of Python's hashes"
+_MOST = 100
+"""Maximum number of records in the reproducibility test."""
+
+_PATIENCE = 120
+"""Timeout of the reproducibility test in seconds."""
+
+_FEATURES = "[features]"
+_ASKED = {
+    _FEATURES: (
+        ("transform_one", "learn_one"),
+        "a River transformer, or a union or pipeline of some",
+    ),
+}
+_ASKED_OF_MODELS = (
+    ("predict_proba_one", "learn_one"),
+    "a River classifier with probabilities, those of scikit-learn in river.compat's wrapper",
+)
+
+_WIDEST = 256
+"""Maximum number of fields that a transformer may make; the most frequent ones are kept."""
+
+
+def named(config: Config) -> dict[str, str]:
+    """Return the factories in the pipeline file, by section."""
+    sections = config.sections
+    found = {} if sections.model is None else {"[model]": sections.model.river}
+    found |= {} if sections.features is None else {_FEATURES: sections.features.river}
+    return found | {
+        f"[shadow_models.{name}]": one.river for name, one in (sections.shadow_models or {}).items()
+    }
+
+
+def make(place: str, factory: str, folder: Path) -> Any:
+    """Import and call a factory `module:function` from `folder` or installed packages.
+
+    `place` is the section of the factory: "[features]" requires a transformer, other sections a
+    classifier. Raises ConfigurationError if the import or call fails, or the result has another
+    type.
+    """
+    where = f"{place} river = {factory!r}"
+    module, _, function = factory.partition(":")
+    if not module or not function:
+        raise ConfigurationError(f'{where}: write "module:function"')
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        made = getattr(import_module(module), function)()
+    except Exception as error:  # user code may raise any exception
+        raise ConfigurationError(
+            f"{where} cannot be made: {type(error).__name__}: {error}; modules are looked for in "
+            f"{folder} and where packages are installed"
+        ) from error
+    asked, what = _ASKED.get(place, _ASKED_OF_MODELS)
+    lacking = [name for name in asked if not hasattr(made, name)]
+    if not lacking and isinstance(made, type):
+        raise ConfigurationError(f"{where} makes a class: call it, `return {made.__name__}(...)`")
+    if lacking:
+        raise ConfigurationError(
+            f"{where} makes a {type(made).__name__}, which has no {lacking[0]}: give {what}"
+        )
+    return made
+
+
+def models_of(config: Config, schema: Schema, state: State) -> Models | None:
+    """Return the untrained external models of the pipeline file; None if it names none."""
+    if not (factories := named(config)):
+        return None
+    _close(state.path)
+    made = {
+        place: Model(make(place, factory, config.folder), schema.features)
+        for place, factory in factories.items()
+        if place != _FEATURES
+    }
+    transformer = _transformer(config)
+    shadow_models = {
+        name: made[f"[shadow_models.{name}]"] for name in config.sections.shadow_models or {}
+    }
+    block = config.core.learner(schema, 0).evaluation.block
+    samples = partial(_samples, made, transformer)
+    return Models(
+        made.get("[model]"),
+        shadow_models,
+        transformer,
+        block,
+        state.path,
+        _release(),
+        lambda: is_steady(config, samples()),
+    )
+
+
+def _close(folder: Path) -> None:
+    """Restrict the state folder to its owner; StateError if other users may write there."""
+    found = folder.stat()
+    if found.st_mode & 0o022 or found.st_uid != os.geteuid():
+        raise StateError(
+            f"{folder}: others may write there, or own it, and River's models are pickles, which "
+            f"run code when read: `chmod 700 {folder}`, if nobody but you has written there"
+        )
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def _transformer(config: Config) -> Transformer | None:
+    """Return the untrained transformer of the pipeline file, or None."""
+    section = config.sections.features
+    made = None if section is None else make(_FEATURES, section.river, config.folder)
+    return None if made is None else Transformer(made)
+
+
+def made_of(config: Config, schema: Schema, messages: Sequence[Message]) -> Sequence[Message]:
+    """Transform the first records with a new transformer, to infer the schema of its output.
+
+    Without a transformer, the messages are returned unchanged. At most `_WIDEST` fields are kept,
+    the most frequent ones.
+    """
+    if (transformer := _transformer(config)) is None:
+        return messages
+    # A schema needs a feature, so this one has a name that no record has.
+    bare = replace(schema, fields={f"{schema.id} and nothing else": Field("number")}, named={})
+    records = bare.decode(messages).records
+    if not len(records):
+        return messages
+    made = [
+        transformer.arrive(before(message, schema), time)
+        for message, time in zip(records.messages, records.times, strict=True)
+    ]
+    if transformer.failures == len(made):
+        raise ConfigurationError(
+            f"{_FEATURES} river = {named(config)[_FEATURES]!r} transforms none of the "
+            f"{len(made)} records at the start, as the log says: try it on one of them"
+        )
+    shown = Counter(name for one in made for name in one)
+    if len(shown) > _WIDEST:
+        _log.warning(
+            "the transformer makes %d fields: the %d that most records show are learned from",
+            len(shown),
+            _WIDEST,
+        )
+    widest = dict(shown.most_common(_WIDEST))
+    found = []
+    for id, message, one in zip(records.ids, records.messages, made, strict=True):
+        told = {name: value for name, value in one.items() if name in widest}
+        payload = json.dumps(told | {schema.id: id}).encode()
+        found.append(msgspec.structs.replace(message, payload=payload, size=len(payload)))
+    return found
+
+
+def is_steady(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> bool:
+    """Return whether models give equal results in two processes with different hash seeds.
+
+    `records` are pairs of record and timestamp.
+    """
+    told = {
+        "factories": named(config),
+        "folder": str(config.folder),
+        "records": list(records[:_MOST]),
+    }
+    found = set()
+    for seed in ("1", "2"):
+        around = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        process = subprocess.run(
+            [sys.executable, "-c", f"from {__name__} import told; told()"],
+            input=json.dumps(told),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            env=around,
+            check=False,
+        )
+        if process.returncode:
+            said = (process.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+            raise ConfigurationError(f"River's models cannot be tried: {said}")
+        found.add(process.stdout.strip().splitlines()[-1])
+    return len(found) == 1
+
+
+def told() -> None:
+    """Create and train models in this process; print a hash of their results."""
+    given = json.load(sys.stdin)
+    said: list[Any] = []
+    factories, folder = given["factories"], Path(given["folder"])
+    records = [record for record, _ in given["records"]]
+    if (factory := factories.pop(_FEATURES, None)) is not None:
+        transformer = Transformer(make(_FEATURES, factory, folder))
+        pairs = list(enumerate(given["records"]))
+        records = []
+        for n, (record, time) in pairs:
+            records.append(transformer.arrive(record, time))
+            transformer.learn(whole_of(record, time), n % 2)
+        said += records
+    for place, factory in factories.items():
+        model = make(place, factory, folder)
+        for n, record in enumerate(records):
+            chances = model.predict_proba_one(record)
+            said.append(sorted((str(label), float(p)) for label, p in chances.items()))
+            model.learn_one(record, "ab"[n % 2])
+    print(hashlib.sha256(json.dumps(said).encode()).hexdigest())
+
+
+def tried(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> str:
+    """Create the models; return their number, and whether replays are compared."""
+    for place, factory in named(config).items():
+        make(place, factory, config.folder)
+    if is_steady(config, records):
+        return f"{len(named(config))} made; {STEADY}, by {min(len(records), _MOST)} records"
+    return (
+        f"{len(named(config))} made; not {STEADY}, so that replays are not compared: sort what "
+        "they go through in the order of a set"
+    )
+
+
+def _samples(
+    models: Mapping[str, Model], transformer: Transformer | None
+) -> list[tuple[dict[str, Any], Time]]:
+    if transformer is not None:
+        return transformer.newest(_MOST)
+    return [(record, None) for record in next(iter(models.values())).newest(_MOST)]
+
+
+def _release() -> str:
+    try:
+        return f"river {version('river')}"
+    except PackageNotFoundError:
+        return "no river"

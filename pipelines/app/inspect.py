@@ -1,0 +1,362 @@
+"""Description of a pipeline from its state folder and sources, for `streamboost inspect`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streamboost.connectors.base import Committed
+from streamboost.connectors.sqlite.transaction import SqliteTransaction
+from streamboost.errors import ConnectorError, StateError, UnavailableError
+from streamboost.escaping import escaped
+from streamboost.pipelines.app.connect import Connectors, connect
+from streamboost.pipelines.config.compatibility import commits_to_kafka, name_of, units
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.monitoring.last_error import read_last_error
+from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
+from streamboost.pipelines.status.formatting import COUNTERS, RECORDS_APART, UNUSABLE
+
+__all__ = ["NO_FIGURE", "annotators", "describe", "figures", "in_words"]
+
+
+def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
+    """Return a description of the pipeline with the state folder `path`, as JSON values.
+
+    Keys, among others:
+
+    - `sequence`, `positions`: the newest committed batch; `units`: the units of the positions.
+    - `distributed`: whether the records are entries of the scoring log, so that the learner counts
+      only records with a request.
+    - `lag`: unread bytes or messages, if `config` is given and the sources report a lag.
+    - `checkpoint`: manifest of the newest checkpoint.
+    - `last_error`: the newest error, of this run or an earlier one.
+    - `unknown`: reasons of failed queries: "lag", and "committed" if a broker has the journal. Then
+      `sequence` and `positions` are those of the checkpoint.
+    """
+    state = State(path)
+    name = name_of(state)
+    if name is None and config is not None:
+        raise StateError(f"{path}: pipeline {config.name} has not begun: `streamboost run` does")
+    if name is None:
+        raise StateError(
+            f"{path} is not the state folder of a pipeline: name the folder that [pipeline] state "
+            "of its file names, or the file"
+        )
+    saved = state.checkpoints.newest()
+    manifest = saved[1] if saved else None
+    if config is not None:
+        committed, lag, unknown = _asked(config, manifest)
+    elif commits_to_kafka(state):
+        raise StateError(
+            f"{path} is the state of a pipeline whose journal is in Kafka: name its pipeline file"
+        )
+    else:
+        lag, unknown = {}, {}
+        with closing(SqliteTransaction(state.log, name)) as transaction:
+            committed = transaction.committed()
+    trouble = read_last_error(state.last_error)
+    return {
+        "name": name,
+        "running": state.is_running(),
+        "distributed": config is not None and config.is_distributed,
+        "sequence": committed.sequence if committed else 0,
+        "positions": committed.positions if committed else {},
+        "units": units(state),
+        "lag": lag,
+        "unknown": unknown,
+        "last_error": None if trouble is None else msgspec.structs.asdict(trouble),
+        "checkpoint": manifest,
+    }
+
+
+def _asked(
+    config: Config, manifest: dict[str, Any] | None
+) -> tuple[Committed | None, dict[str, int], dict[str, str]]:
+    """Return the newest committed batch, the lag by source, and the reasons of failed queries.
+
+    If the journal is unavailable, the batch of the newest checkpoint is returned, from its
+    `manifest`.
+    """
+    unknown: dict[str, str] = {}
+    with closing(connect(config)) as connectors:
+        try:
+            committed = connectors.transaction.committed()
+            marks = _bookmarks(connectors, committed, manifest)
+            return committed, _lag(connectors, committed, marks, unknown), unknown
+        except UnavailableError as error:
+            unknown = dict.fromkeys(("committed", "lag"), str(error))
+    known = Committed(manifest["sequence"], manifest["positions"]) if manifest else None
+    return known, {}, unknown
+
+
+def _bookmarks(
+    connectors: Connectors, committed: Committed | None, manifest: dict[str, Any] | None
+) -> dict[str, str]:
+    """Return the bookmarks of the sources after the newest batch, by source.
+
+    The manifest has the bookmarks as of the newest checkpoint; the journal has later changes.
+    """
+    marks: dict[str, str] = manifest["bookmarks"] if manifest else {}
+    after = manifest["sequence"] if manifest else 0
+    if committed is not None and committed.sequence > after and (marks or not after):
+        for _, message in connectors.transaction.journal(after):
+            marks = marks | JournalEntry.decode(message).bookmarks
+    return marks
+
+
+def _lag(
+    connectors: Connectors,
+    committed: Committed | None,
+    marks: dict[str, str],
+    unknown: dict[str, str],
+) -> dict[str, int]:
+    """Return the lag after the committed positions, by source, in messages or bytes.
+
+    If the query of a source fails, the reason is stored in `unknown`.
+    """
+    positions = committed.positions if committed else {}
+    lag = {}
+    for name, source in (("records", connectors.records), ("labels", connectors.labels)):
+        if not source.replays:
+            continue
+        try:
+            if name in marks:
+                source.expect(marks[name])
+            source.seek(positions.get(name, {}))
+            messages = source.lag()
+        except ConnectorError as error:
+            unknown["lag"] = str(error)
+            break  # the other source would probably time out too
+        if messages is not None:
+            lag[name] = messages
+    return lag
+
+
+_WORDS = {
+    "committee": {
+        "labels": "labels learned",
+        "version": "of the committee that serves",
+        "rounds": "of boosting in it",
+        "trees": "in it",
+        "classes": "it predicts",
+        "running": "the version that is being trained",
+        "challenger": "the version that is judged before it may serve",
+        "paused": "yes: nothing is trained, and the committee stays",
+    },
+    "ledger": {
+        "requests": "labels asked for",
+        "audits": "of them whatever they would teach",
+        "again": "of them about labels that looked wrong",
+        "answered": "of them learned",
+        "expired": "of them given up",
+        "tokens": "labels that could still be asked for",
+    },
+    "join": COUNTERS,
+}
+_TITLES = {"committee": "learner", "ledger": "budget", "join": "records and labels"}
+
+_FIELDS = (
+    (
+        "unknown",
+        "fields that came later (name them in [schema.fields] to learn from them)",
+        "records with it",
+    ),
+    ("unreadable", "values of another kind than their field's", "taken as missing"),
+)
+_NAMED = 20
+"""Maximum number of fields that are listed by name; others are only counted."""
+
+_FIGURES = (
+    ("accuracy", ("committee", "accuracy")),
+    ("balanced", ("committee", "balanced_accuracy")),
+    ("kappa", ("committee", "kappa")),
+    ("log loss", ("log_loss",)),
+    ("repeat last", ("repeat_last", "accuracy")),
+    ("majority", ("majority", "accuracy")),
+)
+_MEANINGS = {
+    "accuracy": "share predicted right on arrival",
+    "balanced": "mean of the classes' recall",
+    "kappa": "Cohen's; 0 is chance",
+    "log loss": "of the probabilities, in nats",
+    "repeat last": "repeating the newest known label",
+    "majority": "giving the commonest known label",
+}
+NO_FIGURE = "too few answers"
+_WIDTH = 21
+
+
+def in_words(found: dict[str, Any]) -> str:
+    """Format the result of `describe` as escaped lines of text."""
+    return "\n".join(map(escaped, _lines(found)))
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    running = "running" if found["running"] else "not running"
+    sequence, checkpoint, unknown = found["sequence"], found["checkpoint"], found["unknown"]
+    most = "at least " if "committed" in unknown else ""
+    lines = [f"pipeline {found['name']}: {running}, {most}{_many(sequence, 'batch')} committed"]
+    if "committed" in unknown:
+        what = "what came after them, and how much is to be read"
+        lines.append(f"not known        {what}: {unknown['committed']}")
+    elif unknown:
+        lines.append(f"not known        how much is to be read: {unknown['lag']}")
+    elif not sequence and checkpoint is None:
+        return [*lines, "nothing has been read yet"]
+    for source, position in found["positions"].items():
+        unit = found["units"].get(source, "records")
+        # Offsets of commands are times, which do not show progress.
+        if source == "commands" or (source == "initial_data" and not any(position.values())):
+            continue
+        for partition, offset in position.items():
+            place = f", partition {partition}" if len(position) > 1 else ""
+            what = "progress" if found["distributed"] and source == "records" else source
+            lines.append(f"{what + place:<16} continues after {offset:,} {unit}")
+        if source in found["lag"]:
+            more = "more bytes" if unit == "bytes" else "more"
+            lines.append(f"{'':<16} {found['lag'][source]:,} {more} to be read")
+    if trouble := found["last_error"]:
+        when = f"{trouble['time']}, after batch {trouble['sequence']}"
+        lines.append(f"last error       {when}: {trouble['text']}")
+    if checkpoint is None:
+        return [*lines, "no checkpoint yet: a restart replays from the beginning"]
+    behind = sequence - checkpoint["sequence"]
+    ago = f", {_many(behind, 'batch')} ago (a restart replays from there)" if behind else ""
+    lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
+    lines += _counters(checkpoint, distributed=found["distributed"])
+    lines += _experts(checkpoint["experts"])
+    lines += annotators(checkpoint["annotators"])
+    lines += _shadow_models(checkpoint.get("shadow_models", {}))
+    lines += _fields(checkpoint["fields"])
+    lines += figures(checkpoint["evaluation"])
+    if versions := checkpoint["versions"]:
+        lines.append(f"  versions kept    {' '.join(map(str, versions))}")
+    if checkpoint["lost_batches"]:
+        lines.append(f"  lost             {_many(checkpoint['lost_batches'], 'batch')} of labels")
+    if unread := checkpoint["deleted_unread"]:
+        lines.append(f"  lost             {unread:,} messages that were deleted unread")
+    return lines
+
+
+def _experts(shares: Mapping[str, float]) -> Iterator[str]:
+    """Yield lines with the weights of the experts in predictions."""
+    if shares:
+        yield "  experts"
+    for name, share in shares.items():
+        yield f"    {name:<15} {share:>10.1%}  of the weight in predictions"
+
+
+def _shadow_models(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield lines with the accuracy of shadow models, estimated from requested labels."""
+    if found:
+        yield "  shadow models, share predicted right on arrival"
+        yield _line("", "since the start", "newest")
+    for name, one in found.items():
+        path = ("committee", "accuracy")
+        yield _line(name, *(_shown(_at(one[part], path)) for part in ("since_start", "recent")))
+
+
+def annotators(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yield lines with label counts and agreement by annotator, most labels first."""
+    names = sorted(found, key=lambda name: -found[name]["labels"])
+    if names:
+        yield "  annotators"
+        yield _line("", "labels", "as others said", "as was predicted, where that was sure")
+    for name in names[:_NAMED]:
+        one = found[name]
+        alike = f"{one['agreed']:,} of {one['shared']:,}" if one["shared"] else "none shared"
+        sure = f"{one['confirmed']:,} of {one['judged']:,}" if one["judged"] else "none"
+        yield _line(name, f"{one['labels']:,}", alike, sure)
+    if len(names) > _NAMED:
+        yield f"    and {len(names) - _NAMED:,} more"
+
+
+def _fields(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yield lines about unknown fields and unreadable values, the most frequent first."""
+    for key, title, text in _FIELDS:
+        names = sorted(found.get(key, {}).items(), key=lambda one: -one[1])
+        if names:
+            yield f"  {title}"
+        for name, n in names[:_NAMED]:
+            yield f"    {name:<15} {n:>10,}  {text}"
+        if len(names) > _NAMED:
+            yield f"    and {len(names) - _NAMED:,} more"
+
+
+def _counters(checkpoint: Mapping[str, Any], *, distributed: bool) -> Iterator[str]:
+    for part, words in _WORDS.items():
+        rows = [(key, checkpoint[part].get(key, 0), text) for key, text in words.items()]
+        if part == "ledger":
+            text = "labels known beforehand (learned; they cost nothing)"
+            rows.append(("initial_labels", checkpoint["initial_labels"], text))
+        if part == "join":
+            if distributed:
+                rows[0] = (*rows[0][:2], RECORDS_APART)
+            rows.append(("dead_letters", checkpoint["dead_letters"], UNUSABLE))
+        rows = [row for row in rows if row[1]]
+        if rows:
+            yield f"  {_TITLES[part]}"
+        for key, value, text in rows:
+            yield f"    {key.replace('_', ' '):<15} {value:>10,.10g}  {text}"
+
+
+def _many(n: int, word: str) -> str:
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}es"
+
+
+def figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines with the metrics of `Evaluation.in_numbers`; none before the first record."""
+    whole, recent = evaluation["since_start"], evaluation["recent"]
+    if not whole["records"]:
+        return
+    yield "  predictions, with 95 % intervals"
+    yield _line("", "since the start", "newest")
+    yield _line("records", f"{whole['records']:,}", f"{recent['records']:,}", "judged")
+    yield _line(
+        "labels", f"{whole['answered']:,}", f"{recent['answered']:,}", "asked for, by which"
+    )
+    if still := whole.get("waiting"):
+        yield _line("still open", f"{still:,}", f"{recent['waiting']:,}", "others speak for them")
+    for name, path in _FIGURES:
+        yield _line(name, *(_shown(_at(one, path)) for one in (whole, recent)), _MEANINGS[name])
+    if whole.get("cost") is not None:
+        shown = [_shown(one["cost"]) for one in (whole, recent)]
+        yield _line("cost", *shown, "of a decision, in the mean")
+    naive = [_at(one, ("committee", "naive_accuracy")) for one in (whole, recent)]
+    told = [f"{one['value']:.3f}" if one else NO_FIGURE for one in naive]
+    yield _line("when asked", *told, "of asked labels: no fair sample")
+    if whole["committee"]["accuracy"] is None:
+        return
+    yield "  classes since the start"
+    yield _line("", "share", "recall", "precision")
+    for one in whole["classes"]:
+        found = (_shown(one[figure]) for figure in ("share", "recall", "precision"))
+        yield _line(str(one["label"]), *found)
+    yield "  predictions by their probability, since the start"
+    yield _line("", "mean probability", "share right", "records")
+    for one in whole["reliability"]:
+        if one["records"]:
+            name = f"{one['low']:.0%} to {one['high']:.0%}"
+            share = _shown(one["accuracy"])
+            yield _line(name, f"{one['confidence']:.3f}", share, f"{one['records']:,}")
+
+
+def _at(report: Mapping[str, Any], path: Sequence[str]) -> Any:
+    found: Any = report
+    for key in path:
+        found = found[key]
+    return found
+
+
+def _shown(figure: Mapping[str, float] | None) -> str:
+    if figure is None:
+        return NO_FIGURE
+    return f"{figure['value']:.3f} ({figure['low']:.3f}-{figure['high']:.3f})"
+
+
+def _line(name: str, *cells: str) -> str:
+    first, second, *rest = cells
+    return f"    {name:<15} {first:<{_WIDTH}} {second:<{_WIDTH}} {''.join(rest)}".rstrip()

@@ -1,0 +1,110 @@
+"""Status line of `streamboost run` on a terminal, refreshed twice a second."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+from streamboost.escaping import escaped
+from streamboost.pipelines.status.formatting import amount, estimate, plural
+from streamboost.pipelines.status.reader import StatusReader
+
+__all__ = ["ERASE", "in_words", "shown"]
+
+EVERY = 0.5
+"""Seconds between two refreshes."""
+
+ERASE = "\r\x1b[K"
+"""Control sequence that clears the current line of a terminal (ECMA-48, EL)."""
+
+USUAL = 80
+"""Assumed number of columns if the terminal reports none."""
+
+NARROWEST = 20
+"""Minimum number of columns, for terminals that report fewer."""
+
+
+@contextmanager
+def shown(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[None]:
+    """Show the status line of the pipeline with folder `state` below the log lines of `handler`.
+
+    A separate thread reads the status documents that the pipeline publishes in this run.
+    """
+    reader, began, over = StatusReader(state), time.time() * 1000, threading.Event()
+    before = handler.formatter or logging.Formatter()
+
+    def draw(text: str) -> None:
+        handler.acquire()  # keeps the status line out of a log line that is being written
+        try:
+            with suppress(OSError, ValueError):  # a terminal that was closed
+                handler.stream.write(ERASE + text)
+                handler.stream.flush()
+        finally:
+            handler.release()
+
+    def go_on() -> None:
+        while not over.wait(EVERY):
+            documents = reader.documents()
+            if (documents.get("pipeline") or {}).get("started", 0) >= began:
+                points = reader.points(int(time.time() * 1000) - 10_000)
+                rate = points[-1]["records_per_second"] if points else 0.0
+                draw(_cut(escaped(in_words(documents, rate)), _columns(handler.stream)))
+        reader.close()
+
+    thread = threading.Thread(target=go_on, name="streamboost-live", daemon=True)
+    handler.setFormatter(_Above(before))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        handler.setFormatter(before)
+        draw("")
+
+
+def in_words(documents: Mapping[str, Any], rate: float) -> str:
+    """Format the status line from status documents, with `rate` records per second.
+
+    >>> in_words({"ledger": {"records": 2310}, "learner": {"labels": 1}, "lag": {"records": 7}}, 42)
+    '2,310 records · 42/s · accuracy — · 1 label learned · lag 7'
+    """
+    found = {name: documents.get(name) or {} for name in ("evaluation", "lag", "ledger", "learner")}
+    committee = (found["evaluation"].get("recent") or {}).get("committee") or {}
+    lags = [lag for lag in found["lag"].values() if lag is not None]
+    parts = [
+        plural(found["ledger"].get("records", 0), "record"),
+        f"{amount(round(rate, 1))}/s",
+        f"accuracy {estimate(committee.get('accuracy'))}",
+        f"{plural(found['learner'].get('labels', 0), 'label')} learned",
+        f"lag {sum(lags):,}" if lags else "lag unknown",
+    ]
+    state = (documents.get("pipeline") or {}).get("state", "running")
+    return " · ".join(parts if state == "running" else [str(state), *parts])
+
+
+class _Above(logging.Formatter):
+    """Formatter that erases the status line before each log line."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        return ERASE + self._inner.format(record)
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns or USUAL, NARROWEST)
+    except (OSError, ValueError):
+        return USUAL
+
+
+def _cut(text: str, columns: int) -> str:
+    """Truncate a text to one line, as wrapped lines could not be erased."""
+    return text if len(text) < columns else f"{text[: columns - 2]}…"

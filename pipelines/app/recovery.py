@@ -1,0 +1,419 @@
+"""Copies checkpoints, and rebuilds a lost state folder.
+
+In Kafka the journal outlives the folder, and contains the schema and configuration of its start.
+A replay of the journal, from its start or from a copy, ends with the newest batch. With SQLite
+the journal was in the folder: the pipeline continues from the newest copy.
+
+The initial committee is kept in the state, because a replay starts with the same committee.
+"""
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from threading import Condition, Thread
+from typing import TYPE_CHECKING
+
+from streamboost.connectors.base import Committed, Transaction
+from streamboost.connectors.files.rotation import open_regular
+from streamboost.connectors.sqlite.database import Database, append
+from streamboost.connectors.sqlite.transaction import SqliteTransaction
+from streamboost.errors import (
+    ConfigurationError,
+    ConnectorError,
+    GapError,
+    ModelFileError,
+    StateError,
+)
+from streamboost.pipelines.config.compatibility import refuse_another
+from streamboost.pipelines.config.connectors.base import Endpoint
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.runner.observers import Observer
+from streamboost.pipelines.runner.runner import Runner
+from streamboost.pipelines.shutdown import StopToken
+from streamboost.pipelines.state import commands
+from streamboost.pipelines.state.copies import Copies, Copy, Folder, Remote
+from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
+from streamboost.storage import unseal, write_bytes
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = [
+    "Beginning",
+    "Copying",
+    "begun_with",
+    "copied",
+    "copies_of",
+    "keep_beginning",
+    "rebuild",
+    "refuse_lost",
+]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Initial committee (warm start), and the SHA-256 of its file."""
+
+    committee: "Committee"
+    digest: str
+
+
+def begun_with(config: Config, state: State) -> Beginning | None:
+    """Return the initial committee of the pipeline; None: no initial committee.
+
+    Raises ConfigurationError if its file cannot be read.
+    """
+    blob = _blob(config, state)
+    if blob is None:
+        return None
+    from streamboost.boosting.committee import Committee  # which loads the kernels
+
+    where = f"[initial_data] committee = {config.sections.initial_data.committee!r}"
+    try:
+        arrays, _ = unseal(where, blob, kind="committee")
+        committee = Committee.from_arrays(arrays)
+    except ModelFileError as error:
+        raise ConfigurationError(
+            f"{where} is no committee that `committee_.save` wrote: {error}"
+        ) from error
+    return Beginning(committee, hashlib.sha256(blob).hexdigest())
+
+
+def keep_beginning(config: Config, state: State, *, begun: bool) -> None:
+    """Save the initial committee in `state`, unless the pipeline has `begun` with a saved one."""
+    named = config.sections.initial_data.committee
+    if named is None:
+        return
+    if not (begun and state.committee.exists()):
+        blob = _file(config, named)
+        with state.translate_errors():
+            write_bytes(state.committee, blob)
+        return
+    file = config.resolve(named)
+    if file.is_file() and file.read_bytes() != state.committee.read_bytes():
+        _log.warning("%s is another committee now than what the pipeline began with", file)
+
+
+def _blob(config: Config, state: State) -> bytes | None:
+    named = config.sections.initial_data.committee
+    if named is None:
+        return None
+    with state.translate_errors():
+        if state.committee.exists():
+            return state.committee.read_bytes()
+    return _file(config, named)
+
+
+def _file(config: Config, named: str) -> bytes:
+    try:
+        with open_regular(config.resolve(named)) as file:
+            return file.read()
+    except (OSError, ConnectorError) as error:
+        raise ConfigurationError(
+            f"[initial_data] committee = {named!r} cannot be read: {error}; paths start at the "
+            "folder of the pipeline file"
+        ) from error
+
+
+PATIENCE = 60.0
+"""Timeout in seconds for the last copy at the end of a run."""
+
+HASTE = 1.5
+"""Timeout in seconds after a stop request; the next run makes a missing copy."""
+
+_LOOK = 0.05
+
+
+class Copying(Observer):
+    """Observer with a thread that copies the newest checkpoint; intermediate ones are skipped.
+
+    Parameters
+    ----------
+    copies : target of the copies
+    read : returns the copy of a batch's checkpoint
+    notify_error : callback with error texts, called between batches
+    """
+
+    def __init__(
+        self, copies: Copies, read: Callable[[int], Copy], notify_error: Callable[[str], None]
+    ) -> None:
+        self._copies = copies
+        self._read = read
+        self._notify_error = notify_error
+        self._changed = Condition()
+        self._wanted: int | None = None
+        self._under_way: int | None = None
+        self._is_closing = False
+        self._trouble = ""
+        self._thread = Thread(target=self._work, name="copies", daemon=True)
+        self._thread.start()
+
+    def put(self, sequence: int) -> None:
+        """Schedule a copy of the checkpoint of a batch."""
+        with self._changed:
+            self._wanted = sequence
+            self._changed.notify()
+
+    def between_batches(self) -> None:
+        """Report an error since the previous call."""
+        with self._changed:
+            trouble, self._trouble = self._trouble, ""
+        if trouble:
+            self._notify_error(trouble)
+
+    def close(self, stop: StopToken) -> None:
+        """Wait for the last copy, at most `PATIENCE` seconds, or `HASTE` after a stop request."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        until = time.monotonic() + PATIENCE
+        while self._thread.is_alive() and time.monotonic() < until:
+            if stop.requested:
+                until = min(until, time.monotonic() + HASTE)
+                self._thread.join(max(0.0, until - time.monotonic()))
+            else:
+                self._thread.join(_LOOK)
+        with self._changed:
+            missing = self._wanted or self._under_way
+            if missing is not None:
+                self._note(missing, "it takes too long to wait for; the next run copies it")
+        self.between_batches()
+
+    def _work(self) -> None:
+        while (sequence := self._next()) is not None:
+            try:
+                self._copy(sequence)
+            # An uncaught exception would end the thread, and with it all copies, silently.
+            except Exception as error:
+                with self._changed:
+                    is_late = isinstance(error, FileNotFoundError) and self._wanted is not None
+                    if not is_late:  # late: newer checkpoints have replaced the files
+                        self._note(sequence, str(error) or repr(error))
+
+    def _next(self) -> int | None:
+        with self._changed:
+            self._under_way = None
+            while self._wanted is None:
+                if self._is_closing:
+                    return None
+                self._changed.wait()
+            self._under_way, self._wanted = self._wanted, None
+            return self._under_way
+
+    def _copy(self, sequence: int) -> None:
+        copy = self._read(sequence)
+        newest = max(self._copies.sequences, default=0)
+        if newest > sequence:
+            raise StateError(
+                f"there is one of batch {newest}, which another state has led to: move "
+                f"{self._copies.file(newest)} away, or name another place"
+            )
+        self._copies.write(copy)
+
+    def _note(self, sequence: int, why: str) -> None:
+        self._trouble = (
+            f"the checkpoint of batch {sequence} is not copied to {self._copies.place}: {why}"
+        )
+
+
+def copies_of(config: Config) -> Copies | None:
+    """Return the store of copies; None: no copies are configured.
+
+    Raises ConfigurationError if the package for the protocol of the address is not installed.
+    """
+    where = config.sections.pipeline.checkpoint_copy
+    if where is None:
+        return None
+    return Copies(Remote(where) if "://" in where else Folder(config.resolve(where)), config.name)
+
+
+@contextmanager
+def copied(copies: Copies | None, loop: Runner) -> Iterator[None]:
+    """Copy the checkpoints of a recovered pipeline in this context, starting with the newest."""
+    checkpoints, versions = loop.checkpoints, loop.pipeline.versions
+    if copies is None or checkpoints is None:
+        yield
+        return
+
+    def read(sequence: int) -> Copy:
+        path = checkpoints.path(sequence)
+        copy = Copy.of(str(path), path.read_bytes(), {})
+        files = {version: versions.file(version) for version in copy.manifest["versions"]}
+        return Copy(
+            copy.checkpoint, {n: file.read_bytes() for n, file in files.items()}, copy.manifest
+        )
+
+    def notify_error(trouble: str) -> None:
+        _log.warning("%s", trouble)
+        loop.notify_error(trouble)
+
+    copying = Copying(copies, read, notify_error)
+    for newest in checkpoints.sequences[:1]:
+        copying.put(newest)
+    checkpoints.on_saved = copying.put
+    loop.observers.append(copying)
+    try:
+        yield
+    finally:
+        checkpoints.on_saved = None
+        copying.close(loop.stop)
+
+
+def refuse_lost(config: Config, committed: Committed | None, copies: Copies | None) -> None:
+    """Raise StateError if no batch is committed, but a copy of an earlier state exists."""
+    if committed is not None or copies is None or not (known := copies.sequences):
+        return
+    mend = "if the state folder is lost, continue from there by `streamboost run --rebuild`"
+    if config.commits_to_kafka:
+        mend = "if the journal's topic was deleted, no run can continue from there"
+    raise StateError(
+        f"no batch is committed, but {copies.place} holds a copy of {config.name}'s checkpoint of "
+        f"batch {known[0]}: {mend}; to start with an empty state, move {copies.file(known[0])} "
+        "and its like away"
+    )
+
+
+def rebuild(
+    config: Config,
+    state: State,
+    transaction: Transaction,
+    committed: Committed | None,
+    copies: Copies | None,
+) -> Committed:
+    """Rebuild a lost state folder; return the positions at which the sources continue.
+
+    Raises
+    ------
+    GapError
+        If the beginning of the journal is gone, and no copy exists.
+    StateError
+        If the folder is not empty, if neither journal nor copy exists, or if they belong to another
+        configuration.
+    """
+    if state.is_made:
+        raise StateError(
+            f"{state.path} is not empty, and --rebuild fills an empty state folder: run without "
+            "it, or move the folder away first"
+        )
+    copy = copies.newest() if copies is not None else None
+    if isinstance(transaction, SqliteTransaction):
+        committed = _as_copied(config, copy, copies)
+        origin = _checked(config, state, copy.manifest["origin"] if copy else {})
+        transaction.begin_after(committed)
+    else:
+        if committed is None:
+            raise StateError(
+                f"the journal of {config.name} is empty, so there is nothing to make again: start "
+                "with an empty state, without --rebuild"
+            )
+        begun = _begun(transaction) if copy is None else _continued(copy, transaction, committed)
+        origin = _checked(config, state, begun)
+    state.fill(origin, copy)
+    _begin_commands(state, committed)
+    made = "the journal"
+    if copy is not None and copies is not None:
+        copies.set_aside_after(copy.sequence)  # damaged, or of another release
+        made = f"the copy of batch {copy.sequence} in {copies.place}"
+    _log.warning("%s is made again from %s. Lost: %s", state.path, made, _gone(config, copy))
+    left = {k: v for k, v in committed.positions.items() if k not in _lost(config)}
+    return Committed(committed.sequence, left)
+
+
+def _checked(config: Config, state: State, origin: dict[str, str]) -> dict[str, str]:
+    """Return `origin`; StateError if `origin` belongs to another configuration."""
+    refuse_another(config, state, origin["fingerprint"], origin["configuration"])
+    return origin
+
+
+def _as_copied(config: Config, copy: Copy | None, copies: Copies | None) -> Committed:
+    """Return batch and positions of a copy, without the sources that were lost with the log."""
+    if copy is None:
+        which = f"{copies.place} holds none" if copies else "[pipeline] checkpoint_copy names none"
+        if copies is None and config.sections.pipeline.checkpoint_copy is not None:
+            which = (
+                "those at [pipeline] checkpoint_copy hold River's models as pickles, which are "
+                "read nowhere but where they were written: start with an empty state, without "
+                "--rebuild"
+            )
+        raise StateError(
+            f"there is nothing to make the state of {config.name} from: its journal was in the "
+            "state folder itself, and of a copy, which would have kept what was learned and the "
+            f"place to read on from, {which}"
+        )
+    left = {k: v for k, v in copy.manifest["positions"].items() if k not in _lost(config)}
+    return Committed(copy.sequence, left)
+
+
+def _begun(transaction: Transaction) -> dict[str, str]:
+    """Return the origin (schema, configuration) in the first entry of the journal."""
+    first, message = next(transaction.journal(), (0, b""))
+    if first > 1:
+        raise GapError(
+            f"the journal begins with batch {first}, so that what came before cannot be "
+            "replayed: name the place of a copy as [pipeline] checkpoint_copy"
+        )
+    origin = JournalEntry.decode(message).origin
+    assert origin is not None, "the first entry has what a state folder is made again from"
+    return origin
+
+
+def _continued(copy: Copy, transaction: Transaction, committed: Committed) -> dict[str, str]:
+    """Return the origin of a copy; StateError if the journal does not continue from the copy."""
+    sequence = copy.sequence
+    found = next(iter(transaction.journal(sequence - 1)), None)
+    is_gone = found is not None and found[0] > sequence
+    digest = JournalEntry.decode(found[1]).digest if found is not None and not is_gone else ""
+    if sequence > committed.sequence or (not is_gone and digest != copy.manifest["digest"]):
+        raise StateError(
+            f"the copy of batch {sequence} does not belong to this journal, which ends with batch "
+            f"{committed.sequence}: name the place of its own as [pipeline] checkpoint_copy, or "
+            "leave that out to replay from the journal's beginning"
+        )
+    origin: dict[str, str] = copy.manifest["origin"]
+    return origin
+
+
+def _lost(config: Config) -> set[str]:
+    """Return the sources that were streams of the lost log, and restart at their beginning."""
+    sections = config.sections
+    asked = getattr(sections, next(iter(sections.labels.listens_to), "labels"))
+    read: dict[str, Endpoint] = {"records": sections.source, "labels": asked}
+    return {name for name, section in read.items() if _is_in_log(config, section)}
+
+
+def _begin_commands(state: State, committed: Committed) -> None:
+    """Set the next offset of the command queue to the committed position of its reader."""
+    read = committed.positions.get("commands", {}).get("0", 0)
+    with closing(Database(state.path / commands.FILE)) as queue, queue.writing() as connection:
+        append(connection, commands.STREAM, [b""])
+        connection.execute(f'DELETE FROM "{commands.STREAM}"')
+        last = (read - 1, commands.STREAM)
+        connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", last)
+
+
+def _is_in_log(config: Config, section: Endpoint) -> bool:
+    place = section.place(config.surroundings)
+    return place is not None and place.whole == os.path.realpath(config.surroundings.log)
+
+
+def _gone(config: Config, copy: Copy | None) -> str:
+    """Describe the data that a rebuild cannot restore."""
+    lost = (
+        "commands that waited, the history in status.db, who labelled what (labelling.db), Label "
+        "Studio's tasks (label_studio.db) and the tokens"
+    )
+    if copy is not None and not config.commits_to_kafka:
+        again = sorted({"records", "labels"} - _lost(config))
+        lost += (
+            ", the streams of log.db, and what was predicted, asked for and learned after batch "
+            f"{copy.sequence}: {' and '.join(again) or 'nothing'} after it are read again, and "
+            "labels asked for since are not counted in the budget"
+        )
+    return lost

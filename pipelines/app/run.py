@@ -1,0 +1,249 @@
+"""Composition of a runner from a configuration, and the `run` command."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+
+from streamboost.connectors.base import Committed, Transaction
+from streamboost.connectors.messages.decoding import time_reader
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.sqlite.transaction import SqliteTransaction
+from streamboost.environment import environment
+from streamboost.pipelines.app.connect import Connectors, connect, refuse_missing_topics, sources
+from streamboost.pipelines.app.distributed import begin_apart, records_themselves
+from streamboost.pipelines.app.factories import models_of, named
+from streamboost.pipelines.app.first_records import settle_schema
+from streamboost.pipelines.app.monitor import monitored
+from streamboost.pipelines.app.recovery import (
+    Beginning,
+    begun_with,
+    copied,
+    copies_of,
+    keep_beginning,
+    refuse_lost,
+)
+from streamboost.pipelines.app.recovery import rebuild as make_again
+from streamboost.pipelines.config import toml
+from streamboost.pipelines.config.compatibility import adopt, bound
+from streamboost.pipelines.config.durations import WindowSize
+from streamboost.pipelines.config.field_changes import added_fields, rules_for
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.distributed.learning import LearningPipeline
+from streamboost.pipelines.monitoring.last_error import LastError
+from streamboost.pipelines.monitoring.log_format import stamped
+from streamboost.pipelines.runner.batch_reader import BatchReader
+from streamboost.pipelines.runner.initial_data import begin_with
+from streamboost.pipelines.runner.label_join import LabelJoin
+from streamboost.pipelines.runner.observers import Observer
+from streamboost.pipelines.runner.pipeline import Pipeline
+from streamboost.pipelines.runner.replay import recover
+from streamboost.pipelines.runner.runner import Runner
+from streamboost.pipelines.runner.timestamp_aligner import RECORDS_WITHOUT_LABELS
+from streamboost.pipelines.shutdown import Interrupted, StopToken
+from streamboost.pipelines.state.damage import refuse_damage
+from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalExtras
+from streamboost.pipelines.state.versions import Versions
+
+__all__ = ["build_loop", "has_begun", "run"]
+
+_log = logging.getLogger(__name__)
+
+CHECKED_BYTES = 1_000_000_000
+"""Maximum size in bytes of a log that is checked at the start; `inspect --verify` checks all."""
+
+
+def has_begun(state: State, transaction: Transaction, committed: Committed | None) -> bool:
+    """Return whether the state has a committed batch or a checkpoint."""
+    if committed is not None or state.checkpoints.sequences:
+        return True
+    # The log belongs to the state folder, so batches of any name are from this pipeline.
+    return isinstance(transaction, SqliteTransaction) and bool(transaction.pipelines())
+
+
+def _fence(config: Config, transaction: Transaction, stop: StopToken) -> Committed | None:
+    """Fence other processes from committing, and return the newest committed batch.
+
+    If the cluster is unavailable, retry until success or a stop request.
+    """
+
+    def take() -> Committed | None:
+        if config.sections.kafka is not None:
+            refuse_missing_topics(config)
+        transaction.fence()
+        return transaction.committed()
+
+    if not config.commits_to_kafka:
+        return take()
+    return stop.retry_until_success(take, config.sections.pipeline.poll_interval)
+
+
+def run(
+    config: Config,
+    *,
+    until_idle: bool = False,
+    upgrade: bool = False,
+    rebuild: bool = False,
+    stop: StopToken | None = None,
+    observers: Sequence[Observer] = (),
+) -> int:
+    """Run the pipeline of `config` until a stop request, continuing after its last run.
+
+    After a kill or a power failure, the run recovers by a replay from the newest checkpoint.
+    Batches of another release are replayed only with `upgrade`. With `rebuild`, a lost state folder
+    is rebuilt first. Except for a kill or an error within a batch, each run ends with a checkpoint.
+
+    Returns the number of the newest batch; 0: no batch. Raises Interrupted if a signal handler ends
+    a wait (`StopToken.interrupt`).
+    """
+    state = State(config.state)
+    stop = stop or StopToken()
+    with stop.interruptible(), state.locked(), closing(connect(config)) as connectors:
+        refuse_damage(state.log, most=CHECKED_BYTES, stop=stop)
+        committed = _fence(config, connectors.transaction, stop)
+        copies = copies_of(config)
+        if rebuild:
+            # Pickles of models are only read from the folder in which they were written.
+            kept = None if named(config) else copies
+            committed = make_again(config, state, connectors.transaction, committed, kept)
+        else:
+            refuse_lost(config, committed, copies)
+        newest = committed.sequence if committed else 0
+        begun = has_begun(state, connectors.transaction, committed)
+        adopt(config, state, begun=begun)
+        keep_beginning(config, state, begun=begun)
+        checkpoint = state.start_at(committed.sequence if committed else None)
+        begin = f"continuing after batch {newest}" if committed else "starting"
+        _log.info("%s: %s; Ctrl-C stops", config.name, begin)
+        last_error = LastError(state.last_error, config.mask, lambda: newest)
+        with last_error.noted():
+            with records_themselves(config, connectors.records) as records:
+                schema = settle_schema(config, state, records, stop, until_idle=until_idle)
+            if schema is None:
+                return 0
+            loop = build_loop(config, state, schema, connectors, stop, [*observers, last_error])
+            last_error.sequence = lambda: loop.pipeline.sequence
+            with stamped(last_error.sequence), monitored(config, state, loop):
+                on_data_loss = config.sections.pipeline.on_data_loss
+                recover(loop, checkpoint, newest, on_data_loss=on_data_loss, upgrade=upgrade)
+                if stop.requested:
+                    return newest
+                _follow_file(config, loop.pipeline)
+                _resume(loop, state, committed)
+                if config.is_distributed:
+                    begin_apart(config, loop)
+                with stop.interruptible(False), copied(copies, loop):
+                    return _work(loop, state, until_idle=until_idle)
+
+
+def _follow_file(config: Config, pipeline: Pipeline) -> None:
+    """Add configuration changes (fields, rules, decisions) to the next batch and journal entry."""
+    if fields := added_fields(config, pipeline.schema):
+        pipeline.journal_extras.fields = {name: field.given() for name, field in fields.items()}
+    if (rules := rules_for(config, pipeline.schema)) != pipeline.schema.rules:
+        pipeline.journal_extras.rules = rules
+    if (decision := config.sections.decided_by) != pipeline.decision:
+        pipeline.journal_extras.decision = decision
+
+
+def _work(loop: Runner, state: State, *, until_idle: bool) -> int:
+    """Run a recovered pipeline, take a final checkpoint, and return the newest batch."""
+    try:
+        loop.run(until_idle=until_idle)
+    except Interrupted:
+        if not loop.is_committed:
+            _log.warning("stopped while a commit waits: the next run finds what came of it")
+    finally:
+        if loop.is_committed and loop.pipeline.sequence > loop.checkpointed:
+            with state.translate_errors():
+                loop.checkpoint()
+    return loop.pipeline.sequence
+
+
+def _resume(loop: Runner, state: State, committed: Committed | None) -> None:
+    """Seek the sources to the committed positions; delete newer checkpoints and versions."""
+    if committed is None:
+        return
+    loop.intake.seek(committed.positions)
+    state.checkpoints.drop_after(committed.sequence)
+    loop.pipeline.versions.forget_after(loop.pipeline.learner.trainer.newest_version)
+    extras = loop.pipeline.journal_extras
+    if extras.gap is None and extras != JournalExtras():
+        loop.try_checkpoint()
+
+
+def build_loop(
+    config: Config,
+    state: State,
+    schema: Schema,
+    connectors: Connectors,
+    stop: StopToken | None = None,
+    observers: Sequence[Observer] = (),
+) -> Runner:
+    """Return the runner of `config` over `connectors`, with an untrained pipeline."""
+    section, begun = config.sections.pipeline, begun_with(config, state)
+    loop = Runner(
+        _pipeline(config, state, schema, begun),
+        _intake(config, schema, connectors),
+        connectors.outputs,
+        connectors.transaction,
+        checkpoints=state.checkpoints,
+        checkpoint_every=section.checkpoint_every,
+        stop=stop,
+        poll_interval=section.poll_interval,
+        observers=observers,
+        open_sources=partial(sources, config),
+        pipelined_commits=not config.sections.labels.listens_to,
+    )
+    fingerprint = state.fingerprint()
+    configuration = toml.write(bound(config))
+    loop.about = {
+        "fingerprint": fingerprint,
+        "environment": environment(),
+        "origin": {
+            "schema": schema.to_json(),
+            "configuration": configuration,
+            "fingerprint": fingerprint,
+        }
+        | ({} if begun is None else {"committee": begun.digest}),
+    }
+    return loop
+
+
+def _pipeline(config: Config, state: State, schema: Schema, begun: Beginning | None) -> Pipeline:
+    section, expires_after = config.sections.pipeline, config.sections.requests.expires_after
+    core, models = config.core, models_of(config, schema, state)
+    if models is not None and models.serving is not None:
+        core = replace(core, experts=("committee",))  # the external model predicts instead
+    learner = core.learner(schema, section.seed, config.sections.labels.on_conflict)
+    if begun is not None:
+        schema = begin_with(begun.committee, schema, learner)
+    join = LabelJoin(
+        WindowSize.parse(section.join_window),
+        WindowSize.parse(expires_after),
+        learner.n_features or 0,
+    )
+    versions = Versions(state.versions, section.keep_versions)
+    if config.is_distributed:
+        return LearningPipeline(schema, learner, join, versions, on_data_loss=section.on_data_loss)
+    return Pipeline(schema, learner, join, versions, models)
+
+
+def _intake(config: Config, schema: Schema, connectors: Connectors) -> BatchReader:
+    section = config.sections.pipeline
+    window = WindowSize.parse(section.join_window).records
+    return BatchReader(
+        connectors.records,
+        connectors.labels,
+        connectors.commands,
+        connectors.initial_data,
+        most_records=section.batch_records,
+        most_labels=section.batch_labels,
+        record_time=time_reader(None if config.is_distributed else schema.time),
+        label_time=time_reader("time"),
+        max_records_without_labels=(
+            RECORDS_WITHOUT_LABELS if window is None else max(window // 2, 1)
+        ),
+    )

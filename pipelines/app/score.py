@@ -1,0 +1,88 @@
+"""Composition of a scorer from a configuration, and the `score` command."""
+
+import os
+import socket
+from collections.abc import Callable
+from contextlib import closing
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from streamboost.connectors.messages.schema import Schema
+from streamboost.pipelines.app.connect import refuse_missing_topics
+from streamboost.pipelines.app.distributed import refuse_here, topic_of
+from streamboost.pipelines.config.connectors.kafka import KafkaInput, cluster_of
+from streamboost.pipelines.config.durations import WindowSize
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.distributed.topics import models_topic, scorers_group, scoring_log_topic
+from streamboost.pipelines.shutdown import StopToken
+
+if TYPE_CHECKING:
+    from streamboost.learner.learner import StreamLearner
+    from streamboost.pipelines.distributed.scorer import Scorer
+
+__all__ = ["score", "scorer_of"]
+
+
+def score(config: Config, stop: StopToken) -> int:
+    """Run a scorer in the pipeline's group until a stop request; return its number of records."""
+    refuse_here(config)
+    section = config.sections.pipeline
+    with stop.interruptible():
+        stop.retry_until_success(lambda: refuse_missing_topics(config), section.poll_interval)
+    with closing(scorer_of(config, stop)) as scorer:
+        scorer.run()
+    return scorer.records
+
+
+def scorer_of(config: Config, stop: StopToken) -> "Scorer":
+    """Return a scorer of `config`, which joins the consumer group with its first poll."""
+    from streamboost.connectors.kafka.compacted_topic import CompactedTopicReader
+    from streamboost.connectors.kafka.group.committed_reader import CommittedReader
+    from streamboost.connectors.kafka.group.member import KafkaMember
+    from streamboost.pipelines.distributed.model_log import ModelLog
+    from streamboost.pipelines.distributed.partition_task import TaskSettings
+    from streamboost.pipelines.distributed.scorer import Scorer, Topics
+
+    section, cluster = config.sections.pipeline, cluster_of(config.surroundings)
+    topics = Topics(
+        topic_of(config, "source"),
+        topic_of(config, "predictions"),
+        topic_of(config, "requests"),
+        topic_of(config, "dead_letters"),
+        scoring_log_topic(config.name),
+    )
+    worker = f"{socket.gethostname()}:{os.getpid()}:{token_hex(3)}"
+    settings = TaskSettings(
+        config.core.query,
+        section.seed,
+        WindowSize.parse(config.sections.requests.expires_after),
+        worker,
+    )
+    table = models_topic(config.name)
+    source = config.sections.source
+    assert isinstance(source, KafkaInput)
+    member = KafkaMember(
+        cluster,
+        scorers_group(config.name),
+        topics.records,
+        config.sections.schema_.max_record_bytes,
+        source.on_corrupt,
+    )
+    return Scorer(
+        member,
+        CommittedReader(cluster),
+        topics,
+        CompactedTopicReader(cluster, table),
+        ModelLog(_maker(config), f"topic {table!r}"),
+        settings,
+        most=section.batch_records,
+        stop=stop,
+        poll_interval=section.poll_interval,
+        on_data_loss=section.on_data_loss,
+    )
+
+
+def _maker(config: Config) -> "Callable[[Schema], StreamLearner]":
+    """Return a function that creates untrained learners with the settings of the pipeline."""
+    core, seed = config.core, config.sections.pipeline.seed
+    return lambda schema: core.learner(schema, seed)

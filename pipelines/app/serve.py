@@ -1,0 +1,230 @@
+"""HTTP server of `streamboost serve`: address, TLS, login links, and shutdown."""
+
+import getpass
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_network
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.dashboard import routes as pages
+from streamboost.pipelines.service.app import create_app
+from streamboost.pipelines.service.auth.guard import LOGIN
+from streamboost.pipelines.service.auth.sessions import Role
+from streamboost.pipelines.service.auth.settings import LOOPBACK, AuthSettings
+from streamboost.pipelines.service.auth.users import Users
+from streamboost.pipelines.service.connection_limits import DoorConfig
+from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.state.folder import State, kept_token
+
+__all__ = ["SESSIONS", "TOKEN", "ServeAddress", "log_out", "serve", "server"]
+
+TOKEN = "serve.token"
+"""Name of the token file, in the state folder of the first pipeline."""
+
+SCORER = "predict.token"
+"""Name of the file with a token for `predict` and `explain` only, in the same folder."""
+
+SESSIONS = "serve.logins"
+"""Name of the folder of the login sessions, in the same folder."""
+
+_STOPPING = 1
+"""Timeout in seconds for open connections at shutdown; the remaining time is for the labels."""
+
+
+@dataclass(frozen=True)
+class ServeAddress:
+    """Listening address with its TLS settings.
+
+    Parameters
+    ----------
+    host : address or name to listen on
+    port : port; 0: any free port
+    certificate, key : files for https
+    allow_insecure_http : whether http without TLS is allowed on other addresses than loopback
+    allowed_hosts : further host names of the server
+    proxy : address or network of a trusted proxy, which reports the client address
+
+    Raises
+    ------
+    ConfigurationError
+        If traffic would cross a network unprotected, or a setting is invalid.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    certificate: Path | None = None
+    key: Path | None = None
+    allow_insecure_http: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    proxy: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigurationError("--certificate and --key belong together: give both or none")
+        if self.host not in LOOPBACK and self.certificate is None and not self.allow_insecure_http:
+            raise ConfigurationError(
+                f"--host {self.host} can be reached by other machines, and without https "
+                "they can read along: give --certificate and --key, or --allow-insecure-http where "
+                "the network is protected otherwise"
+            )
+        if self.proxy is not None:
+            try:
+                ip_network(self.proxy, strict=False)
+            except ValueError:
+                raise ConfigurationError(
+                    f"--proxy {self.proxy} is no address: give that of the proxy, as it reaches "
+                    "this machine, such as 127.0.0.1 or 10.0.0.0/24"
+                ) from None
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the server uses https."""
+        return self.certificate is not None
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Accepted values of the Host header, in lower case."""
+        named = {name.lower().strip("[]") for name in self.allowed_hosts}
+        return LOOPBACK | named | ({self.host.lower()} - {"0.0.0.0", "::"})
+
+    def listen(self) -> socket.socket:
+        """Return a listening socket.
+
+        Raises ConfigurationError if the address is unavailable, or the certificate is invalid.
+        """
+        if self.certificate is not None and self.key is not None:
+            _check_certificate(self.certificate, self.key)
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        try:
+            server = socket.create_server((self.host, self.port), family=family)
+            # asyncio sets this only on its own sockets; without it, responses end 40 ms late.
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return server
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot listen on {self.host}:{self.port} ({error.strerror or error}): choose "
+                "another --port or --host, or 0 for any free port"
+            ) from error
+
+    def url(self, port: int) -> str:
+        """Return the URL to open in a browser."""
+        name = self.allowed_hosts[0] if self.allowed_hosts else self.host
+        name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)
+        host = f"[{name}]" if ":" in name else name
+        return f"{'https' if self.is_secure else 'http'}://{host}:{port}"
+
+
+def _check_certificate(certificate: Path, key: Path) -> None:
+    for option, file in (("--certificate", certificate), ("--key", key)):
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise ConfigurationError(
+                f"{option} {file} cannot be read: {error.strerror or error}"
+            ) from None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"--certificate {certificate} and --key {key} cannot be used ({error}): give files in "
+            "PEM that belong together, the key without a password"
+        ) from None
+
+
+def serve(
+    configs: Sequence[Config],
+    place: ServeAddress,
+    people: Sequence[tuple[str, Role]] = (),
+    say: Callable[[str], None] = print,
+    on_exit: Callable[[], None] | None = None,
+) -> None:
+    """Serve the pipelines of `configs` until SIGINT or SIGTERM.
+
+    `say` is called with a login link for each of `people`, who are annotators or operators. Without
+    `people`, the user who starts the server gets a link as operator. `on_exit` is called in the
+    handler of the first signal.
+    """
+    token, entering = _people(configs[0])
+    with place.listen() as listening:
+        port = listening.getsockname()[1]
+        settings = AuthSettings(token, place.hosts, port, place.is_secure)
+        pipelines = [ServedState.of(config) for config in configs]
+        app = create_app(pipelines, settings, entering)
+        pages.install(app, pipelines)
+        for name, role in people or ((_user(), "operator"),):
+            key = entering.invite(name, role)
+            say(f"{entering.spelled(name)} ({role}): {place.url(port)}{LOGIN}?key={key}")
+        file = State(configs[0].state).path / TOKEN
+        say(f"each link works once, for a day; programs send the token in {file}")
+        server(app, settings, place, on_exit).run(sockets=[listening])
+
+
+def log_out(configs: Sequence[Config], names: Sequence[str]) -> dict[str, int]:
+    """End all sessions of `names`, also while `serve` runs; return their numbers by name."""
+    _, people = _people(configs[0])
+    return {name: people.log_out_all(name) for name in names}
+
+
+def _people(config: Config) -> tuple[str, Users]:
+    """Return the token, created if missing, and the store of login sessions."""
+    state = State(config.state)
+    with state.translate_errors():
+        state.make()
+        token = kept_token(state.path / TOKEN)
+        scorer = kept_token(state.path / SCORER)
+    return token, Users(token, state.path / SESSIONS, scorer=scorer)
+
+
+def _user() -> str:
+    """Return the name of the user of this process; "operator" if the system has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in some containers
+        return "operator"
+
+
+def server(
+    app: FastAPI,
+    settings: AuthSettings,
+    place: ServeAddress,
+    on_exit: Callable[[], None] | None = None,
+) -> uvicorn.Server:
+    """Return the HTTP server of `app`, with connection limits before those of the guard."""
+    return _Server(
+        DoorConfig(
+            app,
+            settings,
+            place.proxy,
+            ws="websockets-sansio",
+            ws_max_size=settings.max_body,
+            ssl_certfile=place.certificate,
+            ssl_keyfile=place.key,
+            server_header=False,
+            access_log=False,  # it would hold the keys of login links
+            log_config=None,
+            log_level="warning",
+            timeout_graceful_shutdown=_STOPPING,
+        ),
+        on_exit,
+    )
+
+
+class _Server(uvicorn.Server):
+    """Server that calls `on_exit` in the handler of the first stop signal."""
+
+    def __init__(self, config: DoorConfig, on_exit: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._on_exit = on_exit
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if not self.should_exit and self._on_exit is not None:
+            self._on_exit()
+        super().handle_exit(sig, frame)

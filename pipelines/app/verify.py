@@ -1,0 +1,96 @@
+"""Verification of a state: a replay of the journal must end in the same bits."""
+
+from contextlib import closing
+
+from streamboost.environment import environment
+from streamboost.errors import StateError
+from streamboost.pipelines.app.connect import connect
+from streamboost.pipelines.app.run import build_loop
+from streamboost.pipelines.config.file import Config
+from streamboost.pipelines.runner.replay import (
+    Replay,
+    ReplaySource,
+    digest_of,
+    journalled,
+    made_elsewhere,
+)
+from streamboost.pipelines.state.checkpoints import Checkpoint
+from streamboost.pipelines.state.damage import refuse_damage
+from streamboost.pipelines.state.folder import State
+
+__all__ = ["verify"]
+
+
+def verify(config: Config) -> str:
+    """Replay the journal to the newest checkpoint, and compare the states; write nothing.
+
+    The replay starts at the beginning of the journal, or if that is gone, at the oldest checkpoint.
+    If another release of streamboost made some batches, the replay starts at the oldest checkpoint
+    after these batches. The pipeline may run at the same time. Returns a text with the result.
+
+    Raises
+    ------
+    GapError
+        If journal entries are missing.
+    StateError
+        If the log is damaged, if a batch or the state differs, or if the state was made in another
+        environment.
+    """
+    state = State(config.state)
+    newest, schema = state.checkpoints.newest(), state.schema()
+    if newest is None or schema is None:
+        raise StateError(f"{state.path}: there is no checkpoint to verify: run the pipeline first")
+    refuse_damage(state.log)
+    until = newest[1]["sequence"]
+    with closing(connect(config)) as connectors:
+        first = next(connectors.transaction.journal(), (0, b""))[0]
+        start = None if first == 1 else _oldest(state)
+        before = made_elsewhere(journalled(connectors.transaction, start, until), start)
+        if before is not None:
+            _refuse_all(before, until)
+            start = _oldest(state, before.last)
+        begin = start[1]["sequence"] if start else 0
+        loop = build_loop(config, state, schema, connectors)
+        replay = Replay(loop, start, later=state.checkpoints.sequences)
+        replay.run(until)
+        found, expected = digest_of(*loop.snapshot()), digest_of(*newest)
+    if not replay.is_same and replay.made_here:
+        return (
+            f"batches {begin + 1} to {until} replayed, and not compared: River's models depend on "
+            "the seed of Python's hashes, as `streamboost check` says"
+        )
+    if not replay.is_same:
+        raise StateError(
+            f"{state.path}: not all of it was made with these releases on this processor, so that "
+            "nothing can be said of its bits; verify it where it was made"
+        )
+    if found != expected:
+        raise StateError(
+            f"{state.path}: replaying batches {begin + 1} to {until} ends in another state than "
+            f"the checkpoint of batch {until}: {found} instead of {expected}"
+        )
+    if begin == until:
+        said = (
+            f"no batch lies between the oldest checkpoint and the newest, {until}, to be replayed"
+        )
+    else:
+        said = (
+            f"batches {begin + 1} to {until} replayed: bit for bit the checkpoint's state {found}"
+        )
+    if before is None:
+        return said
+    return f"batches {before} and cannot be compared; {said}"
+
+
+def _oldest(state: State, at_least: int = 0) -> Checkpoint:
+    """Return the oldest checkpoint of batch `at_least` or after."""
+    return state.checkpoints.load(min(n for n in state.checkpoints.sequences if n >= at_least))
+
+
+def _refuse_all(before: ReplaySource, until: int) -> None:
+    """Raise StateError if another release made all batches."""
+    if before.last >= until:
+        raise StateError(
+            f"batches {before}, and this is {environment()['streamboost']}, which cannot compare "
+            "them: verify them with that release, or again once this one has made some"
+        )

@@ -1,0 +1,123 @@
+"""Warm-up: compiles the numba kernels before the first batch.
+
+numba compiles a kernel on its first call and caches the result on disk, so the first training on
+a machine takes many times as long as later ones. The warm-up keeps the compilation out of the first
+batches.
+"""
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+
+import streamboost
+from streamboost.evaluation.sufficient_stats import PREDICTORS, JudgedRecords, SufficientStats
+from streamboost.learner.estimators import default_estimator
+from streamboost.learner.learner import StreamLearner
+from streamboost.learner.schedule import Schedule
+from streamboost.pipelines.config.learner import KINDS
+
+__all__ = ["warm_up"]
+
+ANNOUNCEMENT = (
+    "Loading the kernels; the first time on a machine they are compiled, up to half a minute ..."
+)
+PATIENCE = 1.0
+"""Seconds before the announcement; loading compiled kernels takes less time."""
+LONGEST = 180.0
+"""Timeout in seconds for the compilation in another process, which may be suspended."""
+MOMENT = 0.05
+"""Seconds between two attempts to get the lock."""
+
+
+def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KINDS)) -> float:
+    """Call all kernels once: train, score and explain small committees, stack experts, evaluate.
+
+    If this takes long because kernels are compiled, `say` is called with an announcement from
+    another thread. If several processes start at once, one compiles, and the others load its
+    results. Returns the duration in seconds.
+    """
+    timer = threading.Timer(PATIENCE, say, [ANNOUNCEMENT])
+    timer.daemon = True
+    timer.start()
+    start = time.perf_counter()
+    try:
+        with _one_first():
+            _call_all(estimators)
+        return time.perf_counter() - start
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def _one_first() -> Iterator[None]:
+    """Run this context in one process on this machine first, and then in all others together.
+
+    Otherwise each process of a pipeline would compile the same kernels on the same cores.
+    """
+    folder = os.open(Path(streamboost.__file__).parent, os.O_RDONLY)
+    try:
+        # On a file system without locks, each process compiles separately.
+        with suppress(OSError):
+            wait, end = fcntl.LOCK_EX, time.monotonic() + LONGEST
+            while time.monotonic() < end:
+                try:
+                    fcntl.flock(folder, wait | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    wait = fcntl.LOCK_SH
+                    time.sleep(MOMENT)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _call_all(estimators: Iterable[str]) -> None:
+    """Call every kernel once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(64, 3)).astype(np.float32)
+    X[::7, 0] = np.nan
+    y = np.arange(64) % 3
+    for name in estimators:
+        estimator = KINDS[name]()
+        committee = estimator.train(X, y, np.ones(64), seed=0, n_estimators=2)
+        committee = estimator.train(X, y, seed=0, committee=committee, n_estimators=1)
+        committee.probabilities(committee.decision(X))
+        committee.contributions(X[:1])
+    _follow_labels(X, y)
+    _blend(X, y)
+    _judge()
+
+
+def _judge() -> None:
+    """Add one evaluated record with a decision to sufficient statistics."""
+    P, predicted = np.full((1, 2), 0.5), np.zeros((1, len(PREDICTORS)), dtype=np.int64)
+    SufficientStats(2).add(
+        JudgedRecords(P, predicted, predicted[:, 0], others=np.ones(1), decision_cost=P)
+    )
+
+
+def _blend(X: np.ndarray, y: np.ndarray) -> None:
+    """Score records with all experts, and train the experts on the labels."""
+    estimator = default_estimator()
+    estimator.set_params(n_estimators=1)
+    learner = StreamLearner(estimator, random_state=0)
+    for turn in range(2):  # the first time there is no committee yet
+        ids = [f"{turn}.{row}" for row in range(len(X))]
+        learner.query(X, learner.score(X), ids)
+        learner.learn(ids, X, y)
+    learner.score(X)
+
+
+def _follow_labels(X: np.ndarray, y: np.ndarray) -> None:
+    """Train and score with a schedule that updates the committee after each label."""
+    estimator = default_estimator()
+    estimator.set_params(n_estimators=1)
+    learner = StreamLearner(estimator, schedule=Schedule.per_label(first=len(X)))
+    learner.learn([""] * len(X), X, y)
+    learner.score(X)

@@ -1,0 +1,86 @@
+"""Supervisor that runs a learner and its scorers as child processes on one machine."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from streamboost.pipelines.shutdown import StopToken
+
+__all__ = ["run_workers"]
+
+_log = logging.getLogger(__name__)
+
+_LOOK = 0.2
+"""Seconds between two checks of the child processes."""
+
+_REST = 1.0
+"""Seconds before a killed child process is started again."""
+
+
+PATIENCE = 20.0
+"""Seconds between SIGTERM and SIGKILL to a child process that does not end."""
+
+
+def run_workers(path: Path, n: int, options: Sequence[str], stop: StopToken) -> int:
+    """Run `learn` and `n` processes of `score` until a stop request, or until one fails.
+
+    A killed child process is started again. All children end with this process, even if it is
+    killed. A child that does not end in time is killed, as committed data is safe. Returns 0, or
+    the exit code of the failed child, after all children have ended.
+    """
+    names = ["learner", *(f"scorer {number}" for number in range(1, n + 1))]
+    # Only this process holds the write end of the pipe: children read EOF when it ends.
+    stdin, held = os.pipe()
+    children = [_start(name, path, options, stdin) for name in names]
+    failed = 0
+    try:
+        while not (stop.requested or failed):
+            stop.wait(_LOOK)
+            for place, child in enumerate(children):
+                code = child.poll()
+                if code is None or stop.requested:
+                    continue
+                if code >= 0:
+                    failed = failed or code or 1
+                    _log.error("%s has ended with code %d: all are stopped", names[place], code)
+                    continue
+                _log.error("%s was killed by signal %d: it starts again", names[place], -code)
+                stop.wait(_REST)
+                children[place] = _start(names[place], path, options, stdin)
+    finally:
+        codes = _end(names, children)
+        os.close(stdin)
+        os.close(held)
+    return failed or max(0, *codes)
+
+
+def _end(names: Sequence[str], children: "Sequence[subprocess.Popen[bytes]]") -> list[int]:
+    """Terminate all child processes, kill those that time out, and return the exit codes."""
+    for child in children:
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+    until, codes = time.monotonic() + PATIENCE, []
+    for name, child in zip(names, children, strict=True):
+        try:
+            codes.append(child.wait(max(0.0, until - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            _log.warning(
+                "%s has not ended within %g s and is killed: what it had committed stays, and the "
+                "next run continues from there",
+                name,
+                PATIENCE,
+            )
+            child.kill()
+            codes.append(child.wait())
+    return codes
+
+
+def _start(name: str, path: Path, options: Sequence[str], stdin: int) -> "subprocess.Popen[bytes]":
+    command = "learn" if name == "learner" else "score"
+    line = [sys.executable, "-m", "streamboost.pipelines.cli", command, str(path), *options]
+    return subprocess.Popen([*line, "--child", name], stdin=stdin)

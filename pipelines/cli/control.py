@@ -1,0 +1,110 @@
+"""Command `streamboost control`: queues a command for a pipeline."""
+
+from contextlib import closing
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.cli.options import PipelineFile, say
+
+if TYPE_CHECKING:
+    from streamboost.pipelines.state.commands import Command
+
+__all__ = ["control"]
+
+
+class ControlCommand(StrEnum):
+    """Names of the commands of a pipeline."""
+
+    promote = "promote"
+    rollback = "rollback"
+    pause = "pause"
+    resume = "resume"
+    retrain = "retrain"
+    merge = "merge"
+    unmerge = "unmerge"
+    drop = "drop"
+    decide = "decide"
+
+
+def control(
+    path: PipelineFile,
+    command: Annotated[ControlCommand, typer.Argument(help="What it is to do.")],
+    about: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="The version to roll back to, the class, or the costs.", show_default=False
+        ),
+    ] = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="The class that merge or decide names may be a new one.")
+    ] = False,
+) -> None:
+    """Send a command to a pipeline for its next batch.
+
+    promote deploys the challenger at once, before the labels have decided. rollback VERSION
+    deploys a kept version (inspect lists them), until a training replaces it: pause first to
+    keep it. pause starts no training and keeps the committee; predictions, requests and
+    labels continue. resume ends a pause. retrain trains a new committee now. merge CLASS OTHER
+    merges a class into another, such as a misspelt one into the correct one. drop CLASS removes a
+    class and its labels. Both apply to future labels, too. unmerge CLASS undoes a merge: labels
+    that were given as CLASS get this class again, while their records are kept. decide
+    costs.TRUE.DECIDED=10 ..., or threshold.CLASS=0.9 ..., replaces [decision] from now on, until
+    the file changes; decide without arguments ends decisions.
+    """
+    from streamboost.pipelines.config.compatibility import name_of
+    from streamboost.pipelines.config.file import load
+    from streamboost.pipelines.state.commands import queue_command
+    from streamboost.pipelines.state.folder import State
+    from streamboost.pipelines.state.naming import refuse_unknown
+    from streamboost.pipelines.status.reader import StatusReader
+
+    config = load(path, learner=False)
+    if name_of(State(config.state)) is None:
+        raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
+    order = _order(command, about or [], new=new)
+    with closing(StatusReader(config.state)) as status:
+        refuse_unknown(config.state, order, status.documents())
+    queue_command(config.state, order)
+    say(f"{order}: {config.name} does so with its next batch, running or when it next runs")
+
+
+def _order(command: ControlCommand, about: list[str], *, new: bool) -> "Command":
+    from streamboost.pipelines.state.commands import KINDS, Command
+
+    kind = next(kind for kind in KINDS if kind == command.value)
+    if kind == "decide":
+        return Command(kind, decision=_decision(about), new=new)
+    if kind in ("merge", "unmerge", "drop") and len(about) <= 2:
+        label, into = [*about, None, None][:2]
+        return Command(kind, label=label, into=into, new=new)
+    if len(about) <= 1 and all(one.isdecimal() for one in about):
+        return Command(kind, int(about[0]) if about else None, new=new)
+    raise ConfigurationError(
+        f"{kind} {' '.join(about)}: rollback takes the number of a version, merge two classes, "
+        "unmerge and drop one, and the other commands nothing"
+    )
+
+
+def _decision(words: list[str]) -> dict[str, Any]:
+    """Parse arguments such as costs.fraud.ok=10 to the keys of [decision]."""
+    import tomllib
+
+    from streamboost.pipelines.config.sections import DecisionSection
+
+    try:
+        given = tomllib.loads("\n".join(words))
+        section = DecisionSection.model_validate(given)
+        found = {name: table for name, table in section.model_dump().items() if table}
+    except ValueError as error:
+        raise ConfigurationError(
+            f"decide {' '.join(words)}: write costs.TRUE.DECIDED=10 or threshold.CLASS=0.9, names "
+            f"with other characters than letters and digits in quotes ({error})"
+        ) from None
+    if found:
+        from streamboost.evaluation.decisions import Decisions
+
+        Decisions(**found)
+    return found

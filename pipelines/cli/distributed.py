@@ -1,0 +1,75 @@
+"""Commands `streamboost learn` and `streamboost score`, for distributed scoring."""
+
+import typer
+
+from streamboost.errors import StreamBoostError
+from streamboost.pipelines.cli.options import (
+    DEFAULT_FILE,
+    Child,
+    LogJson,
+    PipelineFile,
+    Rebuild,
+    UntilIdle,
+    Upgrade,
+    end_with_stdin,
+    exit_code,
+    stop_on_signals,
+)
+from streamboost.pipelines.cli.run import STOPPING, run_pipeline
+
+__all__ = ["learn", "score"]
+
+
+def learn(
+    path: PipelineFile = DEFAULT_FILE,
+    until_idle: UntilIdle = False,
+    upgrade: Upgrade = False,
+    rebuild: Rebuild = False,
+    log_json: LogJson = False,
+    child: Child = "",
+) -> None:
+    """Learn from the requests of `score` processes.
+
+    Only one process learns; if a second one starts, it takes over, as with `run`.
+    """
+    if child:
+        end_with_stdin()
+    from streamboost.pipelines.app.distributed import refuse_here
+    from streamboost.pipelines.config.file import load
+
+    refuse_here(load(path, learner=False))
+    run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json, child=child)
+
+
+def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: Child = "") -> None:
+    """Score records as one of several processes, on any machine.
+
+    There may be as many processes as the records topic has partitions. They need no state folder.
+    """
+    if child:
+        end_with_stdin()
+    import logging
+
+    from streamboost.pipelines.app.score import score as run_scorer
+    from streamboost.pipelines.app.warmup import warm_up
+    from streamboost.pipelines.config.file import load
+    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.monitoring import log_format
+    from streamboost.pipelines.shutdown import Interrupted
+
+    log_format.begin(as_json=log_json, called=child)
+    log = logging.getLogger(__name__)
+    try:
+        config = load(path)
+        stop = stop_on_signals(b"" if log_json or child else STOPPING)
+        with stop.interruptible():
+            warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
+        with masking(config.mask):
+            log.info("%d records predicted", run_scorer(config, stop))
+    except Interrupted:
+        log.warning("stopped while it waited: others continue")
+    except StreamBoostError as error:
+        if not (log_json or child):
+            raise
+        log.error("%s", error)
+        raise typer.Exit(exit_code(error)) from None

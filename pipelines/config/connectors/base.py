@@ -1,0 +1,216 @@
+"""Base classes of the connector sections: endpoints, inputs, outputs and their context."""
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator
+
+from streamboost.connectors.base import Sink, Source
+from streamboost.connectors.oracle.table import AnswerFields
+from streamboost.errors import ConnectorError
+from streamboost.pipelines.config.durations import WindowSize
+
+__all__ = [
+    "Connector",
+    "ConnectorContext",
+    "Endpoint",
+    "Expiring",
+    "Input",
+    "LabelNames",
+    "Output",
+    "PredictionsSection",
+    "Section",
+    "SpanKey",
+    "StreamLocation",
+    "Text",
+    "resolve",
+    "writable",
+]
+
+
+class Section(BaseModel):
+    """Base class of all sections; rejects unknown keys and implicit conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def _check_span(value: Any) -> Any:
+    WindowSize.parse(value)
+    return value
+
+
+Text = Annotated[str, Field(min_length=1)]
+SpanKey = Annotated[Any, PlainValidator(_check_span)]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorContext:
+    """Context in which a section opens its source or sink.
+
+    Attributes
+    ----------
+    folder : base folder of relative paths
+    log : log in the state folder, for streams without a path
+    max_bytes : maximum number of bytes of a message that are held in memory
+    text : columns of a Parquet file whose values are read as text, like all cells of CSV
+    answer_fields : fields with the id and the label of labelled records
+    on_data_loss : reaction to messages that were deleted unread: "fail" or "continue"
+    kafka : section [kafka], or None
+    registry : section [schema_registry], or None
+    """
+
+    folder: Path
+    log: Path
+    max_bytes: int
+    text: frozenset[str]
+    answer_fields: AnswerFields
+    on_data_loss: str
+    kafka: Section | None
+    registry: Section | None = None
+
+    def resolve(self, path: str) -> Path:
+        """Resolve `path` relative to the folder."""
+        return resolve(self.folder, path)
+
+
+class StreamLocation(NamedTuple):
+    """Location of messages: a file or system, and a stream in it; None: the only stream."""
+
+    whole: str
+    stream: str | None
+
+    def overlaps(self, other: "StreamLocation") -> bool:
+        """Return whether the two locations can have common messages."""
+        is_one = self.stream == other.stream or None in (self.stream, other.stream)
+        return is_one and self.whole == other.whole
+
+
+class Endpoint(Section):
+    """Section that names the location of messages."""
+
+    connector: str
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield pairs of key and remedy for keys that are valid separately but not together."""
+        yield from ()
+
+    @abstractmethod
+    def place(self, around: ConnectorContext) -> StreamLocation | None:
+        """Return the location of the messages; None: no other section can use the location."""
+
+    @abstractmethod
+    def follower(self, around: ConnectorContext) -> Source:
+        """Return a source that reads while other processes write."""
+
+    def sink(self, around: ConnectorContext) -> Sink:
+        """Return a sink that appends to the location; the sink opens files at its first use."""
+        raise NotImplementedError
+
+
+class LabelNames(Section):
+    """[labels.fields]: names of the id and label fields in label messages."""
+
+    id: Text | None = Field(None, description="the field that names the record")
+    label: Text = Field("label", description="the field that holds the label")
+
+
+class Input(Endpoint):
+    """Section of an input.
+
+    Attributes
+    ----------
+    changeable : keys that may change between two runs on one state
+    """
+
+    fields: LabelNames | None = Field(None, description="what id and label are called")
+    on_conflict: Literal["last", "first", "vote"] = Field(
+        "last", description="which of several labels of a record holds"
+    )
+
+    changeable: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def listens_to(self) -> tuple[str, ...]:
+        """Outputs that an oracle reads to answer requests; its position is that of the first."""
+        return ()
+
+    @property
+    def unit(self) -> str | None:
+        """Unit of the positions; None: messages."""
+        return None
+
+    @property
+    def closed(self) -> str | None:
+        """Reason why no message can be appended while the pipeline reads; None: appending works."""
+        return "it is read alone"
+
+    @abstractmethod
+    def source(self, around: ConnectorContext) -> Source:
+        """Return the source, which opens files and connections at its first poll."""
+
+    def answers(
+        self, around: ConnectorContext, records: Source, outputs: Mapping[str, "Output"]
+    ) -> Source:
+        """Return the source of labels; an oracle reads `records` and `outputs` for its answers."""
+        return self.source(around)
+
+    def tried(self, around: ConnectorContext) -> str | None:
+        """Describe the labels of an oracle, or raise StreamBoostError; None: no oracle."""
+        return None
+
+    def follower(self, around: ConnectorContext) -> Source:
+        """Return a source that reads while other processes write."""
+        return self.source(around)
+
+
+class Output(Endpoint):
+    """Section of an output."""
+
+    @abstractmethod
+    def tried(self, around: ConnectorContext) -> str:
+        """Check write access without writing; return a text, or raise ConnectorError."""
+
+
+class PredictionsSection(Output):
+    """Keys of [predictions] in addition to its location."""
+
+    include: list[Text] = Field([], description="fields of a record that its prediction repeats")
+    probabilities: bool = Field(False, description="whether predictions have those of all classes")
+
+
+class Expiring(Output):
+    """Keys of [requests] in addition to its location."""
+
+    expires_after: SpanKey = Field(100_000, description="how long an answer is waited for")
+
+
+class Connector(NamedTuple):
+    """Section classes of one connector by use; None: the connector does not support the use."""
+
+    input: type[Input] | None = None
+    labels: type[Input] | None = None
+    output: type[Output] | None = None
+    requests: type[Expiring] | None = None
+    predictions: type[PredictionsSection] | None = None
+
+
+def resolve(folder: Path, path: str) -> Path:
+    """Resolve `path` relative to `folder`, with ``~`` expanded."""
+    return folder / os.path.expanduser(path)
+
+
+def writable(path: Path) -> str:
+    """Check that a file can be written; return a text, or raise ConnectorError."""
+    # Unlike Path.exists, this does not raise within folders that may not be searched.
+    found = next(place for place in (path, *path.absolute().parents) if os.path.exists(place))
+    if found == path and not path.is_file():
+        raise ConnectorError(f"{path} cannot be written: it is not a file; name one")
+    if found != path and not found.is_dir():
+        raise ConnectorError(f"{path} cannot be written: {found} is not a folder; fix the path")
+    if not os.access(found, os.W_OK if found == path else os.W_OK | os.X_OK):
+        raise ConnectorError(f"{path} cannot be written: {found} does not allow it")
+    return f"{path} can be written"

@@ -1,0 +1,121 @@
+"""Sections of the files connector: JSON Lines, CSV and Parquet."""
+
+import os
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from streamboost.connectors.base import Sink, Source
+from streamboost.connectors.files.json_lines_sink import JsonLinesSink
+from streamboost.connectors.files.open import (
+    STDIN,
+    file_source,
+    is_compressed,
+    is_json_lines,
+    is_parquet,
+    unit_of,
+)
+from streamboost.pipelines.config.connectors.base import (
+    Connector,
+    ConnectorContext,
+    Endpoint,
+    Expiring,
+    Input,
+    Output,
+    PredictionsSection,
+    StreamLocation,
+    Text,
+    writable,
+)
+
+__all__ = ["CONNECTOR", "FilesInput", "FilesOutput", "FilesPredictions", "FilesRequests"]
+
+
+class File(Endpoint):
+    """Base class of sections that name a file."""
+
+    connector: Literal["files"]
+    path: Text
+
+    def place(self, around: ConnectorContext) -> StreamLocation:
+        """Return the resolved path of the file, which has no streams."""
+        return StreamLocation(os.path.realpath(around.resolve(self.path)), None)
+
+    def follower(self, around: ConnectorContext) -> Source:
+        """Return a source that follows the lines appended to the file."""
+        return file_source(around.resolve(self.path), follow=True)
+
+    def sink(self, around: ConnectorContext) -> Sink:
+        """Return a sink that appends lines."""
+        return JsonLinesSink(around.resolve(self.path))
+
+
+class FilesInput(File, Input):
+    """A file of JSON Lines, CSV (.csv) or Parquet (.parquet, .pq); "-" is standard input.
+
+    The first two may be compressed (.jsonl.gz, .csv.gz).
+    """
+
+    path: Text = Field(description="the file to read")
+    follow: bool = Field(False, description="whether lines are still being added")
+
+    changeable = frozenset({"follow"})
+
+    @property
+    def unit(self) -> str:
+        """Unit of the positions, which depends on the format."""
+        return unit_of(self.path)
+
+    @property
+    def closed(self) -> str | None:
+        """Reason why no line can be appended while the pipeline reads; None: appending works."""
+        if self.path == STDIN:
+            return "standard input belongs to the process that reads it"
+        if not is_json_lines(self.path) or is_compressed(self.path):
+            return "only files of plain JSON Lines can be appended to"
+        return None if self.follow else "its file is said to be complete (follow = false)"
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Check that `follow` is not set for files to which nothing can be appended."""
+        if is_parquet(self.path) and is_compressed(self.path):
+            yield "path", "a Parquet file is compressed within: unpack it, and name it without .gz"
+        elif self.follow and (is_parquet(self.path) or is_compressed(self.path)):
+            kind = "Parquet" if is_parquet(self.path) else "compressed"
+            text = f"a {kind} file is complete: nothing is added to it; leave this key out"
+            yield "follow", text
+
+    def source(self, around: ConnectorContext) -> Source:
+        """Return the source; in tables, id and text label columns are read as text."""
+        path = self.path if self.path == STDIN else around.resolve(self.path)
+        return file_source(
+            path, around.text, around.max_bytes, self.follow, on_data_loss=around.on_data_loss
+        )
+
+
+class FilesOutput(File, Output):
+    """A JSON Lines file that is appended to."""
+
+    path: Text = Field(description="the file to append to")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Check that the path is an uncompressed file."""
+        if self.path == STDIN:
+            yield "path", 'must be a file, and is "-"'
+        elif is_compressed(self.path):
+            yield "path", "lines are appended as they are, so its name must not end in .gz"
+
+    def tried(self, around: ConnectorContext) -> str:
+        """Check that the file can be written."""
+        return writable(around.resolve(self.path))
+
+
+class FilesRequests(FilesOutput, Expiring):
+    """[requests] into a JSON Lines file."""
+
+
+class FilesPredictions(FilesOutput, PredictionsSection):
+    """[predictions] into a JSON Lines file."""
+
+
+CONNECTOR = Connector(FilesInput, FilesInput, FilesOutput, FilesRequests, FilesPredictions)

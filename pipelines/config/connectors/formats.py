@@ -1,0 +1,49 @@
+"""Message formats with a schema registry (Avro, JSON Schema), and section [schema_registry].
+
+The registry's client library is imported only if a section uses such a format.
+"""
+
+import re
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from streamboost.pipelines.config.connectors.base import ConnectorContext, Section, Text
+
+if TYPE_CHECKING:
+    from streamboost.connectors.kafka.formats.registry import Registry
+
+__all__ = ["Format", "SchemaRegistrySection", "registry_of"]
+
+Format = Literal["json", "avro", "json-schema"]
+
+
+def _check_url(value: str) -> str:
+    for one in value.split(","):
+        if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", one.strip()):
+            raise ValueError(
+                'must be an address such as "http://localhost:8081", without a user, or several '
+                "of one registry, separated by commas"
+            )
+    return value
+
+
+class SchemaRegistrySection(Section):
+    """[schema_registry]: registry of the schemas of Avro and JSON Schema topics."""
+
+    url: Annotated[Text, AfterValidator(_check_url)] = Field(
+        description="where Confluent's API begins"
+    )
+    username: Text | None = Field(None, description="of an account that may use it")
+    password: Text | None = Field(None, description="of that account, as ${NAME}")
+    ca: Text | None = Field(None, description="for https, a file in PEM of whom to trust")
+
+
+def registry_of(around: ConnectorContext) -> "Registry":
+    """Return the registry of section [schema_registry], which must exist."""
+    from streamboost.connectors.kafka.formats.registry import Registry
+
+    section = around.registry
+    assert isinstance(section, SchemaRegistrySection)
+    ca = None if section.ca is None else str(around.resolve(section.ca))
+    return Registry(section.url, section.username, section.password, ca)

@@ -1,0 +1,41 @@
+"""Section of inline labels, which arrive among the records."""
+
+from typing import Literal
+
+from streamboost.connectors.base import Message, SinglePartitionSource, Source
+from streamboost.pipelines.config.connectors.base import Connector, ConnectorContext, Input
+
+__all__ = ["CONNECTOR", "InlineLabels"]
+
+
+class InlineLabels(Input):
+    """Messages of [source] with a label, for an earlier record or for the record itself."""
+
+    connector: Literal["inline"]
+
+    @property
+    def closed(self) -> str:
+        """Reason why no label can be appended."""
+        return "labels come among the records, whose source is to be written to"
+
+    def place(self, around: ConnectorContext) -> None:
+        """Return None, as the labels have the location of [source]."""
+
+    def source(self, around: ConnectorContext) -> Source:
+        """Return an empty source, as the source of records reads all messages."""
+        return _Nothing("the labels among the records")
+
+
+class _Nothing(SinglePartitionSource):
+    """Source that is always empty."""
+
+    def poll(self, limit: int) -> list[Message]:
+        """Return an empty list."""
+        return []
+
+    def lag(self) -> int:
+        """Return 0."""
+        return 0
+
+
+CONNECTOR = Connector(labels=InlineLabels)

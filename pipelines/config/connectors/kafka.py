@@ -1,0 +1,245 @@
+"""Sections of the kafka connector: topics of Apache Kafka, and section [kafka].
+
+The client library is imported only if the configuration uses Kafka.
+"""
+
+import re
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from pydantic import AfterValidator, ConfigDict, Field
+
+from streamboost.connectors.base import Sink, Source
+from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, Request, Time
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config.connectors.base import (
+    Connector,
+    ConnectorContext,
+    Endpoint,
+    Expiring,
+    Input,
+    LabelNames,
+    Output,
+    PredictionsSection,
+    Section,
+    StreamLocation,
+    Text,
+)
+from streamboost.pipelines.config.connectors.formats import Format, registry_of
+
+if TYPE_CHECKING:
+    from streamboost.connectors.kafka.cluster import KafkaCluster
+    from streamboost.connectors.kafka.formats.encoding import Encoder
+
+__all__ = [
+    "CONNECTOR",
+    "KafkaInput",
+    "KafkaOutput",
+    "KafkaPredictions",
+    "KafkaRequests",
+    "KafkaSection",
+    "KafkaTopic",
+    "cluster_of",
+    "name_topics",
+]
+
+_TOPICS = {"source": "records"} | {
+    name: name for name in ("labels", "predictions", "requests", "dead_letters")
+}
+"""Suffix of the default topic of a section, after the pipeline's name."""
+
+
+def _check_topic(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", value):
+        raise ValueError("must be at most 249 letters, digits, dots, dashes and underscores")
+    return value
+
+
+class KafkaSection(Section):
+    """[kafka]: the cluster; all other keys are options of kafka-python's clients."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    bootstrap_servers: Text = Field(description="some of the brokers, as host:port,host:port")
+    transactions: bool = Field(
+        True, description="whether journal and positions are kept there, in one transaction"
+    )
+
+    def refused(self) -> Iterator[tuple[str, str]]:
+        """Yield pairs of option and reason for options that the client rejects."""
+        from streamboost.connectors.kafka.cluster import KafkaCluster
+
+        for name, value in (self.model_extra or {}).items():
+            try:
+                KafkaCluster(self.bootstrap_servers, {name: value})
+            except ConfigurationError as error:
+                yield name, str(error)
+
+
+class KafkaTopic(Endpoint):
+    """A topic of the cluster that [kafka] names; without `topic`, named after the pipeline."""
+
+    connector: Literal["kafka"]
+    topic: Annotated[Text, AfterValidator(_check_topic)] = Field(description="the topic")
+    format: Format = Field(
+        "json", description="what messages are in; the others have schemas in [schema_registry]"
+    )
+
+    def place(self, around: ConnectorContext) -> StreamLocation:
+        """Return the cluster and the topic as location."""
+        return StreamLocation("the Kafka cluster", self.topic)
+
+    def sink(self, around: ConnectorContext) -> Sink:
+        """Return a sink that appends to the topic."""
+        if self.format != "json":
+            from streamboost.connectors.kafka.formats.encoding import EncodedSink
+
+            return EncodedSink(self._encoder(around), cluster_of(around), self.topic)
+        from streamboost.connectors.kafka.sink import KafkaSink
+
+        return KafkaSink(cluster_of(around), self.topic)
+
+    @abstractmethod
+    def written(self) -> type[msgspec.Struct]:
+        """Return the type of the messages that the pipeline writes to the topic."""
+
+    @abstractmethod
+    def registered(self, around: ConnectorContext) -> str:
+        """Describe the registered schema of the topic; StreamBoostError if the registry fails."""
+
+    def _encoder(self, around: ConnectorContext) -> "Encoder":
+        from streamboost.connectors.kafka.formats.encoding import Encoder
+
+        assert self.format != "json"
+        return Encoder(registry_of(around), self.format, self.topic, self.written())
+
+    def _reader(
+        self, around: ConnectorContext, on_corrupt: str = "stop", *, keys: bool = False
+    ) -> Source:
+        settings = {"on_data_loss": around.on_data_loss, "on_corrupt": on_corrupt}
+        cluster = cluster_of(around)
+        if self.format != "json":
+            from streamboost.connectors.kafka.formats.decoding import DecodedSource, Decoder
+
+            decoder = Decoder(registry_of(around), self.format, keys=keys)
+            return DecodedSource(decoder, cluster, self.topic, around.max_bytes, **settings)
+        from streamboost.connectors.kafka.topic import KafkaSource
+
+        return KafkaSource(cluster, self.topic, around.max_bytes, **settings)
+
+
+class KafkaInput(KafkaTopic, Input):
+    """A topic of the cluster that [kafka] names; without `topic`, named after the pipeline."""
+
+    on_corrupt: Literal["stop", "skip"] = Field(
+        "stop", description="what is done about messages that do not match their checksum"
+    )
+
+    id_from: Literal["field", "key"] = Field(
+        "field", description="whether a field or the message's key names a record"
+    )
+
+    changeable = frozenset({"on_corrupt"})
+
+    @property
+    def unit(self) -> str:
+        """Unit of the positions: offsets, which also count transaction markers."""
+        return "offsets"
+
+    @property
+    def closed(self) -> None:
+        """None, as any process may append to the topic."""
+
+    def source(self, around: ConnectorContext) -> Source:
+        """Return a source of the topic."""
+        return self._reader(around, self.on_corrupt, keys=self.id_from == "key")
+
+    def written(self) -> type[msgspec.Struct]:
+        """Return the type of label messages that annotators' answers are written as."""
+        names = self.fields or LabelNames()
+        held = [("id", str), ("label", str | int | bool | None)]
+        more = [("time", Time, None), ("source", str | None, None)]
+        called = {"id": names.id or "id", "label": names.label}
+        return msgspec.defstruct("Label", [*held, *more], rename=called)
+
+    def registered(self, around: ConnectorContext) -> str:
+        """Describe the newest registered schema of the topic, and its fields."""
+        from streamboost.connectors.kafka.formats.decoding import described
+
+        assert self.format != "json"
+        with closing(registry_of(around)) as registry:
+            return described(registry, self.format, self.topic)
+
+
+class KafkaOutput(KafkaTopic, Output):
+    """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
+
+    def follower(self, around: ConnectorContext) -> Source:
+        """Return a source of the topic."""
+        return self._reader(around)
+
+    def tried(self, around: ConnectorContext) -> str:
+        """Return a text; the existence of all topics was checked before."""
+        return f"topic {self.topic} is there"
+
+    def written(self) -> type[msgspec.Struct]:
+        """Return the type of dead letters."""
+        return DeadLetter
+
+    def registered(self, around: ConnectorContext) -> str:
+        """Check that the schema of the messages is registered, or can be registered."""
+        with closing(self._encoder(around)) as encoder:
+            return encoder.tried()
+
+
+class KafkaRequests(KafkaOutput, Expiring):
+    """[requests] into a topic."""
+
+    def written(self) -> type[msgspec.Struct]:
+        """Return the type of requests."""
+        return Request
+
+
+class KafkaPredictions(KafkaOutput, PredictionsSection):
+    """[predictions] into a topic."""
+
+    def written(self) -> type[msgspec.Struct]:
+        """Return the type of predictions."""
+        return Prediction
+
+
+CONNECTOR = Connector(KafkaInput, KafkaInput, KafkaOutput, KafkaRequests, KafkaPredictions)
+
+
+def cluster_of(around: ConnectorContext) -> "KafkaCluster":
+    """Return the cluster of section [kafka], which must exist."""
+    from streamboost.connectors.kafka.cluster import KafkaCluster
+    from streamboost.connectors.kafka.options import FILES
+
+    section = around.kafka
+    assert isinstance(section, KafkaSection)
+    options = dict(section.model_extra or {})
+    for name in FILES:
+        if isinstance(options.get(name), str):
+            options[name] = str(around.resolve(options[name]))
+    return KafkaCluster(section.bootstrap_servers, options)
+
+
+def name_topics(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in default topics; if [source] is a topic, all missing sections become topics too."""
+    filled = dict(tables)
+    if _is_topic(tables.get("source")):
+        filled = {section: {"connector": "kafka"} for section in _TOPICS} | filled
+    pipeline = filled.get("pipeline")
+    name = pipeline.get("name") if isinstance(pipeline, dict) else None
+    for section, suffix in _TOPICS.items():
+        if _is_topic(filled.get(section)):
+            filled[section] = {"topic": f"{name}.{suffix}"} | filled[section]
+    return filled
+
+
+def _is_topic(table: Any) -> bool:
+    return isinstance(table, dict) and table.get("connector") == "kafka"

@@ -1,0 +1,114 @@
+"""Section of the oracle connector, which answers requests with labels from a file after a delay."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator
+
+from streamboost.connectors.base import Source
+from streamboost.connectors.files.open import STDIN, file_source
+from streamboost.connectors.oracle.oracle import AnswersOracle, Young
+from streamboost.connectors.oracle.table import OracleLabels
+from streamboost.errors import StreamBoostError
+from streamboost.pipelines.config.connectors.base import (
+    Connector,
+    ConnectorContext,
+    Input,
+    Output,
+    StreamLocation,
+    Text,
+)
+from streamboost.pipelines.config.durations import WindowSize
+
+__all__ = ["CONNECTOR", "OracleSection"]
+
+_WHOLE = 1_000_000_000
+"""Maximum message size in bytes, SQLite's limit: messages of the pipeline are read completely."""
+
+
+def _check_delay(value: Any) -> Any:
+    if value != 0 or isinstance(value, bool):
+        WindowSize.parse(value)
+    return value
+
+
+class OracleSection(Input):
+    """Oracle that answers requests, or labels every record, from a file.
+
+    The file has labelled records or label messages, as JSON Lines, CSV (.csv), either of them
+    compressed (.gz), or Parquet (.parquet, .pq).
+    """
+
+    connector: Literal["oracle"]
+    path: Text = Field(description="the file of labelled records")
+    answer: Literal["requested", "all"] = Field(
+        "requested", description="which records get their labels"
+    )
+    delay: Annotated[Any, PlainValidator(_check_delay)] = Field(
+        0, description="what passes before a label comes: records, or time by the records' own"
+    )
+
+    @property
+    def listens_to(self) -> tuple[str, ...]:
+        """Outputs that the oracle reads: the first is answered, predictions measure the delay."""
+        if self.answer == "all":
+            return ("predictions",)
+        return ("requests", "predictions") if self.delay else ("requests",)
+
+    @property
+    def unit(self) -> str:
+        """Unit of the positions: messages of the answered output."""
+        return self.listens_to[0]
+
+    @property
+    def closed(self) -> str:
+        """Reason why no label can be appended."""
+        return "a file answers in its place"
+
+    @property
+    def time_between(self) -> bool:
+        """Whether the delay is a duration, which needs timestamps of records."""
+        return isinstance(self.delay, str)
+
+    def place(self, around: ConnectorContext) -> StreamLocation:
+        """Return the resolved path of the file."""
+        return StreamLocation(os.path.realpath(around.resolve(self.path)), None)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Check that the path is a file in a supported format, which can be read repeatedly."""
+        if self.path == STDIN:
+            yield "path", "must be a file, which a restart can read again, and is standard input"
+            return
+        try:
+            file_source(self.path)
+        except StreamBoostError as error:
+            yield "path", str(error)
+
+    def source(self, around: ConnectorContext) -> Source:
+        """Return a source of the file's current content."""
+        return file_source(around.resolve(self.path), around.text, around.max_bytes)
+
+    def answers(
+        self, around: ConnectorContext, records: Source, outputs: Mapping[str, Output]
+    ) -> Source:
+        """Return the oracle: a label for each message of the output in `listens_to`."""
+        whole = replace(around, max_bytes=_WHOLE)
+        asked = outputs[self.listens_to[0]].follower(whole)
+        young = None
+        if self.delay:
+            span = WindowSize.parse(self.delay)
+            predictions = outputs["predictions"].follower(whole)
+            young = Young(predictions, span.records, span.milliseconds)
+        return AnswersOracle(self._known(around), asked, young)
+
+    def tried(self, around: ConnectorContext) -> str:
+        """Return the number of labels in the file; StreamBoostError if unreadable."""
+        return f"{self._known(around)}, given for {self.listens_to[0]}"
+
+    def _known(self, around: ConnectorContext) -> OracleLabels:
+        return OracleLabels(around.resolve(self.path), around.answer_fields, around.max_bytes)
+
+
+CONNECTOR = Connector(labels=OracleSection)

@@ -1,0 +1,68 @@
+"""Registry of connectors, and sinks that append to the inputs of a pipeline."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from streamboost.connectors.base import Sink
+from streamboost.errors import ConfigurationError
+from streamboost.pipelines.config.connectors import files, inline, kafka, oracle, river, sqlite
+from streamboost.pipelines.config.connectors.base import ConnectorContext, Input
+
+__all__ = [
+    "CONNECTORS",
+    "ENDPOINTS",
+    "OUTPUTS",
+    "as_written",
+    "feeder",
+    "refuse_unwritable",
+    "sections_for",
+]
+
+OUTPUTS = ("predictions", "requests", "dead_letters")
+ENDPOINTS = ("source", "labels", *OUTPUTS)
+"""Names of the sections with a connector."""
+
+CONNECTORS = (
+    sqlite.CONNECTOR,
+    files.CONNECTOR,
+    kafka.CONNECTOR,
+    river.CONNECTOR,
+    oracle.CONNECTOR,
+    inline.CONNECTOR,
+)
+
+
+def sections_for(use: str) -> tuple[Any, ...]:
+    """Return the section classes for a `use`, one of the fields of `Connector`."""
+    found = (getattr(connector, use) for connector in CONNECTORS)
+    return tuple(section for section in found if section is not None)
+
+
+def as_written(use: str, table: Mapping[str, Any]) -> Any:
+    """Return the section of `table` for a `use`, without validation."""
+    models = {get_args(m.model_fields["connector"].annotation)[0]: m for m in sections_for(use)}
+    return models[table["connector"]].model_construct(**table)
+
+
+def feeder(section: Input, name: str, around: ConnectorContext) -> Sink:
+    """Return a sink that appends to the input of `section`; errors call the section `name`.
+
+    Raises ConfigurationError if no message can be appended while the pipeline reads.
+    """
+    refuse_unwritable(section, name)
+    return section.sink(around)
+
+
+def refuse_unwritable(section: Input, name: str) -> None:
+    """Raise ConfigurationError if no message can be appended to the input of `section`."""
+    format = getattr(section, "format", "json")
+    if name == "source" and format != "json":
+        raise ConfigurationError(
+            f'[{name}] cannot be written to: the schema of its records, in format = "{format}", is '
+            "their producers' own: let those write"
+        )
+    if section.closed is not None:
+        raise ConfigurationError(
+            f"[{name}] cannot be written to: {section.closed}; use SQLite, Kafka, or a JSON Lines "
+            "file with follow = true"
+        )

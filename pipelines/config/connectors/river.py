@@ -1,0 +1,68 @@
+"""Sections of the river connector: River's datasets as records, and as an oracle."""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from streamboost.connectors.base import Source
+from streamboost.connectors.river import RiverOracle as Oracle
+from streamboost.connectors.river import RiverSource
+from streamboost.pipelines.config.connectors.base import (
+    Connector,
+    ConnectorContext,
+    Input,
+    Output,
+    Text,
+)
+
+__all__ = ["CONNECTOR", "RiverInput", "RiverOracle"]
+
+
+class RiverInput(Input):
+    """Records of a dataset of River."""
+
+    connector: Literal["river"]
+    dataset: Text = Field(description="the dataset's class in river.datasets")
+
+    @property
+    def closed(self) -> str:
+        """Reason why no record can be appended."""
+        return "its dataset cannot be added to"
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Check that `fields` is not set, as the labels of datasets have fixed fields."""
+        if self.fields is not None:
+            yield "fields", "a dataset gives labels with an id and a label: leave this out"
+
+    def place(self, around: ConnectorContext) -> None:
+        """Return None, as no other section can use the location of a dataset."""
+
+    def source(self, around: ConnectorContext) -> Source:
+        """Return a source of the dataset's records."""
+        return RiverSource(self.dataset)
+
+
+class RiverOracle(RiverInput):
+    """Oracle that answers each request with the dataset's label, `delay` records later."""
+
+    delay: int = Field(0, ge=0, description="records that pass before a label comes")
+
+    @property
+    def listens_to(self) -> tuple[str, ...]:
+        """Outputs that the oracle reads: the requests."""
+        return ("requests",)
+
+    @property
+    def unit(self) -> str:
+        """Unit of the positions: requests."""
+        return "requests"
+
+    def answers(
+        self, around: ConnectorContext, records: Source, outputs: Mapping[str, Output]
+    ) -> Source:
+        """Return the oracle, which measures its delay by the position of `records`."""
+        return Oracle(self.dataset, outputs["requests"].follower(around), self.delay, records)
+
+
+CONNECTOR = Connector(RiverInput, RiverOracle)

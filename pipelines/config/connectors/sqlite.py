@@ -1,0 +1,79 @@
+"""Sections of the sqlite connector: streams of SQLite logs."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from streamboost.connectors.base import Sink, Source
+from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
+from streamboost.pipelines.config.connectors.base import (
+    Connector,
+    ConnectorContext,
+    Endpoint,
+    Expiring,
+    Input,
+    Output,
+    PredictionsSection,
+    StreamLocation,
+    Text,
+    writable,
+)
+
+__all__ = ["CONNECTOR", "SqliteInput", "SqliteOutput", "SqlitePredictions", "SqliteRequests"]
+
+
+class SqliteStream(Endpoint):
+    """A stream of a SQLite log."""
+
+    connector: Literal["sqlite"]
+    stream: Text = Field(description="the name of the stream")
+    path: Text | None = Field(None, description="the log's file")
+
+    def place(self, around: ConnectorContext) -> StreamLocation:
+        """Return the resolved path of the log, and the stream."""
+        return StreamLocation(os.path.realpath(self.file(around)), self.stream)
+
+    def follower(self, around: ConnectorContext) -> Source:
+        """Return a source of the stream."""
+        return SqliteSource(self.file(around), self.stream, around.max_bytes)
+
+    def sink(self, around: ConnectorContext) -> Sink:
+        """Return a sink that appends to the stream."""
+        return SqliteSink(self.file(around), self.stream)
+
+    def file(self, around: ConnectorContext) -> Path:
+        """Return the path of the log."""
+        return around.log if self.path is None else around.resolve(self.path).absolute()
+
+
+class SqliteInput(SqliteStream, Input):
+    """A stream of a SQLite log; without `path`, of the log in the state folder."""
+
+    @property
+    def closed(self) -> None:
+        """None, as any process may append to the stream."""
+
+    def source(self, around: ConnectorContext) -> Source:
+        """Return a source of the stream."""
+        return self.follower(around)
+
+
+class SqliteOutput(SqliteStream, Output):
+    """A stream of a SQLite log; without `path`, part of the pipeline's own transactions."""
+
+    def tried(self, around: ConnectorContext) -> str:
+        """Check that the log can be written."""
+        return writable(self.file(around))
+
+
+class SqliteRequests(SqliteOutput, Expiring):
+    """[requests] into a SQLite log."""
+
+
+class SqlitePredictions(SqliteOutput, PredictionsSection):
+    """[predictions] into a SQLite log."""
+
+
+CONNECTOR = Connector(SqliteInput, SqliteInput, SqliteOutput, SqliteRequests, SqlitePredictions)

@@ -1,0 +1,111 @@
+"""Defaults and restrictions of a pipeline file with distributed scoring."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from streamboost.pipelines.config.connectors.registry import ENDPOINTS
+from streamboost.pipelines.config.problems import Problem
+from streamboost.pipelines.config.sections import Sections
+
+__all__ = ["HELD", "filled", "refused", "refused_of_learner"]
+
+HELD = ("committee", "linear", "text")
+"""Experts that scorers support, as their tables may be some labels behind the learner."""
+
+_WITH = 'with [pipeline] scoring = "distributed"'
+
+_WINDOW, _EXPIRES = "1m", "1d"
+"""Default join window, which covers the delay of the scoring log, and default request expiry."""
+
+
+def filled(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `tables`, with the defaults of distributed scoring if scoring is distributed."""
+    whole = dict(tables)
+    pipeline = whole.get("pipeline")
+    if not isinstance(pipeline, dict) or pipeline.get("scoring") != "distributed":
+        return whole
+    defaults: dict[str, dict[str, Any]] = {
+        "pipeline": {"join_window": _WINDOW},
+        "requests": {"connector": "kafka", "expires_after": _EXPIRES},
+        "committee": {"experts": list(HELD)},
+    }
+    for section, keys in defaults.items():
+        given = whole.get(section, {})
+        whole[section] = keys | given if isinstance(given, dict) else given
+    return whole
+
+
+def refused(sections: Sections) -> Iterator[Problem]:
+    """Yield the settings that distributed scoring does not support, except the learner's."""
+    if sections.pipeline.scoring != "distributed":
+        return
+    for name in ENDPOINTS:
+        if getattr(sections, name).connector != "kafka":
+            text = f'must be "kafka" {_WITH}: a consumer group shares its topics'
+            yield Problem(name, "connector", text)
+        if getattr(getattr(sections, name), "format", "json") != "json":
+            text = f'must be "json" {_WITH}: scorers read and write plain JSON alone'
+            yield Problem(name, "format", text)
+    for section in ("model", "shadow_models", "features"):
+        if getattr(sections, section):
+            text = f"is refused {_WITH}: scorers hold committees alone; leave this section out"
+            yield Problem(section, None, text)
+    if sections.decided_by:
+        text = (
+            f"is refused {_WITH}: scorers do not report what decisions cost; leave this section "
+            "out, and decide by `probabilities` of [predictions]"
+        )
+        yield Problem("decision", None, text)
+    if sections.kafka is not None and not sections.kafka.transactions:
+        text = f"must be true {_WITH}, where nothing else keeps positions"
+        yield Problem("kafka", "transactions", text)
+    spans = {
+        ("pipeline", "join_window"): sections.pipeline.join_window,
+        ("requests", "expires_after"): sections.requests.expires_after,
+    }
+    for (section, key), span in spans.items():
+        if isinstance(span, int):
+            text = (
+                f"counts {span} records, which nobody counts over all partitions where [pipeline] "
+                f'scoring is "distributed": write a time such as "15m"'
+            )
+            yield Problem(section, key, text)
+
+
+def refused_of_learner(
+    sections: Sections, settings: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Problem]:
+    """Yield the settings in the learner's sections that distributed scoring does not support."""
+    if sections.pipeline.scoring != "distributed":
+        return
+    query, schedule, committee = (settings[name] for name in ("query", "schedule", "committee"))
+    if query.get("mode") == "pool":
+        text = f'must be "stream" {_WITH}: no scorer sees the pool of all partitions'
+        yield Problem("query", "mode", text)
+    if query.get("initial_credit"):
+        text = f"must be 0 {_WITH}: each partition has a ledger of its own, and none can repay"
+        yield Problem("query", "initial_credit", text)
+    if query.get("relabel") and query.get("selection", "probability") != "probability":
+        text = (
+            f'needs selection = "probability" {_WITH}: the others spend in partitions what the '
+            "learner needs"
+        )
+        yield Problem("query", "relabel", text)
+    if committee["label_lags"]:
+        text = f"must be 0 {_WITH}: scorers do not see the newest labels"
+        yield Problem("committee", "label_lags", text)
+    named = committee["experts"]
+    named = [] if isinstance(named, str) and named == "committee" else named
+    named = ["all"] if isinstance(named, str) else named
+    if unheld := [name for name in named if name not in HELD]:
+        text = (
+            f"names {', '.join(unheld)} {_WITH}, but scorers hold {', '.join(HELD)} alone: the "
+            "others go by every label at once; leave them out"
+        )
+        yield Problem("committee", "experts", text)
+    if schedule.get("correction_rounds"):
+        text = f"must be 0 {_WITH}: scorers do not see every label"
+        yield Problem("schedule", "correction_rounds", text)
+    if schedule.get("on_drift") not in (None, "none") and schedule.get("drift_signal") != "error":
+        text = f'must be "error" {_WITH}: the learner sees the margins of those asked about alone'
+        yield Problem("schedule", "drift_signal", text)

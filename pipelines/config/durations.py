@@ -1,0 +1,82 @@
+"""Stream time, window sizes in records or time, and a clock that pauses during backlogs."""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["PausableClock", "StreamTime", "WindowSize"]
+
+_MILLISECONDS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class StreamTime(NamedTuple):
+    """Time of the stream: the number of records so far, and the processing time (tick)."""
+
+    records: int
+    tick: int
+    """Milliseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSize:
+    """Size of a sliding window: a number of records, or a duration in milliseconds, not both."""
+
+    records: int | None = None
+    milliseconds: int | None = None
+
+    @classmethod
+    def parse(cls, value: object) -> "WindowSize":
+        """Parse a number of records, or a duration such as "30s", "15m", "2h" or "7d".
+
+        >>> WindowSize.parse(500), WindowSize.parse("2h")
+        (WindowSize(records=500, milliseconds=None), WindowSize(records=None, milliseconds=7200000))
+        """
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return cls(records=value)
+        match = re.fullmatch(r"([1-9][0-9]*)([smhd])", value) if isinstance(value, str) else None
+        if match is None:
+            raise ValueError(
+                'must be a number of records such as 500, or a time such as "30s", "15m" or "7d"'
+            )
+        return cls(milliseconds=int(match[1]) * _MILLISECONDS[match[2]])
+
+    def __str__(self) -> str:
+        if self.records is not None:
+            return f"{self.records} records"
+        return f"{(self.milliseconds or 0) / 1000:g} seconds"
+
+    def over(self, since: StreamTime, now: StreamTime) -> bool:
+        """Return whether a window that began at `since` has ended at `now`."""
+        if self.records is not None:
+            return now.records - since.records >= self.records
+        return now.tick - since.tick >= (self.milliseconds or 0)
+
+    def end(self, since: StreamTime) -> int | None:
+        """Return the tick at which the window ends; None: the window counts records."""
+        return None if self.milliseconds is None else since.tick + self.milliseconds
+
+
+@dataclass(slots=True)
+class PausableClock:
+    """Stream time without the periods in which a backlog is read or the pipeline is stopped.
+
+    Windows measured on `moment` do not expire during these periods.
+    """
+
+    moment: StreamTime
+    counted: StreamTime
+    """Stream time at the newest `advance`, including pauses."""
+
+    def advance(self, now: StreamTime, *, records: bool, time: bool) -> None:
+        """Advance to `now`; `records` and `time` are whether these components count or pause."""
+        self.moment = StreamTime(
+            self.moment.records + records * (now.records - self.counted.records),
+            self.moment.tick + time * (now.tick - self.counted.tick),
+        )
+        self.counted = now
+
+    def at(self, now: StreamTime) -> StreamTime:
+        """Return the moment of an event at `now`, in a batch before its `advance`."""
+        return StreamTime(
+            self.moment.records + now.records - self.counted.records, self.moment.tick
+        )

@@ -1,0 +1,115 @@
+"""Counters of records, labels and requests: lost, dropped, expired, pending and open ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streamboost.pipelines.dashboard.tables import Cell, Column, Rows, Table
+from streamboost.pipelines.dashboard.view import View, page_of
+from streamboost.pipelines.status.formatting import (
+    COUNTERS,
+    RECORDS_APART,
+    UNUSABLE,
+    amount,
+    plural,
+)
+
+__all__ = ["fates"]
+
+_NAMES = {"answered": "first_labels"}
+"""Other names of counters here, to distinguish labels from answered requests."""
+
+_NOTHING_CAME_OF = ("late", "expired", "conflicting", "unknown", "empty_label")
+"""Counters of dropped labels; a duplicate with the same value is not counted as a loss."""
+
+
+def fates(view: View) -> Table:
+    """Build the table of counters that `inspect` prints, with a summary of losses and waits."""
+    join: Mapping[str, int] = view.document("join")
+    columns = [Column("What", "words"), Column("Number"), Column("What it counts", "words")]
+    if not join:
+        return Table("Counters", columns, [], "Shown once the pipeline runs.")
+    counters = {**COUNTERS, "answered": "first labels of requested records"}
+    counters |= {"records": RECORDS_APART} if view.document("workers") else {}
+    rows: Rows = [
+        [_NAMES.get(key, key).replace("_", " "), amount(join[key]), what]
+        for key, what in counters.items()
+        if join.get(key) and key != "open_requests"
+    ]
+    asked = RequestCounts.of(view)
+    if asked.requests or asked.waiting:
+        rows += [[name, amount(n), what] for name, n, what in asked.rows if n]
+    if n := join.get("dead_letters"):
+        link = page_of("/dead-letters", view.document("pipeline").get("name"))
+        rows.append(["dead letters", Cell(amount(n), link=link), UNUSABLE])
+    return Table("Counters", columns, rows, _said(join, asked))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCounts:
+    """Counts of label requests by outcome.
+
+    `requests` is the sum of answered, expired, dropped and waiting requests. `again` counts the
+    relabel requests among them.
+    """
+
+    requests: int
+    answered: int
+    expired: int
+    waiting: int
+    again: int = 0
+
+    @classmethod
+    def of(cls, view: View) -> "RequestCounts":
+        """Read the counts from a pipeline's status."""
+        ledger = view.document("ledger")
+        requests, answered, expired, again = (
+            int(ledger.get(key) or 0) for key in ("requests", "answered", "expired", "again")
+        )
+        return cls(requests, answered, expired, view.open_requests, again)
+
+    @property
+    def dropped(self) -> int:
+        """Requests that were answered after their record had been evicted."""
+        return max(self.requests - self.answered - self.expired - self.waiting, 0)
+
+    @property
+    def rows(self) -> list[tuple[str, int, str]]:
+        """Rows of the table: name, count and explanation."""
+        again = f", {self.again:,} of them relabel requests" * (self.again > 0)
+        return [
+            ("requests", self.requests, f"labels requested: the sum of the rows below{again}"),
+            (
+                "requests answered",
+                self.answered,
+                "requests with a label, or with a second label (relabel request)",
+            ),
+            ("requests expired", self.expired, "closed, as no label came in time"),
+            ("requests dropped", self.dropped, "answered after the record was evicted"),
+            ("open requests", self.waiting, COUNTERS["open_requests"]),
+        ]
+
+    def __str__(self) -> str:
+        """Summarize the outcomes in a sentence whose numbers add up."""
+        parts = [f"{self.answered:,} answered", f"{self.expired:,} expired without an answer"]
+        parts += [f"{self.dropped:,} answered after eviction"] * (self.dropped > 0)
+        asked = plural(self.requests, "label")
+        return f"{asked} requested: {', '.join(parts)}, {self.waiting:,} open."
+
+
+def _said(join: Mapping[str, int], asked: RequestCounts) -> str:
+    unusable, lost, unread, waiting = (
+        join.get(key) or 0
+        for key in ("dead_letters", "lost_batches", "deleted_unread", "waiting_labels")
+    )
+    dropped = sum(join.get(key) or 0 for key in _NOTHING_CAME_OF)
+    batches = "1 batch of labels is" if lost == 1 else f"{lost:,} batches of labels are"
+    waits = "waits for its" if waiting == 1 else "wait for their"
+    parts = [
+        f"{plural(unusable, 'message')} could not be used." * (unusable > 0),
+        f"{batches} lost." * (lost > 0),
+        f"{plural(unread, 'message')} were deleted before they were read." * (unread > 0),
+        f"{plural(dropped, 'label')} had no effect." * (dropped > 0),
+        f"{plural(waiting, 'label')} {waits} record." * (waiting > 0),
+    ]
+    told = " ".join(filter(None, parts)) or "Nothing is lost, and no label waits for its record."
+    return f"{told} {asked}" if asked.requests else told

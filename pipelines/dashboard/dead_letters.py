@@ -1,0 +1,135 @@
+"""Dead letters page: lists unusable messages by reason, with their payload, and resends them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from nicegui.events import GenericEventArguments
+
+from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.messages.outgoing import Label
+from streamboost.errors import DataError, StreamBoostError
+from streamboost.features.paths import getter
+from streamboost.pipelines.dashboard.view import page_of
+from streamboost.pipelines.dashboard.widgets import Resend, Sentence, Tag
+from streamboost.pipelines.service.auth.users import User
+from streamboost.pipelines.service.labelling.blind import HIDDEN
+from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.status.formatting import amount, clock, sentence
+from streamboost.pipelines.status.reader import Status
+
+__all__ = ["send_again", "show_letters"]
+
+MOST = 50
+"""Maximum number of dead letters shown, the newest first."""
+
+_TO_DO = (
+    "Nothing was predicted or learned from them. Open a message to see the error. Fix its text and "
+    "send it again, or fix the program that sends such messages. A message that is not needed may "
+    "stay: newer ones replace it."
+)
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def show_letters(
+    letters: Sequence[Status], total: int, served: ServedState, person: User, reason: str | None
+) -> None:
+    """Show dead letters: all, or only those with one `reason`."""
+    counts = Counter(str(letter.get("reason")) for letter in letters)
+    with Tag("section", classes="panel", aria_labelledby="letters-title"):
+        Tag("h2", "Why they could not be used", id="letters-title")
+        about = f"{amount(total)} since the start; the newest {len(letters)} are kept here."
+        Tag("p", about, "about")
+        if not letters:
+            Tag("p", "None: every message could be used.", "summary empty")
+            return
+        Tag("p", _TO_DO, "about")
+        with Tag("ul", classes="filters", aria_label="Reasons"):
+            _filter("all", len(letters), None, served.name, is_chosen=reason is None)
+            for name, n in counts.most_common():
+                _filter(name, n, name, served.name, is_chosen=name == reason)
+        shown = [one for one in letters if reason is None or one.get("reason") == reason][:MOST]
+        if not shown:
+            Tag("p", "None of that reason are kept.", "summary empty")
+        said = Sentence("p", "said", role="status", aria_live="polite")
+        with Tag("ul", classes="letters whole"):
+            for number, letter in enumerate(shown):
+                with Tag("li"):
+                    _letter(number, letter, served, person, said)
+
+
+def _filter(title: str, n: int, reason: str | None, pipeline: str, *, is_chosen: bool) -> None:
+    current = {"aria_current": "true"} if is_chosen else {}
+    with Tag("li"), Tag("a", href=page_of("/dead-letters", pipeline, reason=reason), **current):
+        Tag("span", title)
+        Tag("span", f" {n:,}", "count")
+
+
+def _letter(
+    number: int, letter: Mapping[str, Any], served: ServedState, person: User, said: Sentence
+) -> None:
+    with Tag("details"):
+        with Tag("summary"):
+            Tag("span", str(letter.get("reason")), "chip bad")
+            Tag("span", f"{letter.get('source')}, {clock(letter.get('time'))}")
+            Tag("bdi", str(letter.get("detail", "")), "cause")
+        Tag("p", _where(letter), "about")
+        if HIDDEN in letter:
+            Tag("p", "Payload and detail are hidden, as they may have a label.", "about")
+            return
+        with Tag("pre", tabindex="0", role="region", aria_label="Payload"):
+            Tag("bdi", str(letter.get("payload", "")))
+        if person.role != "operator":
+            Tag("p", "Only operators can resend messages.", "about")
+        elif not _is_whole(letter):
+            Tag("p", "The payload is truncated or not UTF-8: resend it from its source.", "about")
+        else:
+
+            async def send(event: GenericEventArguments) -> None:
+                text = str((event.args or {}).get("text", ""))
+                try:
+                    await asyncio.to_thread(send_again, letter, text, served, person)
+                except StreamBoostError as error:
+                    said.say("{}", sentence(str(error)))
+                else:
+                    said.say("Sent again, to the {}.", str(letter.get("source")))
+
+            resend = Resend()
+            resend.show(text=str(letter.get("payload", "")), number=number)
+            resend.on("sent", send)
+
+
+def _where(letter: Mapping[str, Any]) -> str:
+    position = letter.get("position") or {}
+    place = ", ".join(f"partition {one}, offset {at}" for one, at in position.items())
+    return f"{amount(letter.get('size'))} bytes, from {place}."
+
+
+def _is_whole(letter: Mapping[str, Any]) -> bool:
+    payload = str(letter.get("payload", ""))
+    return letter.get("encoding") == "utf-8" and len(payload.encode()) == letter.get("size")
+
+
+def send_again(letter: Mapping[str, Any], text: str, served: ServedState, person: User) -> None:
+    """Write the corrected message `text` of a dead letter to the source of the letter.
+
+    Raises DataError if the text is not a JSON object, or if a label lacks its id or value. Errors
+    of the write are raised, too.
+    """
+    try:
+        message = _decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError) as error:
+        raise DataError(f"that is no JSON object: {error}") from None
+    if letter.get("source") != "labels":
+        served.records.write([message])
+        return
+    schema = served.config.sections.build_schema()
+    of_id, of_label = schema.label_fields.id or schema.id, schema.label_fields.label
+    id, label = getter(of_id)(message), getter(of_label)(message)
+    if not isinstance(id, str | int) or not isinstance(label, str | int):
+        raise DataError(f"{of_id!r} or {of_label!r} is no text or integer: set both fields")
+    # The user who resends a label is its annotator: only programs label on behalf of others.
+    served.queue.post(person, [Label(str(id), as_text(label), None, person.name)])

@@ -1,0 +1,364 @@
+"""Serves the labelling page: one record at a time, the most useful first, answered by a key."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from nicegui.events import GenericEventArguments
+
+from streamboost.connectors.messages.outgoing import Label
+from streamboost.errors import StreamBoostError
+from streamboost.pipelines.dashboard import labelling_request
+from streamboost.pipelines.dashboard.labelling_progress import Gain, Gains, in_words
+from streamboost.pipelines.dashboard.labelling_request import (
+    NearestRecords,
+    PredictionSummary,
+    Record,
+    features,
+    guess_of,
+)
+from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.widgets import (
+    AnsweredTable,
+    Answers,
+    DataTable,
+    Sentence,
+    Tag,
+)
+from streamboost.pipelines.service.auth.users import User
+from streamboost.pipelines.service.labelling.progress import LabellingProgress
+from streamboost.pipelines.service.labelling.queue import OpenRequest
+from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.service.labelling.store import LabellingEntry
+from streamboost.pipelines.status.formatting import clock, sentence, visible
+
+__all__ = ["LabellingPage", "rows"]
+
+HISTORY = 12
+"""Number of answers in the history."""
+
+
+LOOK = 3.0
+"""Seconds between two renewals of the record's lease, which also check that it is open."""
+
+
+class LabellingPage:
+    """Labelling page of one annotator: a record, the classes to choose, and the history.
+
+    Parameters
+    ----------
+    served : the pipeline whose requests are answered
+    person : the annotator
+    keys : keyboard key by class, the same for all annotators while `serve` runs
+    """
+
+    def __init__(self, served: ServedState, person: User, keys: dict[str | int, str]) -> None:
+        self._keys = keys
+        self._blind = served.config.sections.serve.blind
+        self._gains = Gains()
+        self._request: OpenRequest = {}
+        self._changing: LabellingEntry | None = None
+        self._changed: OpenRequest = {}
+        self._is_gone = False
+        self._status = served.status
+        self._entries: list[LabellingEntry] = []
+        self._queue = served.queue
+        self._blindfold = served.blindfold
+        self._refusal = served.labels.refusal
+        self._classes = served.labels.classes
+        self._doubt: PredictionSummary | None = None
+        self._person = person
+        self._view = View()
+        self._turn = 0
+        self._looked = 0.0
+        self._id: str | None = None
+        self._busy = asyncio.Lock()
+        self._progress = Tag("p", "", "state progress")
+        self._desk = Tag("div", classes="desk")
+        with self._desk:
+            with Tag("section", classes="panel record", aria_labelledby="record-title"):
+                self._record = Record(blind=self._blind)
+            with Tag("div", classes="side"):
+                self._make_side()
+            self._given_panel = Tag(
+                "section", classes="panel given", aria_labelledby="features-title"
+            )
+            with self._given_panel:
+                Tag("h2", "Features", id="features-title")
+                self._legend = Tag("p", "", "about")
+                self._features = DataTable()
+        self._show(None)
+
+    def _make_side(self) -> None:
+        """Create the panels at the side: answers, nearest records and history."""
+        with Tag("section", classes="panel reply", aria_labelledby="reply-title"):
+            Tag("h2", "What is it?", id="reply-title")
+            self._answers = Answers()
+            self._answers.on("given", self._given)
+            self._said = Sentence("p", "said", role="status", aria_live="polite")
+        self._near = NearestRecords()
+        with Tag("section", classes="panel answered", aria_labelledby="history-title"):
+            Tag("h2", "Answered", id="history-title")
+            self._none = Tag("p", "Nothing yet.", "summary empty")
+            self._history = AnsweredTable()
+            self._history.on("change", self._change)
+
+    async def refresh(self, view: View) -> None:
+        """Keep the current record on the page, and mark it if its request has closed.
+
+        The next record is shown only after an action of the annotator. A key pressed for one
+        record therefore never answers another.
+        """
+        self._view = view
+        if self._busy.locked():
+            return
+        async with self._busy:
+            now = asyncio.get_running_loop().time()
+            if self._id is None:
+                await self._next()
+            elif not self._is_gone and now - self._looked >= LOOK:
+                await self._look_again(self._id)
+            await self._show_history()
+
+    async def _look_again(self, id: str) -> None:
+        """Renew the lease of the record, and mark the record if its request has closed."""
+        request = await asyncio.to_thread(self._kept_request, id)
+        self._looked = asyncio.get_running_loop().time()
+        if request is None:
+            self._is_gone = True
+        self._show(request or self._request)
+
+    def _next_request(self) -> OpenRequest | None:
+        return self._question(self._queue.next(self._person))
+
+    def _kept_request(self, id: str) -> OpenRequest | None:
+        return self._question(self._queue.keep(self._person, id))
+
+    def _question(self, request: OpenRequest | None) -> OpenRequest | None:
+        return None if request is None else self._blindfold.question(self._person, request)
+
+    async def leave(self) -> None:
+        """Release the lease of the record."""
+        await asyncio.to_thread(self._queue.release, self._person)
+
+    async def _given(self, event: GenericEventArguments) -> None:
+        """Apply the annotator's choice, unless it was made for an earlier record.
+
+        A new class whose name resembles a known class has to be confirmed first.
+        """
+        given: Mapping[str, Any] = event.args
+        async with self._busy:
+            if given.get("turn") != self._turn:
+                return
+            if given.get("action") in ("change", "keep"):
+                await self._begin_change(self._newest() if given["action"] == "change" else None)
+                return
+            self._doubt = labelling_request.doubt_of(given, self._known, self._view.label_type)
+            if self._doubt is None:
+                try:
+                    self._said.say(*await asyncio.to_thread(self._take, given))
+                except StreamBoostError as error:
+                    self._said.say("{}", sentence(str(error)))
+            if self._doubt is None:
+                self._changing, self._changed = None, {}
+            self._turn += 1
+            await self._next()
+            await self._show_history()
+
+    async def change(self, id: str) -> None:
+        """Start a correction of the record `id`, if this annotator may change its label."""
+        async with self._busy:
+            found = await asyncio.to_thread(self._correctable, id)
+            if found is None:
+                self._said.say("The label of record {} is not yours to change.", id)
+            else:
+                await self._begin_change(found)
+
+    def _correctable(self, id: str) -> LabellingEntry | None:
+        label = (self._status.judged(id) or {}).get("truth")
+        return None if label is None else self._queue.correctable(self._person, id, label)
+
+    async def _change(self, event: GenericEventArguments) -> None:
+        """Start a correction of an answer in the history."""
+        number = event.args.get("number")
+        async with self._busy:
+            await self._begin_change(next((e for e in self._entries if e.number == number), None))
+
+    def _newest(self) -> LabellingEntry | None:
+        """Return the newest label of this annotator that is not undone."""
+        own = (entry for entry in self._entries if entry.person == self._person.name)
+        return next((e for e in own if e.action == "label" and e.stage != "undone"), None)
+
+    async def _begin_change(self, entry: LabellingEntry | None) -> None:
+        """Make the next answer replace `entry`; None: the next answer labels the record again."""
+        self._changing, self._doubt = entry, None
+        self._changed = {} if entry is None else await asyncio.to_thread(self._kept, entry.id)
+        self._turn += 1
+        self._show(self._request or None)
+
+    def _kept(self, id: str) -> OpenRequest:
+        """Return the stored features and fields of a record, without its prediction."""
+        found = self._status.request(id) or self._status.judged(id) or {}
+        return {"id": id} | {name: found[name] for name in ("features", "fields") if name in found}
+
+    def _take(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """Apply the chosen action; return a message and the names to put into its ``{}``."""
+        action = given.get("action")
+        if action == "undo":
+            entry = self._queue.undo(self._person)
+            is_annotator = self._person.role != "operator"
+            leaves = self._blind and is_annotator and entry.action == "label"
+            others = " Other annotators will get it, as the prediction was shown." if leaves else ""
+            return f"Taken back: record {{}}.{others}", entry.id
+        if self._changing is not None and action == "label":
+            label = labelling_request.label_of(given, self._view.label_type)
+            id, before = self._changing.id, str(self._changing.label)
+            if self._changing.number:
+                label = self._queue.correct(self._person, self._changing.number, label).label or ""
+            else:  # the label was not given on this page
+                self._queue.post(self._person, [Label(id, label, source=self._person.name)])
+            return "Record {} is {} now, and was {}.", id, str(label), before
+        if self._changing is not None:  # the current record is hidden during a correction
+            return "Record {} is left as it is.", self._changing.id
+        if self._id is None:
+            return ("There is no record to answer.",)
+        if self._is_gone:
+            return "Record {} was answered or expired: this answer is ignored.", self._id
+        if action == "skip":
+            return "Skipped {}: it comes again later.", self._queue.skip(self._person, self._id).id
+        if action == "not_sure":
+            entry = self._queue.not_sure(self._person, self._id)
+            return "Not sure of {}: it is left to others.", entry.id
+        label = labelling_request.label_of(given, self._view.label_type)
+        entry = self._queue.answer(self._person, self._id, label)
+        text, *names = guess_of(self._request) if self._blind else ("",)
+        given_text = f"Record {{}} is {{}}. U takes it back for a few seconds. {text}".rstrip()
+        return given_text, entry.id, str(entry.label), *names
+
+    async def _next(self) -> None:
+        if self._changing is not None:  # the current record waits until the correction ends
+            self._show(self._request or None)
+            return
+        request = await asyncio.to_thread(self._next_request)
+        self._looked = asyncio.get_running_loop().time()
+        self._is_gone = False
+        self._show(request)
+
+    async def _show_history(self) -> None:
+        found = await asyncio.to_thread(self._look)
+        self._entries, progress, gain, differ = found
+        has = None if self._is_gone else self._id is not None
+        n_open = self._view.open_requests
+        self._progress.text = in_words(progress, n_open, gain, has_record=has)
+        self._none.set_visibility(not self._entries)
+        self._history.set_visibility(bool(self._entries))
+        self._history.show(rows=rows(self._entries, differ, self._person))
+
+    def _look(
+        self,
+    ) -> tuple[
+        list[LabellingEntry], LabellingProgress, Gain | None, dict[str, list[tuple[str, str | int]]]
+    ]:
+        """Return the newest answers, the progress, the gain, and the disagreements by record."""
+        person, progress = self._person, self._queue.progress(self._person)
+        found = self._queue.history(HISTORY)
+        hidden = {one.id for one in found if self._blindfold.hides_labels(person, one.id)}
+        entries = [one for one in found if one.person == person.name or one.id not in hidden]
+        differ = self._queue.disagreements({one.id for one in entries} - hidden)
+        return entries, progress, self._gains.since(progress.first, self._view), differ
+
+    def _show(self, request: OpenRequest | None) -> None:
+        found = request or {}
+        if found.get("id") != self._id:
+            self._turn += 1  # answers already sent by the browser are for the record before
+            self._doubt = None
+        self._id, self._request = found.get("id"), found
+        view, changing = self._view, self._changing
+        about = view.document("pipeline")
+        shown = found if changing is None else self._changed
+        self._desk.classes(**{"add" if self._is_gone and changing is None else "remove": "gone"})
+        self._record.show(
+            shown, about, self._refusal, changing=changing is not None, gone=self._is_gone
+        )
+        self._known = list(self._classes) or _known(view)
+        labelling_request.give_keys(self._keys, self._known)
+        self._known = self._known or sorted(found.get("probabilities") or ())
+        self._answers.show(
+            turn=self._turn,
+            open=request is not None and self._refusal is None,
+            gone=self._is_gone,
+            choices=self._choices({} if changing or self._is_gone else found),
+            numeric=view.label_type == "integer",
+            closed=bool(self._classes),
+            doubt=None if self._doubt is None else asdict(self._doubt),
+            changing=None
+            if changing is None
+            else {"id": visible(changing.id), "label": visible(str(changing.label))},
+        )
+        self._near.show(shown)
+        self._given_panel.set_visibility(bool(shown.get("features")))
+        usual = view.document("features").get("features") or ()
+        table = features(shown, usual, view.document("typical"), blind=self._blind)
+        self._legend.text = visible(table.summary)
+        self._features.show_table(table)
+
+    def _choices(self, request: OpenRequest) -> list[dict[str, Any]]:
+        found = labelling_request.choices(request, self._known, self._keys, blind=self._blind)
+        return [asdict(one) for one in found]
+
+
+def _known(view: View) -> list[str | int]:
+    """Return the known classes, sorted, integers before texts."""
+    found: set[str | int] = set(view.document("learner").get("labels_of_classes") or ())
+    found |= set(view.document("classes").get("labels") or ())
+    return sorted(found, key=lambda label: (isinstance(label, str), label))
+
+
+_ACTIONS: dict[str, Callable[[LabellingEntry], str]] = {
+    "label": lambda entry: str(entry.label),
+    "skip": lambda entry: "skipped",
+    "not_sure": lambda entry: "not sure",
+}
+_STAGES = {
+    "held": "can be undone",
+    "writing": "being written",
+    "written": "written",
+    "late": "came too late",
+    "undone": "taken back",
+}
+
+
+def rows(
+    entries: Sequence[LabellingEntry],
+    differ: Mapping[str, Sequence[tuple[str, str | int]]],
+    person: User,
+) -> list[dict[str, Any]]:
+    """Return the rows of the history table.
+
+    `differ` has the annotators and labels of each record with a disagreement. Annotators may
+    change their own newest label of a record, operators every newest label. Late and undone
+    answers cannot be changed.
+    """
+    newest: set[str] = set()
+    found = []
+    for entry in entries:
+        is_label = entry.action == "label" and entry.stage not in ("undone", "late")
+        is_theirs = person.role == "operator" or entry.person == person.name
+        others = [
+            f"{name}: {label}" for name, label in differ.get(entry.id, ()) if name != entry.person
+        ]
+        found.append(
+            {
+                "number": entry.number,
+                "id": visible(entry.id),
+                "answer": visible(_ACTIONS[entry.action](entry)),
+                "others": visible(", ".join(others)) if is_label else "",
+                "person": visible(entry.person),
+                "when": clock(entry.time),
+                "state": _STAGES.get(entry.stage, "recorded"),
+                "changeable": is_label and is_theirs and entry.id not in newest,
+            }
+        )
+        newest |= {entry.id} if is_label else set()
+    return found

@@ -1,0 +1,495 @@
+"""Shows a label request: the record, its features, the classes to choose, and the reason."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_lowercase
+from typing import Any, Literal
+
+from streamboost.connectors.messages.labels import as_text, nearest, normalize_label
+from streamboost.errors import DataError
+from streamboost.pipelines.dashboard.status_line import UNSTARTED
+from streamboost.pipelines.dashboard.tables import Cell, Column, ColumnScale, Table
+from streamboost.pipelines.dashboard.widgets import Sentence, Tag
+from streamboost.pipelines.service.labelling.queue import OpenRequest
+from streamboost.pipelines.status.formatting import (
+    NOTHING,
+    amount,
+    clock,
+    is_number,
+    percent,
+    shown,
+    visible,
+)
+from streamboost.pipelines.status.neighbours import SMALL_IMAGE
+from streamboost.query.strategies import UTILITIES
+
+__all__ = [
+    "UNTOLD",
+    "NearestRecords",
+    "PredictionSummary",
+    "Record",
+    "choices",
+    "doubt_of",
+    "features",
+    "give_keys",
+    "guess_of",
+    "is_long",
+    "kind_of",
+    "label_of",
+    "picture_of",
+    "show_field",
+    "until",
+    "why",
+]
+
+ACTIONS = "snuc"
+"""Keys of the actions skip, not sure, undo and change."""
+
+KEYS = "123456789" + "".join(key for key in ascii_lowercase if key not in ACTIONS)
+"""Keys for classes, in the order of assignment."""
+
+_OWN_KEYS = {*KEYS, "0"}
+
+FieldKind = Literal["image", "link", "text", "value"]
+
+
+LONG = 40
+"""Length in characters above which a text is shown above the features."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassChoice:
+    """A class to choose.
+
+    `key` is its keyboard key, `share` its probability as a text and `part` the same from 0 to 1.
+    `guess` is true for the predicted class.
+    """
+
+    label: str | int
+    name: str
+    key: str | None
+    share: str | None
+    part: float
+    guess: bool
+
+
+def give_keys(keys: dict[str | int, str], known: Sequence[str | int]) -> None:
+    """Assign keyboard keys to the `known` classes without one; the other classes keep theirs.
+
+    If all class names are single characters, the names are the keys. Otherwise the keys are the
+    digits from 1, then the letters.
+
+    >>> keys = {}
+    >>> give_keys(keys, ["b", "cat"]); give_keys(keys, ["a", "b", "cat"]); keys
+    {'b': '1', 'cat': '2', 'a': '3'}
+    >>> digits = {}
+    >>> give_keys(digits, [0, 1, 7]); digits
+    {0: '0', 1: '1', 7: '7'}
+    """
+    speak = all(str(label).lower() in _OWN_KEYS for label in known)
+    for label in known:
+        taken = set(keys.values())
+        free = [key for key in KEYS if key not in taken]
+        own = str(label).lower()
+        if label not in keys and speak and own not in taken:
+            keys[label] = own
+        elif label not in keys and free:
+            keys[label] = free[0]
+
+
+def choices(
+    request: OpenRequest,
+    known: Sequence[str | int],
+    keys: Mapping[str | int, str],
+    *,
+    blind: bool = False,
+) -> list[ClassChoice]:
+    """Return the classes to choose from, in the order of their `keys`.
+
+    The order is the same for all records. Classes without a key follow, the likeliest first. In
+    `blind` mode, probabilities and the predicted class are left out.
+
+    >>> request = {"label": "b", "probabilities": {"a": 0.25, "b": 0.75}}
+    >>> keys = {"a": "1", "b": "2", "c": "3"}
+    >>> [(one.key, one.name, one.share, one.guess) for one in choices(request, list(keys), keys)]
+    [('1', 'a', '25.0 %', False), ('2', 'b', '75.0 %', True), ('3', 'c', None, False)]
+    """
+    probabilities = {} if blind else request.get("probabilities") or {}
+    guess = None if blind else as_text(request.get("label"))
+    shares = {label: probabilities.get(str(label)) for label in known}
+    placed = [label for label in keys if label in shares]
+    order = placed + sorted(
+        (label for label in known if label not in keys), key=lambda label: -(shares[label] or 0.0)
+    )
+    return [
+        ClassChoice(
+            label=label,
+            name=visible(str(label)),
+            key=keys.get(label),
+            share=None if shares[label] is None else percent(shares[label]),
+            part=shares[label] or 0.0,
+            guess=label == guess,
+        )
+        for label in order
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionSummary:
+    """A new class and the similar known class, each as a label and as a displayed name."""
+
+    label: str
+    name: str
+    meant: str | int
+    near: str
+
+
+ALIKE = 0.6
+"""Similarity (`difflib` ratio) of a new class to a known one, from which to ask back."""
+
+
+def label_of(given: Mapping[str, Any], label_type: str | None) -> str | int:
+    """Return the chosen label, converted to the schema's label type if possible.
+
+    The schema rejects a label that cannot be converted. Raises DataError without a label.
+
+    >>> label_of({"action": "label", "label": "7"}, "integer")
+    7
+    """
+    label = given.get("label")
+    if given.get("action") != "label" or not isinstance(label, str | int):
+        raise DataError("that is no answer: choose a class, skip the record, or say you are unsure")
+    if isinstance(label, bool) or label_type == "boolean":
+        return str(as_text(label))
+    try:
+        return int(label) if label_type == "integer" else label
+    except ValueError:
+        return label
+
+
+def doubt_of(
+    given: Mapping[str, Any], known: Sequence[str | int], label_type: str | None
+) -> PredictionSummary | None:
+    """Return the new class to confirm, if its name resembles a known class, else None.
+
+    >>> doubt_of({"action": "label", "label": "Gras"}, ["grass", "sky"], "string").near
+    'grass'
+    """
+    given_label = given.get("label")
+    if given.get("action") != "label" or given.get("sure") or not isinstance(given_label, str):
+        return None
+    label, fault = normalize_label(given_label)
+    if fault or label in known or label_type not in (None, "string"):
+        return None
+    near = nearest(label, known, ALIKE)
+    return (
+        None if near is None else PredictionSummary(label, visible(label), near, visible(str(near)))
+    )
+
+
+def why(request: OpenRequest, query: Mapping[str, Any]) -> str:
+    """Describe why the query strategy requested the record.
+
+    >>> why({"label": None}, {})
+    'Asked before anything had been learned, when records are picked at random.'
+    >>> why({"label": "a", "propensity": 0.05, "utility": 0.4}, {"strategy": "margin"})
+    '1 in 20 records is requested at random, for an unbiased accuracy.'
+    >>> chance = {"strategy": "margin", "selection": "probability"}
+    >>> why({"label": "a", "propensity": 0.25, "utility": 0.4}, chance)
+    'Picked with a chance of 25.0 %: the more a label would teach, the better its chance (utility
+    0.4).'
+    >>> why({"label": "a", "excluded_annotators": ["ann"], "propensity": 1.0}, chance)
+    'Somebody labelled it already, and that label looks wrong: it is asked for again.'
+    """
+    if "excluded_annotators" in request:
+        return "Somebody labelled it already, and that label looks wrong: it is asked for again."
+    if request.get("label") is None:
+        return "Asked before anything had been learned, when records are picked at random."
+    propensity = float(request.get("propensity") or 0.0)
+    if query.get("selection") == "probability" and query.get("strategy") != "random":
+        return (
+            f"Picked with a chance of {percent(propensity)}: the more a label would teach, the "
+            f"better its chance ({_utility(request)})."
+        )
+    if propensity >= 1:
+        utility = UTILITIES.get(str(query.get("strategy")))
+        reason = "Its label would teach the most"
+        if utility is not None and utility.reason:
+            reason = f"Of the newest records, one {utility.reason}"
+        return f"{reason} ({_utility(request)})."
+    if query.get("strategy") == "random" or propensity * 3 < 1:
+        return (
+            f"1 in {round(1 / propensity) if propensity else NOTHING} records is requested at "
+            "random, for an unbiased accuracy."
+        )
+    return (
+        f"A record this uncertain ({_utility(request)}) is asked for with a "
+        f"chance of {percent(propensity)}."
+    )
+
+
+def _utility(request: OpenRequest) -> str:
+    return f"utility {amount(request.get('utility'))}"
+
+
+def until(request: OpenRequest) -> str:
+    """Describe when the request expires; empty if the expiry is counted in records."""
+    expires = request.get("expires")
+    return f"Open until {clock(expires)}." if isinstance(expires, int | float) else ""
+
+
+def is_long(value: Any) -> bool:
+    """Return whether a feature is a long text, an image or a link, shown above the others."""
+    return isinstance(value, str) and (len(value) > LONG or kind_of(value) in ("image", "link"))
+
+
+def kind_of(value: Any) -> FieldKind:
+    """Return how a further field is shown: as "image", "link", "text" or "value".
+
+    Nothing is fetched from other servers: an address is shown as a link, and an image only if the
+    record contains it as a ``data:`` URL.
+
+    >>> kind_of("data:image/png;base64,iVBORw0KGgo="), kind_of("https://example.org/a.png")
+    ('image', 'link')
+    >>> kind_of("javascript:alert(1)"), kind_of(3.5)
+    ('text', 'value')
+    """
+    if not isinstance(value, str):
+        return "value"
+    if value.startswith("data:image/"):
+        return "image"
+    is_address = value.startswith(("https://", "http://")) and not any(map(str.isspace, value))
+    return "link" if is_address else "text"
+
+
+WIDTH = 3.0
+"""Standard deviations from the median to either end of a scale."""
+
+UNUSUAL = 2.0
+"""Standard deviations from the median above which a value is highlighted."""
+
+Values = Mapping[str, float | None]
+
+
+def features(
+    request: OpenRequest,
+    usual: Sequence[Mapping[str, Any]],
+    typical: Mapping[str, Any],
+    *,
+    blind: bool = False,
+) -> Table:
+    """Build the table of features in schema order, each on a scale around its median.
+
+    Each of `usual` has a feature's `name`, `median`, `deviation`, and the quartiles `lower` and
+    `upper`. `typical` is the status document of that name: the medians of the two likeliest classes
+    are marked on the scales, unless labelling is `blind`.
+    """
+    values = {
+        name: value for name, value in (request.get("features") or {}).items() if not is_long(value)
+    }
+    spread = {str(one["name"]): one for one in usual if one.get("deviation")}
+    marks = {} if blind else _likeliest(request, typical)
+    columns = [Column("Feature", "words"), Column("Value")]
+    if not any(is_number(value) and name in spread for name, value in values.items()):
+        rows: list[list[str | Cell]] = [[name, shown(value)] for name, value in values.items()]
+        return Table("Features, in the order of the schema", columns, rows, "")
+    columns.append(Column("Against the median"))
+    rows = [
+        [name, shown(value), _place(value, spread.get(name), name, marks)]
+        for name, value in values.items()
+    ]
+    return Table("Features, in the order of the schema", columns, rows, _legend(list(marks)))
+
+
+def _likeliest(request: OpenRequest, typical: Mapping[str, Any]) -> dict[str, Values]:
+    """Return the feature medians of the two likeliest classes, without unknown ones."""
+    chances = {name: p or 0.0 for name, p in (request.get("probabilities") or {}).items()}
+    names, medians = typical.get("names") or [], typical.get("medians") or []
+    known = {
+        str(as_text(label)): dict(zip(names, row, strict=False))
+        for label, row in zip(typical.get("classes") or [], medians, strict=False)
+    }
+    likely = sorted(chances, key=lambda name: -chances[name])[:2]
+    return {name: known[name] for name in likely if name in known}
+
+
+def _legend(classes: Sequence[str]) -> str:
+    text = "Centre: median. Band: quartiles of the newest records."
+    signs = zip(("one line", "two lines"), classes, strict=False)
+    told = " and ".join(f"{sign} {name}" for sign, name in signs)
+    return f"{text} Marks: class medians, {told}." if told else text
+
+
+def _place(
+    value: Any, usual: Mapping[str, Any] | None, name: str, marks: Mapping[str, Values]
+) -> Cell:
+    """Return a cell with a value's place on a scale of the median ± `WIDTH` deviations."""
+    middle = None if usual is None else usual.get("median")
+    if usual is None or middle is None:
+        return Cell(NOTHING)
+    reach = WIDTH * float(usual["deviation"])
+
+    def at(number: float) -> float:
+        return min(max(0.5 + (number - float(middle)) / (2 * reach), 0.0), 1.0)
+
+    typical = [found.get(name) for found in marks.values()]
+    scale = ColumnScale(
+        at=at(value) if is_number(value) else None,
+        low=at(usual["lower"]),
+        high=at(usual["upper"]),
+        marks=[None if found is None else at(found) for found in typical],
+    )
+    told = [
+        f"median of {label}: {amount(found)}"
+        for label, found in zip(marks, typical, strict=True)
+        if found is not None
+    ]
+    note = f"median {amount(middle)}; {'; '.join(told)}" if told else f"median {amount(middle)}"
+    if not is_number(value):
+        return Cell(NOTHING, scale=scale, note=note)
+    far = (value - middle) / usual["deviation"]
+    colour = "warn" if abs(far) > UNUSUAL else "series-1"
+    return Cell(_departure(far), scale=scale, colour=colour, note=note)
+
+
+def _departure(far: float) -> str:
+    if abs(far) < 0.05:
+        return "at the median"
+    return f"{abs(far):.1f} sd {'above' if far > 0 else 'below'}"
+
+
+UNTOLD = "The committee's guess is told once you have answered."
+
+
+class Record:
+    """Panel of the requested record: title, predicted class, reason and further fields."""
+
+    def __init__(self, *, blind: bool) -> None:
+        self._blind = blind
+        with Tag("div", aria_live="polite"):
+            self._title = Sentence("h2", id="record-title")
+            self._guess = Sentence("p", "guess")
+            self._why = Tag("p", "", "why")
+        self._fields = Tag("dl", classes="fields")
+        self._shown: Mapping[str, Any] = {}
+
+    def show(
+        self,
+        request: OpenRequest,
+        about: Mapping[str, Any],
+        refusal: str | None,
+        *,
+        changing: bool = False,
+        gone: bool = False,
+    ) -> None:
+        """Show a request; without one, explain why there is none.
+
+        The prediction is hidden while an answer is `changing`, and if the request is `gone`.
+        """
+        if changing:
+            self._title.say("Record {}", request["id"])
+            there = request.get("features") or request.get("fields")
+            self._guess.say("" if there else "Its fields are no longer kept.")
+            self._why.text = "Its answer is being changed."
+        elif gone:
+            self._title.say("Record {}", request["id"])
+            self._guess.say("")
+            self._why.text = ""
+        elif not request:
+            self._title.say("Nothing to label")
+            self._guess.say("")
+            self._why.text = refusal or _idle(about)
+        else:
+            self._title.say("Record {}", request["id"])
+            self._guess.say(*((UNTOLD,) if self._blind else guess_of(request)))
+            reason = why(request, about.get("query") or {})
+            reason = "" if self._blind else reason
+            self._why.text = refusal or f"{reason} {until(request)}".strip()
+        given = request.get("features") or {}
+        fields = {name: value for name, value in given.items() if is_long(value)}
+        fields |= request.get("fields") or {}
+        if fields != self._shown:
+            self._shown = fields
+            self._fields.clear()
+            with self._fields:
+                # Images come first, then long texts, as people look at these first.
+                for name, value in sorted(fields.items(), key=lambda one: _room(one[1])):
+                    with Tag("div", classes=f"field {kind_of(value)}"):
+                        with Tag("dt"):
+                            Tag("bdi", str(name))
+                        with Tag("dd"):
+                            show_field(value)
+
+
+def _room(value: Any) -> int:
+    """Return the sort key of a field: 0 for an image, 1 for a long text, 2 for others."""
+    if kind_of(value) == "image":
+        return 0
+    return 1 if is_long(value) else 2
+
+
+def show_field(value: Any) -> None:
+    """Show the value of a field: an image, a link, or text."""
+    kind = kind_of(value)
+    if kind == "image":
+        Tag("img", src=value, alt="The image in this field")
+    elif kind == "link":
+        with Tag("a", href=value, rel="noreferrer noopener", target="_blank"):
+            Tag("bdi", value)
+    else:
+        Tag("bdi", "missing" if value is None else str(value), kind)
+
+
+def picture_of(found: Mapping[str, Any]) -> str | None:
+    """Return the first small image that a record holds."""
+    values = [*(found.get("fields") or {}).values(), *(found.get("features") or {}).values()]
+    images = (one for one in values if kind_of(one) == "image")
+    return next((one for one in images if len(one) <= SMALL_IMAGE), None)
+
+
+class NearestRecords:
+    """Panel of the nearest labelled records of a request."""
+
+    def __init__(self) -> None:
+        self._panel = Tag("section", classes="panel near", aria_labelledby="near-title")
+        with self._panel:
+            Tag("h2", "Most similar labelled records", id="near-title")
+            self._list = Tag("ul", classes="alike")
+        self._shown: Sequence[Mapping[str, Any]] | None = None
+
+    def show(self, request: OpenRequest) -> None:
+        """Show the nearest labelled records of a request."""
+        found: Sequence[Mapping[str, Any]] = request.get("near") or ()
+        if found == self._shown:
+            return
+        self._shown = found
+        self._panel.set_visibility(bool(found))
+        self._list.clear()
+        with self._list:
+            for one in found:
+                with Tag("li"):
+                    if "picture" in one:
+                        Tag("img", src=one["picture"], alt="")
+                    Tag("bdi", str(as_text(one["label"])), "label")
+                    with Tag("span", classes="whose"):
+                        Tag("span", "record ")
+                        Tag("bdi", str(one["id"]))
+
+
+def guess_of(request: OpenRequest) -> tuple[str, ...]:
+    """Describe the predicted class; return a text and the names to put into its ``{}``."""
+    label = as_text(request.get("label"))
+    if label is None:
+        return ("The committee had no guess.",)
+    share = (request.get("probabilities") or {}).get(str(label))
+    sure = "" if share is None else f", {100 * share:.0f} % sure"
+    return f"The committee guesses {{}}{sure}.", str(label)
+
+
+def _idle(about: Mapping[str, Any]) -> str:
+    if not about:
+        return UNSTARTED
+    return (
+        "No request for you. The others are for other annotators, or answered but not yet read by "
+        "the pipeline. New requests appear automatically."
+    )

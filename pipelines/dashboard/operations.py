@@ -1,0 +1,273 @@
+"""Operator commands on the versions page (promote, roll back, retrain, pause) and their results."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from streamboost.errors import StreamBoostError
+from streamboost.pipelines.dashboard.tables import named, rolled_back
+from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.widgets import Sentence, Tag
+from streamboost.pipelines.service.auth.users import User
+from streamboost.pipelines.service.labelling.served import ServedState
+from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.status.formatting import clock, plural, seconds, sentence
+from streamboost.pipelines.status.reader import Status
+
+__all__ = ["OperationsPanel", "lacking", "lasting", "obeyed", "offered", "standing"]
+
+OFFERED = 5
+"""Versions to roll back to: the newest."""
+
+NEWEST = 10
+"""Most recent promotions, whose intervals give the usual time between versions."""
+
+NAMED = 5
+"""Classes and features named in a warning."""
+
+REFUSED = 10_000
+"""Milliseconds of commits after which a command without an effect is reported as refused."""
+
+
+class OperationsPanel:
+    """Panel of operator commands, each with a confirmation; other roles see the state only.
+
+    Parameters
+    ----------
+    served : the pipeline that the commands are sent to
+    person : the user of the page
+    """
+
+    def __init__(self, served: ServedState, person: User) -> None:
+        self._served = served
+        self._may = person.role == "operator"
+        self._asked: Command | None = None
+        self._given: tuple[Command, int, float] | None = None
+        self._view = View()
+        self._shown: Any = None
+        self._chosen: Sequence[int] = ()
+        self._known: dict[int, Status] = {}
+        with Tag("section", classes="panel", aria_labelledby="steer-title", id="steer"):
+            Tag("h2", "Operator commands", id="steer-title")
+            self._state = Tag("p", "", "summary")
+            if not self._may:
+                Tag("p", "Only operators can give commands.", "about")
+                return
+            self._buttons = Tag("div", classes="actions")
+            self._doubt = Tag("div", classes="doubt", role="alert")
+            self._doubt.set_visibility(False)
+            with self._doubt:
+                self._question = Sentence("p")
+                with Tag("div", classes="actions"):
+                    yes = Tag("button", "Yes, do it", type="button")
+                    yes.on("click", lambda: self._give(pause=False))
+                    self._keep = Tag("button", "Pause training, and do it", type="button")
+                    self._keep.on("click", lambda: self._give(pause=True))
+                    Tag("button", "No", type="button").on("click", self._leave)
+            self._said = Sentence("p", "said", role="status", aria_live="polite")
+
+    def choose(self, chosen: Sequence[int], known: Iterable[Status]) -> None:
+        """Offer rollbacks to the chosen versions; `known` has the versions' data for warnings."""
+        self._chosen, self._known = chosen, {int(one["version"]): one for one in known}
+
+    def show(self, view: View) -> None:
+        """Show the commands available now, and the result of the last command."""
+        self._view, learner = view, view.document("learner")
+        kept = [int(one["version"]) for one in learner.get("versions") or ()]
+        serves, challenger = learner.get("version") or 0, learner.get("challenger") or 0
+        paused = bool(learner.get("paused"))
+        self._state.text = standing(view)
+        self._follow(view)
+        how = (tuple(kept), serves, challenger, paused)
+        if not self._may or how == self._shown:
+            return
+        self._shown = how
+        self._buttons.clear()
+        with self._buttons:
+            if challenger:
+                self._button(f"Promote version {challenger}", Command("promote"))
+            self._button("Retrain", Command("retrain"))
+            self._button(
+                *(("Resume", Command("resume")) if paused else ("Pause", Command("pause")))
+            )
+            others = [number for number in kept if number not in (serves, challenger)]
+            for number in offered(others, self._chosen):
+                self._button(f"Roll back to {number}", Command("rollback", number))
+
+    def _button(self, text: str, command: Command) -> None:
+        Tag("button", text, type="button").on("click", lambda: self._ask(command))
+
+    def _ask(self, command: Command) -> None:
+        self._asked = command
+        question, is_rollback = _QUESTIONS[command.command], command.command == "rollback"
+        lasts = lasting(self._view) if is_rollback else ""
+        asked = question.format(version=command.version, lasts=lasts)
+        lacks = lacking(self._view, self._known, command.version) if command.version else []
+        names = [name for _, *names in lacks for name in names]
+        self._question.say(" ".join((asked, *(text for text, *_ in lacks))), *names)
+        paused = bool(self._view.document("learner").get("paused"))
+        self._keep.set_visibility(is_rollback and not paused)
+        self._doubt.set_visibility(True)
+        self._said.say("")
+
+    def _leave(self) -> None:
+        self._asked = None
+        self._doubt.set_visibility(False)
+
+    async def _give(self, *, pause: bool) -> None:
+        command, self._asked = self._asked, None
+        self._doubt.set_visibility(False)
+        if command is None or not self._may:
+            return
+        newest = max((int(mark["id"]) for mark in self._view.marks), default=0)
+        try:
+            for one in (Command("pause"), command) if pause else (command,):
+                await asyncio.to_thread(self._served.tell, one)
+        except StreamBoostError as error:
+            self._said.say("{}", sentence(str(error)))
+            return
+        self._given = command, newest, 1000 * time.time()
+        self._said.say("Queued: {}. It is applied with the next batch.", str(command))
+
+    def _follow(self, view: View) -> None:
+        """Report when the pipeline has applied the last command, or seems to have refused it."""
+        if self._given is None:
+            return
+        command, newest, when = self._given
+        done = obeyed(view, command, newest)
+        late = (view.document("pipeline").get("time") or 0.0) - when > REFUSED
+        if done is not None:
+            self._said.say("{}", done)
+        elif late:
+            refused = "{} was rejected: later batches did not apply it. See the pipeline's log."
+            self._said.say(refused, str(command))
+        if done is not None or late:
+            self._given = None
+
+
+def obeyed(view: View, command: Command, after: int) -> str | None:
+    """Return the result of a command applied after the mark numbered `after`; None: none yet."""
+    later = [mark for mark in view.marks if mark["id"] > after]
+    done = [m for m in later if m["kind"] == "command" and m.get("text") == str(command)]
+    if not done:
+        return None
+    said = f"Done at {clock(done[-1]['time'])}: {command}."
+    if command.command == "rollback":
+        again = rolled_back(view)
+        now = [v for v, before in again.items() if before == command.version]
+        if now:
+            said += f" Version {named(max(now), again)} is active since then."
+    return said
+
+
+def lasting(view: View) -> str:
+    """Describe how long a version will stay active after a rollback to it."""
+    if view.document("learner").get("paused"):
+        return "Training is paused: it stays active until training is resumed"
+    times = [int(mark["time"]) for mark in view.marks if mark["kind"] == "promoted"][-NEWEST:]
+    if len(times) < 3:
+        return "It stays active until the next training ends, unless training is paused"
+    usual = median(b - a for a, b in pairwise(times)) / 1000
+    return (
+        "It stays active until the next training ends, unless training is paused: new versions "
+        f"came about every {seconds(usual)}, the last one at {clock(times[-1])}"
+    )
+
+
+def offered(kept: Sequence[int], chosen: Sequence[int]) -> list[int]:
+    """Return the versions to offer for a rollback: the chosen kept ones, then the newest others.
+
+    >>> offered(range(40, 60), (42, 58, 12))
+    [58, 42, 59, 57, 56, 55, 54]
+    """
+    newest = sorted(kept, reverse=True)
+    others = [number for number in newest if number not in chosen]
+    return [number for number in newest if number in chosen] + others[:OFFERED]
+
+
+def lacking(view: View, known: Mapping[int, Status], version: int) -> list[tuple[str, ...]]:
+    """Return sentences about what a version lacks compared with the active one.
+
+    Each is a text, followed by the names to put into its ``{}``.
+    """
+    serves, again = int(view.document("learner").get("version") or 0), rolled_back(view)
+    old, new = known.get(version), known.get(serves)
+    if old is None or new is None:
+        return []
+    was, now = (again.get(number, number) for number in (version, serves))
+    if was == now:
+        return [(f"It is identical to the active version {serves}.",)]
+    began = known.get(was, old)["began"]
+    told: list[tuple[str, ...]] = []
+    fewer = int(new["labels"]) - int(old["labels"])
+    if fewer > 0:
+        told.append((f"It learned from {plural(fewer, 'label')} fewer than version {serves}.",))
+    classes = [one for one in new["knows"] if one not in old["knows"]]
+    told += _named(classes, "class", "classes", "It has not learned")
+    drifts = [
+        mark for mark in view.marks if mark["kind"] == "drift" and was < mark["version"] <= now
+    ]
+    if drifts:
+        told.append((f"Drift was detected after it, last at {clock(drifts[-1]['time'])}.",))
+    shifted = [
+        one["name"]
+        for one in view.document("features").get("features") or ()
+        if (one.get("began") or 0) > began
+    ]
+    told += _named(shifted, "feature", "features", "Shifted since it became active:")
+    columns = int(new["features"]) - int(old["features"])
+    if columns > 0:
+        told.append((f"It lacks {plural(columns, 'newer column')}.",))
+    return told
+
+
+def _named(names: Sequence[str], one: str, more: str, said: str) -> list[tuple[str, ...]]:
+    """Return a sentence with at most `NAMED` names; `one` and `more` are the noun's two forms."""
+    if not names:
+        return []
+    shown = names[:NAMED]
+    places = ", ".join("{}" for _ in shown)
+    rest = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
+    return [(f"{said} {one if len(names) == 1 else more} {places}{rest}.", *shown)]
+
+
+_QUESTIONS = {
+    "promote": "Promote the challenger now, before its evaluation has ended?",
+    "rollback": "Roll back to version {version}, under a new number? {lasts}. A running training "
+    "is discarded.",
+    "retrain": "Start another training as soon as no training is running?",
+    "pause": "Keep the active version, and pause training until it is resumed?",
+    "resume": "Resume training?",
+}
+
+
+def standing(view: View) -> str:
+    """Summarize the active version, the training state and the last rollback."""
+    learner = view.document("learner")
+    serves, running = learner.get("version") or 0, learner.get("running") or 0
+    text = "No version is active yet"
+    if serves:
+        text = f"Version {named(serves, rolled_back(view))} is active"
+    if learner.get("paused"):
+        text += "; training is paused"
+    if running:
+        text += f"; version {running} is being trained"
+    if learner.get("challenger"):
+        text += f"; version {learner['challenger']} is being evaluated"
+    return f"{text}.{_last_rollback(view)}"
+
+
+def _last_rollback(view: View) -> str:
+    again = rolled_back(view)
+    if not again:
+        return ""
+    number = max(again)
+    served = [mark for mark in view.marks if mark["kind"] == "promoted"]
+    began = next(mark for mark in served if mark["version"] == number)
+    later = served[served.index(began) + 1 :]
+    until = f", until version {later[0]['version']} at {clock(later[0]['time'])}" if later else ""
+    at = f"{number} at {clock(began['time'])}"
+    return f" Last rollback: version {again[number]} redeployed as {at}{until}."

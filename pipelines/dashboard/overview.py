@@ -1,0 +1,253 @@
+"""Dashboard of one pipeline with live charts and tables, and the overview of several pipelines."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nicegui.events import GenericEventArguments
+
+from streamboost.pipelines.dashboard.labelling_progress import Gain
+from streamboost.pipelines.dashboard.panels import PANELS, Panel
+from streamboost.pipelines.dashboard.status_line import StatusPanel
+from streamboost.pipelines.dashboard.tables import rolled_back
+from streamboost.pipelines.dashboard.time_range import ALL, SPANS, TimeRange
+from streamboost.pipelines.dashboard.view import View, page_of
+from streamboost.pipelines.dashboard.widgets import Changes, Spans, Tag
+from streamboost.pipelines.status.formatting import NOTHING, amount, clock, percent, plural
+
+__all__ = ["TABLES_EVERY", "Dashboard", "Overview"]
+
+
+CHARTS_EVERY, TABLES_EVERY = 2, 6
+"""Status polls between two redraws of charts, and of tables."""
+
+
+class Dashboard:
+    """Dashboard of the pipeline `name`: status line, key metrics and panels."""
+
+    def __init__(self, name: str) -> None:
+        self._span, self._view, self._looks = ALL, View(), 0
+        self._drawn, self._tabled = (-1, -CHARTS_EVERY), (-1, -TABLES_EVERY)
+        self._activity = StatusPanel()
+        self._tiles = Tiles()
+        self._changes = Changes()
+        self._spans = Spans()
+        self._spans.on("chosen", self._choose)
+        self._flat = Tag("p", "", "flat")
+        with Tag("div", classes="panels"):
+            self._panels = [Panel(*panel, self._changes, self._zoom) for panel in PANELS]
+        self._letters = DeadLetterPanel(page_of("/dead-letters", name))
+
+    def look(self, view: View) -> None:
+        """Show the status line, and redraw the charts and tables that are due."""
+        self._activity.show(view)
+        self._looks += 1
+        if self._is_due(self._tabled, TABLES_EVERY):
+            self._tabled = self._view.number, self._looks
+            self._draw(tables=True)
+        elif self._is_due(self._drawn, CHARTS_EVERY):
+            self._draw(tables=False)
+
+    def _is_due(self, last: tuple[int, int], every: int) -> bool:
+        number, look = last
+        return number != self._view.number and self._looks - look >= every
+
+    def show(self, view: View, gain: Gain | None = None) -> None:
+        """Show the key metrics of a status; `gain` is the user's effect on the accuracy."""
+        self._view = view
+        self._tiles.show(view, gain)
+        self._letters.show(view.dead_letters)
+
+    def _draw(self, *, tables: bool) -> None:
+        view = self._view.within(self._span)
+        shown = [panel for panel in self._panels if tables or panel.kind == "chart"]
+        flat = {panel: panel.show(view, self._view) for panel in shown}
+        told = [text for text in flat.values() if text]
+        self._flat.text = f"Constant, so not charted: {' '.join(told)}" if told else ""
+        self._spans.show(names=list(SPANS), chosen=self._chosen, told=str(self._span))
+        self._changes.flush()
+        self._drawn = self._view.number, self._looks
+
+    @property
+    def _chosen(self) -> str | None:
+        if self._span.is_fixed:
+            return None
+        return next(name for name, length in SPANS.items() if length == self._span.length)
+
+    def _choose(self, event: GenericEventArguments) -> None:
+        """Show another time range."""
+        how, points = str(event.args), self._view.points
+        if how in SPANS:
+            self._span = TimeRange(SPANS[how])
+        elif how in _STEPS and points:
+            self._span = _STEPS[how](self._span, points)
+        self._draw(tables=False)
+
+    def _zoom(self, event: GenericEventArguments) -> None:
+        """Show the time range that the user dragged over, if it has at least `SHORTEST` ms."""
+        start, end = sorted(int(one) for one in event.args)
+        if end - start >= SHORTEST:
+            self._span = TimeRange(start=start, end=end)
+            self._draw(tables=False)
+
+
+SHORTEST = 2_000
+"""Minimum length of a time range, in milliseconds."""
+
+_STEPS: Mapping[str, Callable[[TimeRange, Sequence[Any]], TimeRange]] = {
+    "earlier": lambda span, points: span.moved(points, -0.5),
+    "later": lambda span, points: span.moved(points, 0.5),
+    "closer": lambda span, points: span.closer(points),
+}
+
+
+class Tiles:
+    """The pipeline's key metrics, one per tile."""
+
+    NAMES = (
+        "Accuracy",
+        "Repeat last label",
+        "Labels requested",
+        "Open requests",
+        "Records",
+        "Version",
+    )
+    COST = "Cost of a decision"
+    """Shown if decision costs are configured and there are enough labels for an estimate."""
+
+    def __init__(self) -> None:
+        self._tiles: dict[str, tuple[Tag, Tag]] = {}
+        with Tag("dl", classes="tiles"):
+            for name in (*self.NAMES, self.COST):
+                with Tag("div", classes="tile") as tile:
+                    Tag("dt", name)
+                    self._tiles[name] = Tag("dd", NOTHING, "value"), Tag("dd", "", "note")
+                    if name == self.NAMES[0]:
+                        self._gain = Tag("dd", "", "note gain")
+        self._cost = tile
+        tile.set_visibility(False)
+
+    def show(self, view: View, gain: Gain | None = None) -> None:
+        """Show a status; `gain` is the change of accuracy since the user's first label."""
+        cost = cost_of(view)
+        self._cost.set_visibility(cost is not None)
+        shown = [*_figures(view), cost or (NOTHING, "")]
+        for (figure, below), (value, note) in zip(self._tiles.values(), shown, strict=True):
+            figure.text, below.text = value, note
+        self._gain.text = "" if gain is None else str(gain)
+
+
+def cost_of(view: View) -> tuple[str, str] | None:
+    """Return the mean cost of a decision over the sliding window, and its interval.
+
+    None if no costs are configured or there are too few labels.
+    """
+    found = (view.document("evaluation").get("recent") or {}).get("cost")
+    if found is None:
+        return None
+    return (
+        f"{found['value']:.3f}",
+        f"{found['low']:.3f} to {found['high']:.3f}, 95 % interval of the mean",
+    )
+
+
+def _figures(view: View) -> list[tuple[str, str]]:
+    """Return each tile's value and note."""
+    last = view.points[-1] if view.points else {}
+    ledger, learner = view.document("ledger"), view.document("learner")
+    records = ledger.get("records")
+    asked, share = ledger.get("requests"), None
+    if asked is not None and records:
+        share = asked / records
+    budget = view.document("pipeline").get("budget")
+    return [
+        _honest(view),
+        (percent(_value(last.get("repeat_last"))), "baseline without learning"),
+        (
+            amount(asked),
+            "" if share is None else f"{percent(share)} of records, budget {percent(budget)}",
+        ),
+        (
+            amount(view.open_requests),
+            "to be answered" if view.open_requests else "nothing to answer",
+        ),
+        (amount(records), f"{plural(int(learner.get('labels', 0)), 'label')} learned"),
+        (
+            amount(learner.get("version") or None),
+            plural(int(learner.get("trees", 0)), "tree") + _doing(view),
+        ),
+    ]
+
+
+def _doing(view: View) -> str:
+    learner = view.document("learner")
+    before = rolled_back(view).get(learner.get("version", 0))
+    again = "" if before is None else f", rolled back to {before}"
+    return again + _training(learner)
+
+
+def _training(learner: Mapping[str, Any]) -> str:
+    if learner.get("paused"):
+        return ", paused"
+    return ", training" if learner.get("running") else ""
+
+
+def _honest(view: View) -> tuple[str, str]:
+    found, recent = view.accuracy, view.document("evaluation").get("recent") or {}
+    if found is None:
+        return NOTHING, "too few labels"
+    interval = f"{100 * found['low']:.1f} to {100 * found['high']:.1f}"
+    records, labels = plural(recent["records"], "record"), plural(recent["answered"], "label")
+    return percent(found["value"]), f"{interval}; last {records}, {labels}"
+
+
+def _value(found: Any) -> float | None:
+    return found.get("value") if isinstance(found, Mapping) else found
+
+
+class DeadLetterPanel:
+    """Panel of the newest dead letters; `link` is the address of the dead letters page."""
+
+    def __init__(self, link: str) -> None:
+        with Tag("section", classes="panel", aria_labelledby="dead-letters-title"):
+            Tag("h2", "Dead letters", id="dead-letters-title")
+            Tag("p", "Messages that could not be used, newest first.", "about")
+            self._empty = Tag("p", "None: every message could be used.", "summary empty")
+            self._list = Tag("ul", classes="letters")
+            Tag("a", "All dead letters by reason, to fix and resend", href=link)
+        self._shown: Sequence[Mapping[str, Any]] = ()
+
+    def show(self, letters: Sequence[Mapping[str, Any]]) -> None:
+        """Show these letters; if they are unchanged, opened letters stay open."""
+        if letters == self._shown:
+            return
+        self._shown = letters
+        self._empty.set_visibility(not letters)
+        self._list.clear()
+        with self._list:
+            for letter in letters:
+                with Tag("li"), Tag("details"):
+                    with Tag("summary"):
+                        Tag("span", str(letter.get("reason")), "chip bad")
+                        Tag("span", f"{letter.get('source')}, {clock(letter.get('time'))}")
+                        Tag("bdi", str(letter.get("detail", "")), "cause")
+                    with Tag("pre", tabindex="0"):
+                        Tag("bdi", str(letter.get("payload", "")))
+
+
+class Overview:
+    """Overview of several pipelines: status line and key metrics of each."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        with Tag("ul", classes="overview"):
+            self._rows: dict[str, tuple[StatusPanel, Tiles]] = {}
+            for name in names:
+                with Tag("li", classes="panel"):
+                    with Tag("h2"):
+                        Tag("a", name, href=page_of("/", name))
+                    self._rows[name] = StatusPanel(), Tiles()
+
+    def show(self, name: str, view: View) -> None:
+        """Show a pipeline's status."""
+        for part in self._rows[name]:
+            part.show(view)

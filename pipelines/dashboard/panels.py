@@ -1,0 +1,212 @@
+"""Panels of the dashboard: title, description and the function that makes the content.
+
+To add a panel, write a function in `charts` or `tables` and add a line to `PANELS`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from streamboost.pipelines.dashboard import charts, counts, drift, expert_weights, quality, tables
+from streamboost.pipelines.dashboard.annotators import annotators
+from streamboost.pipelines.dashboard.charts import Curves
+from streamboost.pipelines.dashboard.tables import Table
+from streamboost.pipelines.dashboard.time_range import ALL
+from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.widgets import Changes, Chart, DataTable, Tag, cells
+from streamboost.pipelines.status.formatting import clock
+
+__all__ = ["PANELS", "Panel"]
+
+NO_VALUES = "No values were recorded in this time range."
+
+Kind = Literal["chart", "table"]
+Find = Callable[[View], Curves | Table]
+
+_ABOUT_ACCURACY = (
+    "Share of the newest records predicted correctly on arrival. Unbiased: weighted by the "
+    "inclusion probabilities of the requested labels, with a 95 % interval. Naive: over the "
+    "requested labels alone, which are the hard ones."
+)
+_ABOUT_CONFUSION = "Rows are true classes, columns predicted ones. Each count links to its records."
+
+_ABOUT_DRIFT = (
+    "Population stability index (PSI) of the newest records against earlier ones. A PSI of 0.2 or "
+    "more counts as drift."
+)
+
+_ABOUT_FIELDS = (
+    "Fields that first appeared after the start: they are not used unless [schema.fields] names "
+    "them. Values of the wrong type count as missing."
+)
+
+_ABOUT_EXPERTS = (
+    "Experts whose probabilities are combined. Weights follow the log loss of each expert's "
+    "predictions before the labels arrived."
+)
+
+_ABOUT_ANNOTATORS = (
+    "Disagreement: share of this annotator's recent labels that conflict with other annotators or "
+    "with predictions of at least 90 %, with a 95 % interval. Relabel requests are excluded. "
+    "Outvoted: recent records for which a majority chose one other class."
+)
+
+_LEARNER = ", at the learner with distributed scoring"
+
+PANELS: tuple[tuple[str, str, Kind, Find], ...] = (
+    ("Accuracy", _ABOUT_ACCURACY, "chart", charts.accuracy),
+    (
+        "Labels against budget",
+        "Labels allowed, requested and answered since the start.",
+        "chart",
+        charts.spending,
+    ),
+    ("Throughput", f"Records and labels per second{_LEARNER}.", "chart", charts.throughput),
+    ("Latency", "Time from reading a batch to its commit.", "chart", charts.latency),
+    (
+        "Lag",
+        f"Messages, or bytes of line-based files, that wait to be read{_LEARNER}.",
+        "chart",
+        charts.lag,
+    ),
+    ("Counters", "Records and labels since the start, by outcome.", "table", counts.fates),
+    ("Class mix", "Share of each class.", "table", tables.class_mix),
+    ("Confusion matrix", _ABOUT_CONFUSION, "table", tables.confusion),
+    (
+        "Metrics",
+        "Estimates for all records, from requested labels weighted by inclusion probability.",
+        "table",
+        quality.figures,
+    ),
+    (
+        "Calibration",
+        "Accuracy by predicted probability.",
+        "table",
+        quality.calibration,
+    ),
+    (
+        "Classes",
+        "Recall: share of a class that was found. Precision: share of predictions that are right.",
+        "table",
+        quality.by_class,
+    ),
+    ("Feature drift", _ABOUT_DRIFT, "table", drift.feature_drift),
+    ("Unknown and unreadable fields", _ABOUT_FIELDS, "table", tables.fields),
+    ("Batch latency by stage", "Time per stage of a batch.", "table", tables.latencies),
+    ("Expert weights", _ABOUT_EXPERTS, "table", expert_weights.experts),
+    (
+        "Expert weights over time",
+        "Share of each expert in the weights of a prediction.",
+        "chart",
+        charts.voices,
+    ),
+    (
+        "Shadow models",
+        "River models that predict and learn from the same records and labels, but do not serve.",
+        "table",
+        expert_weights.shadow_models,
+    ),
+    ("Annotators", _ABOUT_ANNOTATORS, "table", annotators),
+    ("Scorers", "The worker of each partition, as of its newest batch.", "table", tables.workers),
+    (
+        "Committee size",
+        "Number of trees, and when a version was deployed.",
+        "chart",
+        charts.committee_size,
+    ),
+    (
+        "Committee history",
+        "Trainings, deployments, drift and commands, newest first.",
+        "table",
+        tables.committees,
+    ),
+)
+"""In the order of the page; the first spans its width."""
+
+
+class Panel:
+    """Panel of the dashboard: a heading, a description, a summary, and a chart or table.
+
+    Parameters
+    ----------
+    title : heading
+    about : description, in a sentence
+    kind : "chart" or "table"
+    find : builds the chart or table from a status
+    changes : sends changes to the browser
+    on_zoom : called with the first and last millisecond of a range selected by dragging
+    """
+
+    def __init__(
+        self,
+        title: str,
+        about: str,
+        kind: Kind,
+        find: Find,
+        changes: Changes | None = None,
+        on_zoom: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.kind = kind
+        self._title, self._find, self._changes, self._on_zoom = title, find, changes, on_zoom
+        name = title.lower().replace(" ", "-")
+        self._section = Tag("section", classes="panel", aria_labelledby=f"{name}-title", id=name)
+        with self._section:
+            Tag("h2", title, id=f"{name}-title")
+            Tag("p", about, "about")
+            self._summary = Tag("p", "", "summary")
+            self._body = Tag("div", classes="body")
+        self._chart: Chart | None = None
+        self._table: DataTable | None = None
+
+    def show(self, view: View, whole: View) -> str | None:
+        """Show a status; if the chart is constant, hide the panel and return its summary.
+
+        `whole` is the same status with the points of all time. If a chart has values there but none
+        in the time range of `view`, the chart is shown empty.
+        """
+        found = view.once(self._find, lambda: self._find(view))
+        if isinstance(found, Curves) and not found.times and view.span != ALL:
+            found = view.once((self._find, "empty"), lambda: self._empty(whole))
+        flat = isinstance(found, Curves) and found.is_flat
+        self._section.set_visibility(not flat)
+        if flat:
+            return f"{self._title}: {found.summary}"
+        has_values = bool(found.times if isinstance(found, Curves) else found.rows)
+        is_past = view.span.is_fixed and isinstance(found, Curves) and has_values
+        until = f"At {clock(view.span.end)}: " if is_past else ""
+        self._summary.text = until + found.summary
+        self._summary.classes(replace="summary" if has_values else "summary empty")
+        is_folded = isinstance(found, Table) and not has_values
+        self._section.classes(**{"add" if is_folded else "remove": "folded"})
+        if not has_values and not (isinstance(found, Curves) and found.series):
+            self._clear()
+        elif isinstance(found, Curves):
+            self._show_curves(found, view)
+        else:
+            self._show_table(found, view)
+        return None
+
+    def _empty(self, whole: View) -> Curves | Table:
+        """Return an empty chart for this time range, or an explanation if there are no values."""
+        found = self._find(whole)
+        return found.emptied(NO_VALUES) if isinstance(found, Curves) and found.times else found
+
+    def _show_curves(self, curves: Curves, view: View) -> None:
+        if self._chart is None:
+            with self._body:
+                self._chart = Chart(self._changes)
+            if self._on_zoom is not None:
+                self._chart.on("zoom", self._on_zoom)
+        ends = view.span.ends(view.points)
+        self._chart.show_curves(self._title, curves, ends)
+
+    def _show_table(self, table: Table, view: View) -> None:
+        if self._table is None:
+            with self._body:
+                self._table = DataTable(self._changes)
+        # All open pages share the same cells.
+        self._table.show_table(table, view.once((self._find, "cells"), lambda: cells(table.rows)))
+
+    def _clear(self) -> None:
+        if self._table is not None or self._chart is not None:
+            self._body.clear()
+            self._chart = self._table = None

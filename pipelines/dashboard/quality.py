@@ -1,0 +1,138 @@
+"""Unbiased estimates: metrics of the committee, recall and precision by class, calibration."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamboost.pipelines.dashboard.tables import Cell, Column, Table
+from streamboost.pipelines.dashboard.view import View, page_of
+from streamboost.pipelines.status.formatting import NOTHING, amount, estimate, percent
+
+__all__ = ["by_class", "calibration", "figures"]
+
+_WAITING = "Shown once enough requested labels have arrived."
+
+_FIGURES = (
+    ("Accuracy", ("committee", "accuracy"), "share predicted correctly on arrival"),
+    ("Balanced accuracy", ("committee", "balanced_accuracy"), "mean of the classes' recall"),
+    ("Kappa", ("committee", "kappa"), "Cohen's: 0 % is chance, 100 % is perfect"),
+    ("Log loss", ("log_loss",), "of the probabilities, in nats: lower is better"),
+    ("Repeating the last label", ("repeat_last", "accuracy"), "its accuracy"),
+    ("The most frequent label", ("majority", "accuracy"), "its accuracy"),
+)
+
+
+def figures(view: View) -> Table:
+    """Build the table of the committee's metrics, since the start and in the sliding window."""
+    whole, recent = _reports(view)
+    columns = [
+        Column("Metric", "words"),
+        Column("Since the start"),
+        Column("Sliding window"),
+        Column("Definition", "words"),
+    ]
+    found = [
+        (title, _at(whole, path), _at(recent, path), meaning, path == ("log_loss",))
+        for title, path, meaning in _FIGURES
+    ]
+    if not any(one or other for _, one, other, _, _ in found):
+        return Table("Metrics", columns, [], _WAITING)
+    rows = [
+        [title, _shown(one, plain), _shown(other, plain), meaning]
+        for title, one, other, meaning, plain in found
+    ]
+    judged = f"{amount(whole.get('records'))} records since the start"
+    newest = f"{amount(recent.get('records'))} in the window"
+    return Table("Metrics", columns, rows, f"{judged}, {newest}; 95 % intervals.")
+
+
+def by_class(view: View) -> Table:
+    """Build the table of each class's share, recall and precision."""
+    whole, recent = _reports(view)
+    pipeline = view.document("pipeline").get("name")
+    late = {str(one["label"]): one for one in recent.get("classes") or ()}
+    columns = [
+        Column("Class", "words"),
+        Column("Share"),
+        Column("Recall"),
+        Column("Recent recall"),
+        Column("Precision"),
+        Column("Recent precision"),
+    ]
+    known = [one for one in whole.get("classes") or () if one.get("recall")]
+    if not known:
+        return Table("Classes", columns, [], _WAITING)
+    rows: list[list[str | Cell]] = []
+    for one in known:
+        name = str(one["label"])
+        new: Mapping[str, Any] = late.get(name) or {}
+        link = page_of("/records", pipeline, true=name)
+        rows.append(
+            [
+                Cell(name, link=link),
+                percent((one.get("share") or {}).get("value")),
+                *(_bar(part.get(key)) for key in ("recall", "precision") for part in (one, new)),
+            ]
+        )
+    newest = [one for one in late.values() if one.get("recall")]
+    told = [
+        f"{when}, {worst['label']} has the lowest recall: {estimate(worst['recall'])}."
+        for when, found in (("Recently", newest), ("Since the start", known))
+        for worst in sorted(found, key=lambda one: float(one["recall"]["value"]))[:1]
+    ]
+    return Table("Classes", columns, rows, " ".join(told))
+
+
+def calibration(view: View) -> Table:
+    """Build the reliability table: predicted probability and accuracy by bin."""
+    whole, _ = _reports(view)
+    bins = [one for one in whole.get("reliability") or () if one.get("records")]
+    columns = [
+        Column("Probability", "words"),
+        Column("Mean probability"),
+        Column("Accuracy"),
+        Column("Records"),
+    ]
+    told = [one for one in bins if one.get("accuracy") and one.get("confidence") is not None]
+    if not told:
+        return Table("Calibration", columns, [], _WAITING)
+    rows: list[list[str | Cell]] = [
+        [
+            f"{percent(one['low'])} to {percent(one['high'])}",
+            percent(one.get("confidence")),
+            _bar(one.get("accuracy")),
+            amount(one["records"]),
+        ]
+        for one in bins
+    ]
+    total = sum(one["records"] for one in told)
+    away = sum(one["records"] * abs(one["confidence"] - one["accuracy"]["value"]) for one in told)
+    more = sum(one["records"] * (one["confidence"] - one["accuracy"]["value"]) for one in told)
+    summary = (
+        f"Predictions are {'overconfident' if more > 0 else 'underconfident'} on average "
+        f"(calibration error {100 * away / total:.1f} points)."
+    )
+    return Table("Calibration", columns, rows, summary)
+
+
+def _reports(view: View) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    found = view.document("evaluation")
+    return found.get("since_start") or {}, found.get("recent") or {}
+
+
+def _at(report: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, float] | None:
+    found: Any = report
+    for key in path:
+        found = (found or {}).get(key)
+    return found or None
+
+
+def _shown(found: Mapping[str, float] | None, plain: bool) -> str:
+    if found is None or not plain:
+        return estimate(found)
+    return f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
+
+
+def _bar(found: Mapping[str, float] | None) -> Cell:
+    if found is None:
+        return Cell(NOTHING)
+    return Cell(estimate(found), bar=found["value"], colour="series-1")

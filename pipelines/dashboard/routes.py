@@ -1,0 +1,177 @@
+"""Routes of the pages: dashboard at ``/``, labelling at ``/label``, and the drill-down pages."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from fastapi import Depends, FastAPI, Request
+from nicegui import app as nicegui_app
+from nicegui import background_tasks, ui
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from streamboost.pipelines.dashboard.drilldown import add_causes
+from streamboost.pipelines.dashboard.labelling import LabellingPage
+from streamboost.pipelines.dashboard.labelling_progress import Gains
+from streamboost.pipelines.dashboard.layout import Header, bear_nonces, main
+from streamboost.pipelines.dashboard.overview import TABLES_EVERY, Dashboard, Overview
+from streamboost.pipelines.dashboard.sockets import bind_sockets, drop_unconnected
+from streamboost.pipelines.dashboard.view import EVERY, Feed, page_of, restricted
+from streamboost.pipelines.dashboard.widgets import STATIC
+from streamboost.pipelines.service.labelling.served import ServedState
+
+__all__ = ["install"]
+
+_log = logging.getLogger(__name__)
+
+PATIENCE = 30.0
+"""Timeout in seconds for building a page on a busy machine."""
+
+
+def install(app: FastAPI, pipelines: Sequence[ServedState]) -> None:
+    """Add the pages to `app`, after all its other routes.
+
+    A middleware must have stored ``csp_nonce`` and ``person`` in each request's state. NiceGUI's
+    routes are global, so a process can have only one set of pages.
+    """
+    bear_nonces()
+    nicegui_app.router.dependencies.append(Depends(drop_unconnected))  # of every page below
+    threads = ThreadPoolExecutor(1, thread_name_prefix="streamboost-feed")
+    feeds = {served.name: Feed(served.status, threads, served.runs) for served in pipelines}
+    by_name = {served.name: served for served in pipelines}
+    _add_dashboard(by_name, feeds)
+    _add_labelling(by_name, feeds)
+    add_causes(by_name, feeds)
+    # Disable the loading bar for background requests.
+    nicegui_app.config.quasar_config["loadingBar"] = {"skipHijack": True}
+    nicegui_app.add_exception_handler(404, _not_found)
+    nicegui_app.add_exception_handler(Exception, _failed)
+    ui.add_head_html(_style(STATIC / "pages.css"), shared=True)
+    # Shown until the scripts that draw the page have loaded.
+    ui.add_body_html('<p class="opening"><b>streamboost</b> is opening</p>', shared=True)
+    ui.run_with(
+        app,
+        title="streamboost",
+        favicon=STATIC / "icon.svg",
+        dark=None,
+        language="en-US",
+        tailwind=False,
+        show_welcome_message=False,
+        binding_refresh_interval=None,
+        message_history_length=50,
+        # Level 9 takes three times as long for a tenth less, and each visit compresses a megabyte.
+        gzip_middleware_factory=partial(GZipMiddleware, compresslevel=4),
+    )
+    bind_sockets()
+
+
+def _add_dashboard(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Feed]) -> None:
+    names = list(feeds)
+
+    @ui.page("/", title="Dashboard | streamboost", response_timeout=PATIENCE)
+    async def dashboard(request: Request, pipeline: str | None = None) -> Response | None:
+        name = _chosen(pipeline, names)
+        if name is not None and pipelines[name].blindfold.hides_from(request.state.person):
+            return RedirectResponse(page_of("/label", name))  # class counts reveal predictions
+        header = Header("/", name, names, request.state.person)
+        if name is None:
+            with main("Pipelines"):
+                overview = Overview(names)
+
+            async def show_all() -> None:
+                person = request.state.person
+                for each, feed in feeds.items():
+                    blindfold = pipelines[each].blindfold
+                    overview.show(each, restricted(await feed.look(), blindfold, person))
+
+            await _live(show_all)
+            return None
+        with main(name):
+            panels = Dashboard(name)
+        served, person, shown = pipelines[name], request.state.person, -1
+        gains = Gains()
+        first: int | None = None
+
+        async def show() -> None:
+            nonlocal shown, first
+            view = await feeds[name].look()
+            header.show(view)
+            if view.number != shown:
+                if shown < 0 or view.number % TABLES_EVERY == 0:
+                    first = (await asyncio.to_thread(served.queue.progress, person)).first
+                shown = view.number
+                panels.show(view, gains.since(first, view))
+            panels.look(view)
+
+        await _live(show)
+        return None
+
+
+def _add_labelling(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Feed]) -> None:
+    names = list(pipelines)
+    open_desks = Counter[tuple[str, str]]()
+    keys: dict[str, dict[str | int, str]] = {name: {} for name in names}
+
+    @ui.page("/label", title="Labelling | streamboost", response_timeout=PATIENCE)
+    async def labelling(
+        request: Request, pipeline: str | None = None, change: str | None = None
+    ) -> None:
+        name = _chosen(pipeline, names) or names[0]
+        person = request.state.person
+        header = Header("/label", name, names, person)
+        with main(f"Labelling for {name}"):
+            desk = LabellingPage(pipelines[name], person, keys[name])
+        seat = name, person.seat
+        open_desks[seat] += 1
+
+        async def leave() -> None:
+            # The disconnect is noticed late: the same user may have another page open.
+            open_desks[seat] -= 1
+            if not open_desks[seat]:
+                del open_desks[seat]
+                await desk.leave()
+
+        ui.context.client.on_delete(lambda: background_tasks.create(leave()))
+
+        async def show() -> None:
+            view = await feeds[name].look()
+            header.show(view)
+            await desk.refresh(view)
+
+        await _live(show)
+        if change is not None:
+            await desk.change(change)
+
+
+async def _live(show: Callable[[], Awaitable[None]]) -> None:
+    """Call `show` now, and every `EVERY` seconds while the page is open."""
+    await show()
+    ui.timer(EVERY, show, immediate=False)
+
+
+def _not_found(request: Request, error: Exception) -> Response:
+    """Return a plain 404 response: NiceGUI's error page evaluates scripts."""
+    return PlainTextResponse("404 Not Found: there is no such page\n", 404)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    _log.error("%s could not be shown", request.url.path, exc_info=error)
+    return PlainTextResponse("500 Internal Server Error: the log of serve says more\n", 500)
+
+
+def _chosen(name: str | None, names: Sequence[str]) -> str | None:
+    """Return the pipeline of a page; None means the overview of several pipelines."""
+    if name is None:
+        return names[0] if len(names) == 1 else None
+    if name not in names:
+        raise HTTPException(404, "there is no pipeline of that name")
+    return name
+
+
+def _style(path: Path) -> str:
+    return f"<style>{path.read_text(encoding='utf-8')}</style>"

@@ -1,0 +1,103 @@
+"""Websockets of the pages: each is bound to the login session that opened its page."""
+
+import logging
+from collections.abc import Callable
+from inspect import isawaitable
+from traceback import walk_tb
+from typing import Any
+from urllib.parse import parse_qs
+
+from nicegui import Client, core
+from socketio.exceptions import ConnectionRefusedError as Refused
+
+from streamboost.pipelines.service.auth.users import User
+
+__all__ = ["MOST_UNCONNECTED", "bind_sockets", "drop_unconnected"]
+
+_log = logging.getLogger(__name__)
+
+MOST_UNCONNECTED = 50
+"""Maximum number of pages that wait for a browser's websocket: each takes over a megabyte."""
+
+_OF_PAGES = ("handshake", "event", "javascript_response", "ack", "log")
+"""Websocket events with a `client_id`, the id of the page that they belong to."""
+
+
+def bind_sockets() -> None:
+    """Reject websocket events for pages of another login session.
+
+    NiceGUI checks the id of a page, but not the sender. Only the websocket transport is enabled,
+    because the guard closes websockets when their login ends.
+    """
+    for logger in (core.sio.logger, core.sio.eio.logger):
+        logger.handlers.clear()  # they print client data unescaped; the log of `serve` escapes it
+    for logger in (core.sio.logger, core.sio.eio.logger, logging.getLogger("uvicorn.error")):
+        logger.addFilter(shorten)
+    core.sio.eio.transports = ["websocket"]
+    core.app.config.socket_io_js_transports = ["websocket"]
+    handlers = core.sio.handlers["/"]
+    for name in _OF_PAGES:
+        handlers[name] = _bound(handlers[name])
+    handlers["connect"] = _bound_by_address(handlers["connect"])
+
+
+def shorten(record: logging.LogRecord) -> bool:
+    """Replace the traceback of a malformed websocket message with one line; return True.
+
+    Errors of the application keep their traceback.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None:
+        modules = [frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__)]
+        module = modules[-1] if modules else ""
+        is_text = isinstance(error, UnicodeDecodeError) and module.startswith("uvicorn.")
+        is_packet = record.name != "uvicorn.error" or module.startswith("engineio.")
+        if is_text or is_packet:
+            record.msg, record.args = "malformed websocket message: %r", (error,)
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            record.exc_info = record.exc_text = None
+    return True
+
+
+def _bound(handler: Callable[..., Any]) -> Callable[..., Any]:
+    async def of_own_page(sid: str, *given: Any) -> Any:
+        try:
+            (message,) = given
+            if _is_anothers(message["client_id"], core.sio.get_environ(sid)):
+                return False
+            done = handler(sid, message)
+            return await done if isawaitable(done) else done
+        except (KeyError, TypeError, ValueError) as error:
+            # NiceGUI catches errors of our own handlers and logs their traceback.
+            _log.warning("malformed websocket event: %r", error)
+            return False
+
+    return of_own_page
+
+
+def _bound_by_address(connect: Callable[..., Any]) -> Callable[..., Any]:
+    async def with_own_page(sid: str, environ: dict[str, Any], auth: Any = None) -> None:
+        for id in parse_qs(environ.get("QUERY_STRING", "")).get("client_id", ()):
+            if _is_anothers(id, environ):
+                raise Refused("this page belongs to another login")
+        await connect(sid, environ, auth)
+
+    return with_own_page
+
+
+def _is_anothers(id: str, environ: dict[str, Any]) -> bool:
+    """Return whether a page belongs to another login than the websocket."""
+    client = Client.instances.get(id)
+    asking: User = environ["asgi.scope"]["state"]["person"]
+    if client is None or client.request.state.person == asking:
+        return False
+    _log.warning("%s sends events of a page that another login made", asking.name)
+    return True
+
+
+async def drop_unconnected() -> None:
+    """Delete the oldest pages that no browser connected to, beyond `MOST_UNCONNECTED`."""
+    waiting = [client for client in Client.instances.values() if not client.has_socket_connection]
+    waiting.sort(key=lambda client: client.created)
+    for client in waiting[: max(len(waiting) - MOST_UNCONNECTED, 0)]:
+        client.delete()

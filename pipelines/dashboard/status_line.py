@@ -1,0 +1,211 @@
+"""Status line of a pipeline: state, throughput and lag, notices, and the age of the data."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any, Literal
+
+from streamboost.pipelines.dashboard import lag as lags
+from streamboost.pipelines.dashboard.annotators import contradicted
+from streamboost.pipelines.dashboard.drift import shifted, shifted_in_words
+from streamboost.pipelines.dashboard.tables import named, rolled_back
+from streamboost.pipelines.dashboard.time_range import total_lag
+from streamboost.pipelines.dashboard.versions import got_worse
+from streamboost.pipelines.dashboard.view import View, page_of
+from streamboost.pipelines.dashboard.widgets import StatusLine, Tag
+from streamboost.pipelines.status.formatting import amount, clock, seconds, unbroken
+
+__all__ = ["UNSTARTED", "Notice", "PipelineStatus", "StatusPanel", "standing"]
+
+STILL = 60.0
+"""Seconds without a commit after which the time of the last commit replaces the throughput."""
+
+SILENT = 15.0
+"""Seconds without a heartbeat after which an idle pipeline is reported as unresponsive.
+
+An idle pipeline sends a heartbeat every 5 s.
+"""
+
+SOON = 8.0
+"""Minimum timeout in seconds before a pipeline that reports every batch is unresponsive."""
+
+PATIENCE = 3
+"""Number of usual update intervals after which a busy pipeline is reported as unresponsive."""
+
+NEWEST = 9
+"""Number of the newest updates, whose median interval is the usual one."""
+
+FRESH = 60.0
+"""Seconds for which an error is shown although batches have been committed since."""
+
+BEAT = 4.0
+"""Seconds after which the browser gets a heartbeat of `serve` even if nothing changed."""
+
+UNSTARTED = 'No status yet: start it with "streamboost run".'
+
+Tone = Literal["good", "warn", "bad", "grey"]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Condition of a running pipeline that needs attention.
+
+    `word` is the status, `text` a short description and `link` the page with details.
+    """
+
+    word: str
+    text: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """Content of the status line; `age` of the data is in seconds or None, `trouble` the error."""
+
+    word: str
+    tone: Tone
+    parts: Sequence[str] = ()
+    age: float | None = None
+    trouble: str | None = None
+    notices: Sequence[Notice] = ()
+
+
+def standing(view: View, now: float) -> PipelineStatus:
+    """Return the status of a pipeline at `now`, in seconds since the epoch."""
+    about = view.document("pipeline")
+    if not about:
+        return PipelineStatus("Not started", "grey", (UNSTARTED,))
+    state, last = str(about.get("state", "unknown")), about.get("time")
+    beat = view.document("heartbeat").get("time") or last
+    age = None if beat is None else max(now - beat / 1000, 0.0)
+    trouble = _trouble(view, now)
+    tone: Tone = "bad" if trouble else "grey"
+    if state == "stopped":
+        return PipelineStatus("Stopped", tone, _since(last), None, trouble)
+    if not view.runs:
+        gone = "process ended unexpectedly", *_since(last)
+        return PipelineStatus("Unresponsive", tone, gone, age, trouble)
+    if age is not None and age > _patience(view) and state != "recovering":
+        gone = f"no heartbeat since {clock(beat)}", *_since(last)
+        return PipelineStatus("Unresponsive", tone, gone, age, trouble)
+    if state in ("retrying", "recovering"):
+        tone = "bad" if trouble else "warn"
+        return PipelineStatus(state.capitalize(), tone, _since(last), age, trouble)
+    notices, pace = _notices(view), _pace(view, last, now)
+    if trouble:
+        return PipelineStatus("Error", "bad", pace, age, trouble, notices)
+    if notices:
+        return PipelineStatus(notices[0].word, "warn", pace, age, None, notices)
+    return PipelineStatus("OK", "good", pace, age)
+
+
+def _notices(view: View) -> list[Notice]:
+    """Return the conditions of a running pipeline that need attention, a pause first."""
+    name, found = view.document("pipeline").get("name"), []
+    if view.document("learner").get("paused"):
+        found.append(Notice("Paused", "training is paused", page_of("/versions", name)))
+    if fell := got_worse(view):
+        first, *others = fell.names
+        more = f", as did {others[0] if len(others) == 1 else len(others)}" * bool(others)
+        more += " other classes" * (len(others) > 1)
+        link = f"{page_of('/versions', name, a=fell.version)}#since"
+        found.append(Notice("Regression", f"{first} got worse{more}", link))
+    if moved := shifted(view):
+        link = page_of("/features", name, feature=moved[0])
+        found.append(Notice("Feature drift", shifted_in_words(view), link))
+    if names := contradicted(view):
+        more = f"; so does {names[1]}" if len(names) == 2 else f"; so do {len(names) - 1} more"
+        said = f"{names[0]} disagrees with other annotators{more * (len(names) > 1)}"
+        found.append(Notice("Annotator disagreement", said, f"{page_of('/', name)}#annotators"))
+    return found
+
+
+def _since(last: float | None) -> tuple[str, ...]:
+    return (
+        ("no batch committed in this run yet",)
+        if last is None
+        else (f"last batch at {clock(last)}",)
+    )
+
+
+def _patience(view: View) -> float:
+    """Return the timeout in seconds after which a pipeline without updates is unresponsive.
+
+    Updates are published between batches, so the timeout of a busy pipeline follows from its usual
+    update interval. An idle pipeline sends heartbeats, and its last point has a rate of 0.
+    """
+    newest = view.points[-NEWEST:]
+    if not newest or not newest[-1].get("records_per_second"):
+        return SILENT
+    usual = median(float(one.get("seconds") or 0.0) for one in newest)
+    return max(PATIENCE * usual, SOON)
+
+
+def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
+    """Return the throughput or the time of the last commit, and the lag."""
+    if last is None:
+        return ("no batch committed in this run yet",)
+    point: Mapping[str, Any] = view.points[-1] if view.points else {}
+    is_still = now - last / 1000 > STILL
+    if is_still:
+        pace = f"no commit since {clock(last)}"
+    else:
+        scored = view.document("workers").values()
+        learned = float(point.get("records_per_second") or 0.0)
+        rate = sum(one["rate"] for one in scored) if scored else learned
+        pace = f"{amount(float(f'{rate:.2g}'))}/s"
+    lag = total_lag(point.get("lag"))
+    if view.unscored is not None:
+        behind = () if lag is None else (f"learner lag {amount(lag)}",)
+        parts: tuple[str, ...] = (pace, view.unscored, *behind)
+    elif is_still and lag:
+        parts = (f"{pace}; lag {lags.in_units(view, lag)}",)
+    elif is_still:
+        parts = (pace if lag is None else f"{pace}, lag 0",)
+    else:
+        told = f"lag {lags.in_units(view, lag)}{_in_time(view)}"
+        parts = (pace,) if lag is None else (pace, told)
+    version, again = view.document("learner").get("version"), rolled_back(view)
+    return (*parts, f"version {named(version, again)}") if version in again else parts
+
+
+def _in_time(view: View) -> str:
+    """Describe the time to process the lag, or since when the lag is 0; empty if unknown."""
+    left, began = lags.in_time(view), view.once("lag since", lambda: lags.since(view.points))
+    if left is not None:
+        return f", about {seconds(float(f'{left:.2g}'))} behind"
+    return "" if began is None else f", caught up since {clock(began)}"
+
+
+def _trouble(view: View, now: float) -> str | None:
+    """Return the current error, until batches are committed again and `FRESH` seconds are over."""
+    found, about = view.document("trouble"), view.document("pipeline")
+    if not found:
+        return None
+    then = float(found.get("time") or 0.0)
+    is_over = (about.get("time") or 0.0) > then and about.get("state") != "retrying"
+    if is_over and now - then / 1000 > FRESH:
+        return None
+    return f"{clock(then)}: {found.get('text', '')}"
+
+
+class StatusPanel:
+    """Shows the status line; screen readers announce a change of the status word."""
+
+    def __init__(self) -> None:
+        self._line = StatusLine()
+        self._trouble = Tag("p", "", "trouble", role="alert")
+        self._trouble.set_visibility(False)
+
+    def show(self, view: View) -> None:
+        """Show a status."""
+        now = time.time()
+        found = standing(view, now)
+        said = asdict(found)
+        trouble, said["parts"] = said.pop("trouble"), [unbroken(part) for part in found.parts]
+        if found.age is not None:
+            said["age"] = round(found.age)
+        self._line.show(**said, beat=int(now / BEAT))
+        self._trouble.set_visibility(trouble is not None)
+        self._trouble.text = trouble or ""

@@ -1,0 +1,308 @@
+"""Tables of the dashboard, built from the documents of a status."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from streamboost.pipelines.dashboard.view import View, page_of
+from streamboost.pipelines.status.formatting import NOTHING, amount, clock, percent, plural, seconds
+
+__all__ = [
+    "Cell",
+    "Column",
+    "ColumnScale",
+    "Rows",
+    "Table",
+    "class_mix",
+    "committees",
+    "confusion",
+    "fields",
+    "latencies",
+    "named",
+    "rolled_back",
+    "share_of",
+    "workers",
+]
+
+MOST_CLASSES = 30
+"""Maximum number of rows and columns of the confusion matrix, to stay readable."""
+
+MOST_MARKS = 100
+
+MOST_FIELDS = 50
+"""Maximum number of fields in the table of unknown and unreadable fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnScale:
+    """A scale from 0 to 1: a value `at` a place, a band from `low` to `high`, and marks."""
+
+    at: float | None
+    low: float
+    high: float
+    marks: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell with more than a text.
+
+    `bar` is the length of a bar behind the text and `shade` the strength of its tint, both from 0
+    to 1. `colour` names the colour of the bar or of the value on a `scale`. `note` is for screen
+    readers only. `link` is an address, and `picture` an image (``data:``) before the text.
+    """
+
+    text: str
+    bar: float | None = None
+    shade: float | None = None
+    colour: str | None = None
+    note: str | None = None
+    link: str | None = None
+    scale: ColumnScale | None = None
+    picture: str | None = None
+
+
+Rows = list[list[str | Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading, and whether it holds words or numbers."""
+
+    text: str
+    kind: Literal["words", "number"] = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with its caption and summary; without rows, `summary` explains why it is empty."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str | Cell]]
+    summary: str
+
+
+def class_mix(view: View) -> Table:
+    """Build the table of each class's share of the predictions and of the labels."""
+    found = view.document("classes")
+    labels = [str(label) for label in found.get("labels", [])]
+    predicted, labelled = found.get("predicted", []), found.get("labelled", [])
+    columns = [Column("Class", "words"), Column("Predicted"), Column("Labelled")]
+    n_predicted, n_labelled = sum(predicted), sum(labelled)
+    if not labels or not (n_predicted or n_labelled):
+        return Table("Class mix", columns, [], "Shown once classes are predicted in this run.")
+    shares = [
+        (label, share_of(a, n_predicted), share_of(b, n_labelled))
+        for label, a, b in zip(labels, predicted, labelled, strict=True)
+    ]
+    longest = max(max(a or 0.0, b or 0.0) for _, a, b in shares) or 1.0
+    rows: Rows = [
+        [
+            label,
+            Cell(percent(a), bar=(a or 0.0) / longest, colour="series-1"),
+            Cell(percent(b), bar=(b or 0.0) / longest, colour="series-2"),
+        ]
+        for label, a, b in shares
+    ]
+    summary = (
+        f"The newest {plural(n_predicted, 'prediction')} and {plural(n_labelled, 'label')}. "
+        "Labels are requested where the committee is uncertain, so the two shares may differ."
+    )
+    return Table("Class mix", columns, rows, summary)
+
+
+def share_of(n: float, of: float) -> float | None:
+    """Return `n` divided by `of`; None if `of` is 0."""
+    return n / of if of else None
+
+
+def confusion(view: View) -> Table:
+    """Build the confusion matrix: rows are true classes, columns predicted ones."""
+    found = view.document("confusion")
+    labels = [str(label) for label in found.get("labels", [])]
+    counts = found.get("counts", [])
+    total = sum(map(sum, counts))
+    caption = "Confusion matrix: true class by row, predicted by column"
+    if not total:
+        waiting = "Shown once labels of records predicted in this run arrive."
+        return Table(caption, [], [], waiting)
+    right = sum(row[i] for i, row in enumerate(counts))
+    kept = sorted(sorted(range(len(labels)), key=lambda i: -sum(counts[i]))[:MOST_CLASSES])
+    columns = [Column("True class", "words"), *(Column(labels[j]) for j in kept)]
+    name = view.document("pipeline").get("name")
+    rows: Rows = [
+        [
+            Cell(labels[i], link=page_of("/records", name, true=labels[i])),
+            *(
+                _taken_for(
+                    counts[i], i, j, page_of("/records", name, true=labels[i], predicted=labels[j])
+                )
+                for j in kept
+            ),
+        ]
+        for i in kept
+    ]
+    summary = (
+        f"Of the newest {plural(total, 'request')} answered in this run, {amount(right)} were "
+        "predicted correctly. Requested records are harder than average: use the accuracy above."
+    )
+    if len(kept) < len(labels):
+        summary += f" The {len(kept)} most frequent of {len(labels)} classes are shown."
+    return Table(caption, columns, rows, summary)
+
+
+def _taken_for(counts: Sequence[int], own: int, other: int, link: str) -> Cell:
+    """Return a cell of the confusion matrix, with a link to its records."""
+    return Cell(
+        amount(counts[other]) if counts[other] else "·",
+        shade=counts[other] / max(sum(counts), 1),
+        colour="series-1" if other == own else "bad",
+        link=link if counts[other] else None,
+    )
+
+
+def fields(view: View) -> Table:
+    """Build the table of fields unknown to the schema, and fields with unreadable values."""
+    found = view.document("fields")
+    unknown, unreadable = (found.get(key) or {} for key in ("unknown", "unreadable"))
+    columns = [
+        Column("Field", "words"),
+        Column("Unknown to the schema (records)"),
+        Column("Unreadable"),
+    ]
+    names = sorted({**unknown, **unreadable}, key=lambda name: -_most(name, unknown, unreadable))
+    rows: Rows = [
+        [name, *(amount(part[name]) if name in part else NOTHING for part in (unknown, unreadable))]
+        for name in names[:MOST_FIELDS]
+    ]
+    if not names:
+        return Table(
+            "Unknown and unreadable fields",
+            columns,
+            [],
+            "All fields are known, and their values can be read.",
+        )
+    lost = plural(sum(unreadable.values()), "value")
+    summary = (
+        f"{plural(len(unknown), 'field')} {'is' if len(unknown) == 1 else 'are'} unknown to the "
+        f"schema, and {lost} could not be read."
+    )
+    return Table("Unknown and unreadable fields", columns, rows, summary)
+
+
+def workers(view: View) -> Table:
+    """Build the table of the scorer of each partition, for distributed scoring."""
+    found: Mapping[str, Mapping[str, Any]] = view.document("workers")
+    columns = [
+        Column("Partition"),
+        Column("Scorer", "words"),
+        Column("Records"),
+        Column("Records/s"),
+        Column("Lag"),
+        Column("Version"),
+        Column("Newest batch", "words"),
+    ]
+    rows: Rows = [
+        [
+            partition,
+            one["worker"],
+            amount(one["records"]),
+            amount(one["rate"]),
+            amount(one["lag"]),
+            amount(one["version"]),
+            clock(one["tick"]),
+        ]
+        for partition, one in sorted(found.items(), key=lambda item: int(item[0]))
+    ]
+    if not rows:
+        alone = "Shown with distributed scoring (key scoring in [pipeline])."
+        return Table("Scorers", columns, [], alone)
+    names = {one["worker"] for one in found.values()}
+    summary = f"{plural(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored}."
+    return Table("Scorers", columns, rows, summary)
+
+
+def _most(name: str, *parts: Mapping[str, int]) -> int:
+    return max(part.get(name, 0) for part in parts)
+
+
+def latencies(view: View) -> Table:
+    """Build the table of batch latency by stage: median and 99th percentile."""
+    columns = [Column("Stage", "words"), Column("Median"), Column("99th percentile")]
+    found: Mapping[str, Mapping[str, float | None]] = view.document("latency")
+    longest = max((values.get("p99") or 0.0 for values in found.values()), default=0.0) or 1.0
+    rows: Rows = [
+        [
+            name.replace("_", " "),
+            Cell(
+                seconds(values.get("median")),
+                bar=(values.get("median") or 0.0) / longest,
+                colour="series-1",
+            ),
+            Cell(seconds(values.get("p99")), bar=(values.get("p99") or 0) / longest, colour="grey"),
+        ]
+        for name, values in found.items()
+    ]
+    summary = "" if rows else "Shown once a batch has been committed."
+    return Table("Batch latency by stage", columns, rows, summary)
+
+
+def committees(view: View) -> Table:
+    """Build the table of trainings, promotions, drifts and commands, the newest first."""
+    columns = [
+        Column("When", "words"),
+        Column("What", "words"),
+        Column("Batch"),
+        Column("Note", "words"),
+    ]
+    name, again = view.document("pipeline").get("name"), rolled_back(view)
+    rows: Rows = [
+        [
+            clock(mark["time"]),
+            Cell(_what(mark, again), link=_version_of(mark, name)),
+            amount(mark["sequence"]),
+            "" if mark["kind"] == "promoted" else str(mark.get("text") or ""),
+        ]
+        for mark in reversed(view.marks[-MOST_MARKS:])
+    ]
+    summary = "" if rows else "Shown once a committee is trained."
+    return Table("Committee history", columns, rows, summary)
+
+
+def rolled_back(view: View) -> dict[int, int]:
+    """Return the versions made active by a rollback, with the number of the original version."""
+    told = {
+        mark["sequence"]: mark["version"]
+        for mark in view.marks
+        if mark["kind"] == "command" and mark.get("version") is not None
+    }
+    return {
+        int(mark["version"]): int(told[mark["sequence"]])
+        for mark in view.marks
+        if mark["kind"] == "promoted" and mark["sequence"] in told
+    }
+
+
+def named(version: int, again: Mapping[int, int]) -> str:
+    """Return a version's number, and for a copy made by a rollback the original's number.
+
+    >>> named(93, {93: 88}), named(92, {93: 88})
+    ('93 (a copy of 88)', '92')
+    """
+    return f"{version} (a copy of {again[version]})" if version in again else str(version)
+
+
+def _version_of(mark: Mapping[str, Any], pipeline: str) -> str | None:
+    version = mark.get("version") if mark["kind"] == "promoted" else None
+    return None if version is None else page_of("/versions", pipeline, b=version)
+
+
+def _what(mark: Mapping[str, Any], again: Mapping[int, int]) -> str:
+    kind, version = str(mark["kind"]), mark.get("version") or 0
+    if kind == "promoted":
+        before = f" (rolled back to {again[int(version)]})" if version in again else ""
+        return f"Version {version} deployed{before}"
+    if kind in ("trained", "drift"):
+        return f"{'Drift detected; v' if kind == 'drift' else 'V'}ersion {version} in training"
+    return "Error" if kind == "trouble" else kind.capitalize()

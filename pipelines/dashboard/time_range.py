@@ -1,0 +1,107 @@
+"""Time range of the charts of a page, and the downsampling of its points."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamboost.pipelines.status.file import COUNTED, RATES, rates
+from streamboost.pipelines.status.formatting import clock
+from streamboost.pipelines.status.reader import Status
+
+__all__ = ["ALL", "SPANS", "TimeRange", "lag_of", "merged", "total_lag"]
+
+MOST_POINTS = 300
+"""Maximum number of points of a curve: a screen hardly resolves more."""
+
+SPANS = {"5 min": 300_000, "1 h": 3_600_000, "24 h": 86_400_000, "All": 0}
+"""Length in milliseconds of each time range that ends now; 0: everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A time range: the newest `length` milliseconds (0: all), or from `start` to `end`."""
+
+    length: int = 0
+    start: int = 0
+    end: int = 0
+
+    def ends(self, points: Sequence[Status]) -> tuple[int, int]:
+        """Return the first and last millisecond; `points` are all the stored ones."""
+        if self.end:
+            return self.start, self.end
+        if not points:
+            return 0, 0
+        first, last = int(points[0]["time"]), int(points[-1]["time"])
+        return (max(first, last - self.length) if self.length else first), last
+
+    def of(self, points: Sequence[Status]) -> list[Status]:
+        """Return the `points` within the range, downsampled if there are too many."""
+        start, end = self.ends(points)
+        return merged([one for one in points if start <= one["time"] <= end], start, end)
+
+    def moved(self, points: Sequence[Status], by: float) -> "TimeRange":
+        """Return the range shifted later by `by` times its length."""
+        start, end = self.ends(points)
+        step = int(by * (end - start))
+        return TimeRange(start=start + step, end=end + step)
+
+    def closer(self, points: Sequence[Status]) -> "TimeRange":
+        """Return the later half of the range."""
+        start, end = self.ends(points)
+        return TimeRange(start=(start + end) // 2, end=end)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the range has a fixed start and end, instead of following the newest point."""
+        return bool(self.end)
+
+    def __str__(self) -> str:
+        return f"{clock(self.start)} to {clock(self.end)}" if self.end else ""
+
+
+ALL = TimeRange()
+
+
+def merged(points: Sequence[Status], start: int, end: int, most: int = MOST_POINTS) -> list[Status]:
+    """Downsample to at most about `most` points, one per interval of time.
+
+    Gauges are those of the interval's last point, counts are added up, and rates are computed from
+    the counts. The interval is doubled when the range has doubled; until then only the newest point
+    changes.
+
+    >>> points = [{"time": 500 * i, "records": 1, "seconds": 0.5} for i in range(9)]
+    >>> [(one["time"], one["records"]) for one in merged(points, 0, 4000, 3)]
+    [(1500, 4), (3500, 4), (4000, 1)]
+    """
+    width = 1_000
+    while (end - start) // width >= most:
+        width *= 2
+    found: list[Status] = []
+    place = None
+    for point in points:
+        if point["time"] // width == place:
+            found[-1] = _joined(found[-1], point)
+        else:
+            found.append(point)
+            place = point["time"] // width
+    return found
+
+
+def total_lag(found: Any) -> float | None:
+    """Return the total lag of a number or of a mapping by source; None if unknown."""
+    if isinstance(found, Mapping):
+        known = [value for value in found.values() if value is not None]
+        return float(sum(known)) if known else None
+    return found if found is None else float(found)
+
+
+def lag_of(point: Mapping[str, Any]) -> float | None:
+    """Return the lag of a point; for a downsampled point, the largest lag."""
+    return total_lag(point.get("most_lag", point.get("lag")))
+
+
+def _joined(a: Status, b: Status) -> Status:
+    counts = {key: a.get(key, 0) + b.get(key, 0) for key in COUNTED}
+    waited = [lag for one in (a, b) if (lag := lag_of(one)) is not None]
+    made = b | counts | ({"most_lag": max(waited)} if waited else {})
+    return made | dict(zip(RATES, rates(**counts), strict=True))

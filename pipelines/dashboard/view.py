@@ -1,0 +1,214 @@
+"""Snapshot of a pipeline's status for the pages, read once and shared by all open pages."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from streamboost.pipelines.dashboard.time_range import ALL, TimeRange
+from streamboost.pipelines.service.auth.users import User
+from streamboost.pipelines.service.labelling.blind import BlindMode
+from streamboost.pipelines.status.formatting import plural
+from streamboost.pipelines.status.reader import LabelEvidence, Status, StatusReader
+
+__all__ = ["EVERY", "Evidence", "Feed", "View", "page_of", "restricted"]
+
+EVERY = 1.0
+"""Seconds between two reads of a status."""
+
+LETTERS = 20
+"""Maximum number of dead letters shown on the dashboard."""
+
+SELDOM, SHARE = 10.0, 0.005
+"""Minimum seconds between two reads of the label evidence, and their maximum share of time."""
+
+_NEVER = float("-inf")
+
+Found = TypeVar("Found")
+
+
+class _Once(dict[Any, Any]):
+    """Cache of values computed from a snapshot."""
+
+    def once(self, key: Any, make: Callable[[], Found]) -> Found:
+        """Return the cached value of `key`, computed by `make` on the first call."""
+        if key not in self:
+            self[key] = make()
+        found: Found = self[key]
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Labels as evidence about the versions, in arrival order, with a cache of results."""
+
+    told: Sequence[LabelEvidence] = ()
+    found: _Once = field(default_factory=_Once, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A snapshot of a status; `number` increases with each snapshot.
+
+    `runs` is true if a process of the pipeline exists, whatever state it reported last. `span` is
+    the time range of `points`. `evidence` may be older than the rest. `found` caches computed
+    values for all open pages.
+    """
+
+    number: int = 0
+    documents: Mapping[str, Any] = field(default_factory=dict)
+    points: Sequence[Status] = ()
+    marks: Sequence[Status] = ()
+    dead_letters: Sequence[Status] = ()
+    runs: bool = False
+    evidence: Evidence = field(default_factory=Evidence, compare=False, repr=False)
+    span: TimeRange = ALL
+    found: _Once = field(default_factory=_Once, compare=False, repr=False)
+
+    @property
+    def open_requests(self) -> int:
+        """Number of requests without an answer."""
+        return int(self.document("join").get("open_requests", 0))
+
+    @property
+    def unscored(self) -> str | None:
+        """Number of records waiting for distributed scorers, as a text; None: local scoring."""
+        scored = self.document("workers").values()
+        if not scored:
+            return None
+        n = sum(one["lag"] for one in scored)
+        return f"{plural(n, 'record')} wait{'s' * (n == 1)} for scorers"
+
+    @property
+    def accuracy(self) -> Mapping[str, Any] | None:
+        """Unbiased accuracy over the sliding window, with its interval; None if unknown."""
+        recent = self.document("evaluation").get("recent") or {}
+        found: Mapping[str, Any] | None = (recent.get("committee") or {}).get("accuracy")
+        return found
+
+    @property
+    def label_type(self) -> str | None:
+        """Type of the labels; None if not known yet."""
+        found: str | None = self.document("pipeline").get("label_type")
+        return found
+
+    def within(self, span: TimeRange) -> "View":
+        """Return the same snapshot with the points of a time range, downsampled for charts."""
+
+        def make() -> View:
+            return replace(self, points=span.of(self.points), span=span, found=_Once())
+
+        return self.once(span, make)
+
+    def once(self, key: Any, make: Callable[[], Found]) -> Found:
+        """Return the cached value of `key`, computed by `make` on the first call."""
+        return self.found.once(key, make)
+
+    def document(self, name: str) -> Any:
+        """Return the document `name`; empty if there is none."""
+        return self.documents.get(name) or {}
+
+
+_OF_THE_LINE = ("heartbeat", "trouble")
+"""Documents of the status line that contain no predictions."""
+
+
+def restricted(view: View, blindfold: BlindMode, person: User) -> View:
+    """Return a status for the status line and the tiles of `person`, without hidden documents.
+
+    Blind annotators see no accuracy, no class that got worse, and no annotator's disagreement.
+    """
+    if not blindfold.hides_from(person):
+        return view
+
+    def make() -> View:
+        seen = blindfold.documents_for(person, view.documents)
+        seen |= {name: view.document(name) for name in _OF_THE_LINE if name in view.documents}
+        return View(view.number, seen, view.points, runs=view.runs, span=view.span)
+
+    return view.once("restricted", make)
+
+
+class Feed:
+    """Reader of a status on demand, at most about once in `EVERY` seconds.
+
+    Parameters
+    ----------
+    reader : reader of the status
+    threads : executor with a single thread, since a reader's stamps compare within a thread
+    runs : returns whether a process of the pipeline exists
+    clock : monotonic clock, in seconds
+    """
+
+    def __init__(
+        self,
+        reader: StatusReader,
+        threads: ThreadPoolExecutor,
+        runs: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reader = reader
+        self._threads = threads
+        self._runs = runs
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._looked = self._due = _NEVER
+        self._stamp: int | None = None
+        self._points: dict[tuple[Any, ...], Status] = {}
+        self._view = View()
+        self._labels: Any = _NEVER  # number of labels at the last read of the evidence
+        self._told: int | None = None  # stamp of the last read of the evidence
+
+    async def look(self, *, afresh: bool = False) -> View:
+        """Return the newest snapshot; `afresh` reads the label evidence, too, whatever its age."""
+        async with self._lock:
+            if afresh or self._clock() - self._looked >= 0.9 * EVERY:
+                loop = asyncio.get_running_loop()
+                self._view = await loop.run_in_executor(self._threads, self._read, afresh)
+                self._looked = self._clock()
+        return self._view
+
+    def _read(self, afresh: bool) -> View:
+        stamp, reader, runs = self._reader.stamp(), self._reader, self._runs()
+        if stamp == self._stamp:
+            view = self._view if runs == self._view.runs else replace(self._view, runs=runs)
+            if afresh and self._told != stamp:
+                view = replace(view, evidence=self._weigh(view.documents, True), found=_Once())
+            return view
+        self._stamp = stamp
+        self._points = reader.numbered_points(known=self._points)
+        documents = reader.documents()
+        return View(
+            number=self._view.number + 1,
+            documents=documents,
+            points=list(self._points.values()),
+            marks=reader.marks(),
+            dead_letters=reader.dead_letters(LETTERS),
+            runs=runs,
+            evidence=self._weigh(documents, afresh),
+        )
+
+    def _weigh(self, documents: Mapping[str, Any], afresh: bool) -> Evidence:
+        """Return the label evidence, read again if labels arrived and the last read is old."""
+        labels, began = (documents.get("join") or {}).get("labels"), self._clock()
+        if not afresh and (labels == self._labels or began < self._due):
+            return self._view.evidence
+        told = self._reader.told()
+        # An empty result is read again next time.
+        self._labels, self._told = labels if told else _NEVER, self._stamp
+        self._due = began + max(SELDOM, (self._clock() - began) / SHARE)
+        return Evidence(told)
+
+
+def page_of(path: str, pipeline: str | None, **more: Any) -> str:
+    """Return the address of a pipeline's page; `more` are further query parameters.
+
+    >>> page_of("/label", "a & b"), page_of("/record", "a", id="7", of=None)
+    ('/label?pipeline=a+%26+b', '/record?pipeline=a&id=7')
+    """
+    named = {"pipeline": pipeline, **more}
+    asked = urlencode({name: value for name, value in named.items() if value is not None})
+    return f"{path}?{asked}" if asked else path

@@ -1,0 +1,1 @@
+"""Distributed scoring: scorers in a consumer group predict, and one learner process trains."""

@@ -1,0 +1,297 @@
+"""Learner of distributed scoring: a pipeline that trains on the requests of scorers.
+
+Instead of records, the learner reads the scoring log. The records of a batch are the records with
+a label request, which are held until their labels arrive. For records without a request, the log
+has sums. When a committee is deployed, a model snapshot is published with the batch.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streamboost.boosting.committee import Committee
+from streamboost.checks import as_array
+from streamboost.connectors.base import ForwardedPayloads, Message, Sink
+from streamboost.connectors.messages.decoding import Records
+from streamboost.connectors.messages.labels import Labels, as_json
+from streamboost.connectors.messages.outgoing import DeadLetter, Request, Time
+from streamboost.connectors.messages.values import held_values
+from streamboost.errors import GapError
+from streamboost.learner.label_quality import RelabelRequests
+from streamboost.pipelines.distributed.model_log import ModelPublisher
+from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, requests_of
+from streamboost.pipelines.runner.batch import Inputs, Messages, Outputs, StepResult
+from streamboost.pipelines.runner.label_join import LabelledBatch
+from streamboost.pipelines.runner.pipeline import Pipeline
+from streamboost.pipelines.runner.requests import requests_of as requests_about
+from streamboost.predictions import Scored, renamed
+from streamboost.query.config import Requests
+from streamboost.storage import Arrays, pack_json, unpack_json
+
+__all__ = ["LearnerOutputs", "LearningPipeline"]
+
+_SEEN = "distributed"
+
+_RATED_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerOutputs(Outputs):
+    """Sinks of a learner: the sinks of a pipeline, and the model log that scorers read."""
+
+    committees: Sink
+
+    def close(self) -> None:
+        """Close all sinks."""
+        for sink in (self.predictions, self.requests, self.dead_letters, self.committees):
+            sink.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned(Messages):
+    """Output messages of a learner: dead letters, relabel requests (`again`), model snapshots.
+
+    Scorers write the other requests. `publish` returns the messages of a model snapshot, which are
+    built only for a commit; None: no snapshot is due.
+    """
+
+    again: ForwardedPayloads
+    publish: Callable[[], list[bytes]] | None
+
+    def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
+        """Return pairs of sink and messages."""
+        assert isinstance(outputs, LearnerOutputs)
+        editions = [] if self.publish is None else [(outputs.committees, self.publish())]
+        again = [(outputs.requests, self.again)] if self.again else []
+        return [(outputs.dead_letters, self.dead_letters), *again, *editions]
+
+
+class LearningPipeline(Pipeline):
+    """Pipeline that trains on the requests of scorers, instead of scoring records.
+
+    Attributes
+    ----------
+    workers : by partition, the scorer with its progress and lag, from the newest log entry
+    """
+
+    decides = False
+
+    def __init__(self, *parts: Any, on_data_loss: str = "fail") -> None:
+        super().__init__(*parts)
+        self.workers: dict[str, dict[str, Any]] = {}
+        self._on_data_loss = on_data_loss
+        self._seen: dict[str, int] = {}
+        self._publisher = ModelPublisher()
+        self._is_published = False
+        self._entries: list[ScoringLogEntry] = []
+        self._kept: list[list[RequestEntry]] = []
+        self._scored: list[Scored] = []
+
+    def step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
+        """Process one batch, as `Pipeline.step`; the first batch of a process publishes a model."""
+        is_new = not self._is_published or self.journal_extras.fields is not None
+        is_new = is_new or any(command.label is not None for command in inputs.commands)
+        effects = super().step(inputs, swap)
+        made, is_new = effects.messages, is_new or effects.promoted is not None
+        publish = self.edition if is_new else None
+        n, asked = len(effects.asked), made.requests
+        again = ForwardedPayloads(asked[n:], asked.about[n:])
+        messages = _Learned(made.predictions, made.requests, made.dead_letters, again, publish)
+        predicted = sum(entry.records for entry in self._entries)
+        return replace(effects, messages=messages, unrequested=predicted - len(effects.records))
+
+    def edition(self) -> list[bytes]:
+        """Return the messages of a model snapshot of the current learner."""
+        self._is_published = True
+        return self._publisher.messages(self.sequence, self.schema, self.learner)
+
+    def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the complete state of the pipeline: arrays, and a manifest."""
+        arrays, manifest = super().snapshot()
+        return arrays | {_SEEN: pack_json(self._seen)}, manifest
+
+    def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
+        """Restore the state that `snapshot` returned."""
+        super().restore(arrays, manifest)
+        self._seen = unpack_json(arrays[_SEEN])
+        self.workers = manifest["workers"]
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the counters of the pipeline, and the progress of its scorers."""
+        return super().numbers() | {"workers": self.workers}
+
+    def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
+        """Return the records with a request from the scoring log, without duplicate ids."""
+        self._entries = [self._entry(message) for message in inputs.records]
+        asked = [one for entry in self._entries for one in entry.asked]
+        fresh = iter(self.join.fresh([one.id for one in asked]))
+        self._kept = [[one for one in entry.asked if next(fresh)] for entry in self._entries]
+        kept = [
+            (one, message)
+            for some, message in zip(self._kept, inputs.records, strict=True)
+            for one in some
+        ]
+        names = self.schema.features
+        rows = [one.values for one, _ in kept]
+        is_mixed = self.learner.features is not None
+        X = np.empty((len(rows), 0 if is_mixed else len(names)), dtype=np.float32)
+        if rows and not is_mixed:
+            X[:] = np.array(rows, dtype=np.float64)
+        records = Records(
+            ids=[one.id for one, _ in kept],
+            times=[one.time for one, _ in kept],
+            X=X,
+            messages=[self._record(one, message) for one, message in kept],
+            values=[tuple(row) for row in rows] if is_mixed else None,
+        )
+        return records, []
+
+    def _entry(self, message: Message) -> ScoringLogEntry:
+        """Decode an entry of the scoring log, which must be the next of its partition.
+
+        Updates the counters and the `workers` table. Raises GapError if entries are missing and
+        `on_data_loss` is not "continue", or if the topic was recreated.
+        """
+        name = message.partition
+        where = f"offset {message.offset} of partition {name} of the progress"
+        entry = ScoringLogEntry.decode(message.payload, where)
+        expected = self._seen.get(name, 0) + 1
+        if entry.sequence < expected:
+            raise GapError(
+                f"{where} is batch {entry.sequence}, and batch {expected} is the next: the topic "
+                "was made again; give the pipeline another name and an empty state"
+            )
+        if entry.sequence > expected and self._on_data_loss != "continue":
+            raise GapError(
+                f"{where} is batch {entry.sequence}, and batch {expected} is the next: compaction "
+                "took those between away before they were learned from, as the learner was away "
+                'for too long; set [pipeline] on_data_loss = "continue" to continue without them'
+            )
+        self.lost_batches += entry.sequence - expected
+        self._seen[name] = entry.sequence
+        before = self.workers.get(name, {"records": 0, "dead_letters": 0, "deleted_unread": 0})
+        self.dead_letters += entry.dead
+        self.fields.add(entry.unknown)
+        deleted = entry.gap[1] - entry.gap[0] if entry.gap else 0
+        self.deleted_unread += deleted
+        self.workers[name] = {
+            "worker": entry.worker,
+            "version": entry.version,
+            "sequence": entry.sequence,
+            "offset": entry.end,
+            "lag": entry.lag,
+            "tick": entry.tick,
+            "rate": _rate(entry, before),
+            "records": before["records"] + entry.records,
+            "dead_letters": before["dead_letters"] + entry.dead,
+            "deleted_unread": before["deleted_unread"] + deleted,
+        }
+        return entry
+
+    def _record(self, asked: RequestEntry, message: Message) -> Message:
+        """Rebuild the message of a record from its request, for the status pages."""
+        names = self.schema.features
+        shown = {self.schema.id: asked.id} | dict(zip(names, asked.values, strict=False))
+        payload = msgspec.json.encode(shown)
+        return Message(payload, message.partition, asked.offset, len(payload), message.time)
+
+    def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
+        """Return the predictions of the scorers, and their requests; all records have one.
+
+        Labels of merged classes are mapped to their current classes.
+        """
+        self._scored = []
+        for entry, kept in zip(self._entries, self._kept, strict=True):
+            now = {label: self.classes.current(label) for label in entry.classes}
+            mended = {label: into for label, into in now.items() if label != into}
+            scored, asked = renamed(entry.scored(kept), mended), requests_of(kept)
+            self._scored.append(scored)
+            self.learner.observe_scored(scored, asked, entry.records, entry.rest())
+        kept = [one for some in self._kept for one in some]
+        classes = dict.fromkeys(k for each in self._scored for k in each.classes.tolist())
+        place = {label: k for k, label in enumerate(classes)}
+        P, row = np.zeros((len(kept), len(classes))), 0
+        for each in self._scored:
+            P[row : row + len(each), [place[label] for label in each.classes]] = each.probabilities
+            row += len(each)
+        version = max((entry.version for entry in self._entries), default=0)
+        return Scored(
+            np.concatenate([np.zeros(0, dtype=object), *(each.labels for each in self._scored)]),
+            as_array(list(classes)),
+            P,
+            np.concatenate([np.zeros(0), *(each.margins for each in self._scored)]),
+            version,
+        ), requests_of(kept)
+
+    def _hold_brought(self, labels: Labels, joined: LabelledBatch) -> None:
+        """Add records from the `features` of label messages, if the labels cannot be joined else.
+
+        This way, labels of records without a request are learned too. Pending labels of such a
+        record are appended to `joined`.
+        """
+        for id, label, message in zip(labels.ids, labels.labels, labels.messages, strict=True):
+            if label is not None and self.join.lacks(id) and not self.learner.has_row(id):
+                self._bring(id, message, joined)
+
+    def _bring(self, id: str, message: Message, joined: LabelledBatch) -> None:
+        """Add the record `id` to the join, if the label message has valid `features`."""
+        if b'"features"' not in message.payload:
+            return
+        try:
+            fields = msgspec.json.decode(message.payload)["features"]
+        except (msgspec.MsgspecError, LookupError, TypeError, RecursionError):
+            return  # the label itself is valid, and waits for its record
+        if not isinstance(fields, dict):
+            return
+        record = msgspec.json.encode(fields | {self.schema.id: id})
+        shown = msgspec.structs.replace(message, payload=record, size=len(record))
+        records, _ = self.schema.decode([shown], source="labels")
+        if not len(records):
+            return
+        records, X = self._arrive(records)
+        none = np.zeros(0)
+        held = records.times, held_values(records), self.learner, joined
+        self.join.add(records.ids, X, [None], [], none, *held)
+
+    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> ForwardedPayloads:
+        return ForwardedPayloads([], [])
+
+    def _requests(
+        self, asked: Requests, again: RelabelRequests, records: Records, scored: Scored
+    ) -> ForwardedPayloads:
+        """Return the requests that scorers wrote, for the status, and relabel requests."""
+        names, expires = self.schema.features, self.join.expires_after.end(self.join.now)
+        known = self.join, self.learner, self.schema, self.sequence
+        more = requests_about(requests_of([]), again, records, scored, *known)
+        written = self._written(names, expires)
+        return ForwardedPayloads([*written, *more], [*records.messages, *more.about])
+
+    def _written(self, names: Sequence[str], expires: Time) -> list[bytes]:
+        return [
+            Request(
+                id=one.id,
+                time=one.time,
+                features=dict(zip(names, one.values, strict=False)),
+                label=as_json(label, self.schema.labels_are),
+                probabilities=dict(zip(said.classes.tolist(), probabilities, strict=True)),
+                utility=one.utility,
+                propensity=one.propensity,
+                expires=expires,
+                sequence=entry.sequence,
+            ).encode()
+            for entry, some, said in zip(self._entries, self._kept, self._scored, strict=True)
+            for one, label, probabilities in zip(
+                some, said.labels, said.probabilities.tolist(), strict=True
+            )
+        ]
+
+
+def _rate(entry: ScoringLogEntry, before: dict[str, Any]) -> float:
+    """Return records per second as an exponential moving average; `before` is the previous row."""
+    seconds = max(entry.tick - before.get("tick", entry.tick - 1_000), 1) / 1_000
+    old = math.exp(-seconds / _RATED_SECONDS)
+    return float(old * before.get("rate", 0.0) + (1.0 - old) * entry.records / seconds)

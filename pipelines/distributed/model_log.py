@@ -1,0 +1,156 @@
+"""Model log: publishes model snapshots to a compacted topic, and loads them in scorers.
+
+A snapshot is the learner's scoring state (`StreamLearner.export_scoring_state`), split into tables.
+Unchanged tables are not written again. Each table is split into chunks with separate keys, of
+which compaction keeps the newest. The manifest is written last, and names the tables of the
+snapshot with their digests.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamboost.connectors.messages.schema import Schema
+from streamboost.errors import ModelFileError, StateError
+from streamboost.learner.learner import StreamLearner
+from streamboost.storage import Arrays, seal, unseal
+
+__all__ = ["CHUNK", "ModelLog", "ModelPublisher", "ModelSnapshot"]
+
+CHUNK = 512 * 1024
+"""Maximum size of one message in bytes; the default limit of brokers is one million."""
+
+MANIFEST = "manifest"
+
+_KIND = "table"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelSnapshot:
+    """Model snapshot for scoring; `number` is the learner's batch that published the snapshot."""
+
+    number: int
+    schema: Schema
+    learner: StreamLearner
+
+    @property
+    def version(self) -> int:
+        """Version of the committee; 0 before the first committee."""
+        committee = self.learner.committee
+        return committee.version if committee else 0
+
+
+@dataclass(slots=True)
+class ModelPublisher:
+    """Publisher that encodes model snapshots as changes since the previous snapshot."""
+
+    _sent: dict[str, list[Any]] = field(default_factory=dict)
+
+    def messages(self, number: int, schema: Schema, learner: StreamLearner) -> list[bytes]:
+        """Return the messages of a snapshot, each a key, a newline and a value."""
+        messages: list[bytes] = []
+        named: dict[str, list[Any]] = {}
+        for table, arrays in _tables(learner.export_scoring_state()).items():
+            blob = seal(arrays, kind=_KIND)
+            chunks = [blob[i : i + CHUNK] for i in range(0, len(blob), CHUNK)]
+            named[table] = [len(chunks), hashlib.blake2b(blob, digest_size=16).hexdigest()]
+            if self._sent.get(table) != named[table]:
+                messages += [b"%s/%d\n" % (table.encode(), i) + c for i, c in enumerate(chunks)]
+        self._sent = named
+        manifest = {"edition": number, "schema": schema.to_json(), "tables": named}
+        return [*messages, MANIFEST.encode() + b"\n" + json.dumps(manifest).encode()]
+
+
+class ModelLog:
+    """Reader that assembles model snapshots from the messages of the topic.
+
+    Parameters
+    ----------
+    make : returns an untrained learner for a schema, with the settings of the pipeline
+    where : name of the topic in errors
+    """
+
+    def __init__(self, make: Callable[[Schema], StreamLearner], where: str) -> None:
+        self.newest: ModelSnapshot | None = None
+        self._make = make
+        self._where = where
+        self._chunks: dict[str, bytes] = {}
+        self._tables: dict[str, tuple[list[Any], Arrays]] = {}
+
+    def take(self, messages: Iterable[tuple[bytes | None, bytes]], *, are_all: bool = True) -> None:
+        """Read pairs of key and value; set `newest` to the last complete snapshot.
+
+        `are_all` is whether the messages reach the end of the topic. If so, StateError is raised
+        for an incomplete snapshot. If not, an incomplete snapshot is skipped, as compaction removes
+        parts of outdated snapshots.
+        """
+        manifest: Mapping[str, Any] | None = None
+        chunks: dict[str, list[bytes]] = {}
+        for key, value in messages:
+            name = (key or b"").decode(errors="replace")
+            if name != MANIFEST:
+                self._chunks[name] = value
+                continue
+            manifest = self._manifest(value)
+            # Chunks as of this manifest: later chunks belong to the next snapshot.
+            chunks = {
+                table: [self._chunks.get(f"{table}/{i}", b"") for i in range(n)]
+                for table, (n, _) in manifest["tables"].items()
+            }
+        if manifest is None:
+            return
+        try:
+            self.newest = self._edition(manifest, chunks)
+        except StateError:
+            if are_all:
+                raise
+
+    def _manifest(self, value: bytes) -> dict[str, Any]:
+        try:
+            return dict(json.loads(value))
+        except ValueError as error:
+            raise StateError(
+                f"{self._where} holds what is no manifest of a learner: {error}; only the learner "
+                "may write there"
+            ) from error
+
+    def _edition(
+        self, manifest: Mapping[str, Any], chunks: dict[str, list[bytes]]
+    ) -> ModelSnapshot:
+        tables = {}
+        for table, named in manifest["tables"].items():
+            known = self._tables.get(table)
+            if known is not None and known[0] == named:
+                tables[table] = known
+            else:
+                tables[table] = named, self._table(table, named[1], b"".join(chunks[table]))
+        self._tables = tables
+        schema = Schema.from_json(manifest["schema"])
+        learner = self._make(schema)
+        learner.load_scoring_state(
+            {name: a for _, arrays in tables.values() for name, a in arrays.items()}
+        )
+        return ModelSnapshot(int(manifest["edition"]), schema, learner)
+
+    def _table(self, table: str, digest: str, blob: bytes) -> Arrays:
+        if hashlib.blake2b(blob, digest_size=16).hexdigest() != digest:
+            raise StateError(
+                f"{self._where}: the table {table!r} of the newest edition is not whole: messages "
+                "of it were deleted; start `streamboost learn` again, which writes all tables"
+            )
+        try:
+            return unseal(f"the table {table!r} of {self._where}", blob, kind=_KIND)[0]
+        except ModelFileError as error:
+            raise StateError(str(error)) from error
+
+
+def _tables(arrays: Arrays) -> dict[str, Arrays]:
+    """Group arrays into tables, which are named by the first words of the array names."""
+    tables: dict[str, Arrays] = {}
+    for name, array in arrays.items():
+        words = name.split(".")
+        table = ".".join(words[: 2 if words[0] == "features" else 1])
+        tables.setdefault(table, {})[name] = array
+    return tables

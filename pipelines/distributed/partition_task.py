@@ -1,0 +1,315 @@
+"""Partition task: scoring state of one partition, with its label budget and utility window.
+
+The state is restored from the newest entry of the scoring log, the records of the window, and the
+model snapshot. After a rebalance, another scorer continues with the same state. Kafka Streams calls
+such a unit a task.
+"""
+
+import base64
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from streamboost.connectors.base import ForwardedPayloads, Message
+from streamboost.connectors.messages.decoding import Records
+from streamboost.connectors.messages.outgoing import DeadLetter
+from streamboost.connectors.messages.values import held_values
+from streamboost.errors import ConnectorError
+from streamboost.evaluation.sufficient_stats import UnlabelledSums
+from streamboost.pipelines.config.durations import StreamTime, WindowSize
+from streamboost.pipelines.distributed.model_log import ModelSnapshot
+from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, ScoringStep
+from streamboost.pipelines.runner.batch import (
+    Inputs,
+    Messages,
+    chain,
+    encode_dead_letters,
+    predictions,
+)
+from streamboost.pipelines.runner.field_counts import FieldCounts
+from streamboost.pipelines.runner.label_join import LabelledBatch
+from streamboost.pipelines.runner.record_window import HeldRecord
+from streamboost.pipelines.runner.requests import request_of, shown
+from streamboost.predictions import Scored, surest
+from streamboost.query.config import QueryConfig, Requests
+from streamboost.query.querier import Querier
+
+__all__ = ["PartitionTask", "TaskSettings"]
+
+_OF_QUERIER = ("budget", "draws", "places", "lots", "selection", "doubt")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """Settings that all partitions of a pipeline share.
+
+    Attributes
+    ----------
+    query : query settings; `burst` is the total of all partitions
+    seed : seed of the pipeline
+    expires_after : time until a request expires
+    worker : name of the scorer process
+    """
+
+    query: QueryConfig
+    seed: int
+    expires_after: WindowSize
+    worker: str
+
+    def of(self, partitions: int) -> QueryConfig:
+        """Return the query settings of one of `partitions` partitions."""
+        query = self.query
+        by_chance = 4 if query.relabel else 3
+        least = by_chance if query.selection == "probability" else 1 + (query.audit_share > 0)
+        return replace(query, burst=max(least, query.burst // partitions))
+
+
+class PartitionTask:
+    """Task that predicts the records of one partition, and selects records for label requests.
+
+    After a step whose commit failed, create a new task from the committed entry.
+
+    Parameters
+    ----------
+    partition : number of the partition
+    settings : TaskSettings
+    partitions : number of partitions of the topic
+    newest : newest entry in the scoring log; None: a new partition
+    topic : id of the records topic; None: the broker reports none
+
+    Raises
+    ------
+    ConnectorError
+        If the entry belongs to a topic with another id.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        settings: TaskSettings,
+        partitions: int,
+        newest: ScoringLogEntry | None,
+        topic: str | None = None,
+    ) -> None:
+        if newest is not None and None not in (topic, newest.topic) and topic != newest.topic:
+            raise ConnectorError(
+                "the topic of the records was deleted and made again since: what it holds is not "
+                "what was there. Put the old one back from a copy, or, to read this one from its "
+                "beginning, give the pipeline another name and an empty state"
+            )
+        self._topic = topic
+        self.partition = partition
+        self.next = newest.end if newest else None
+        self.gap: list[int] | None = None
+        self._settings = settings
+        self._newest = newest
+        query = settings.of(partitions)
+        seeds = np.random.SeedSequence([settings.seed, partition])
+        self._querier = Querier(query, seeds)
+        self._window: deque[tuple[int, str]] = deque(maxlen=query.window)
+        self._n_features = 0
+        self._sequence = newest.sequence if newest else 0
+        self._digest = newest.digest if newest else ""
+
+    @property
+    def reread(self) -> tuple[int, int] | None:
+        """The offsets [start, end) whose records `resume` needs; None: a new partition."""
+        return None if self._newest is None else (self._newest.window, self._newest.end)
+
+    @property
+    def edition(self) -> int:
+        """Number of the newest batch's model snapshot; older snapshots must not be used."""
+        return self._newest.edition if self._newest else 0
+
+    def resume(self, messages: Sequence[Message], edition: ModelSnapshot) -> None:
+        """Restore the state after the newest entry, from the `messages` of the `reread` offsets.
+
+        If some messages were deleted, the utility window has fewer records.
+        """
+        if self._newest is None:
+            return
+        records, _ = self._decode(messages, edition, 0)
+        records = records.take(
+            range(max(len(records) - (self._window.maxlen or 0), 0), len(records))
+        )
+        X = self._rows(records, edition)
+        self._note(records)
+        state = self._newest.querier | {"window_version": -1, "pool": []}
+        self._querier.resume(state, {"X": X, "utility": np.zeros(len(X))})
+        self._n_features = X.shape[1]
+
+    def step(
+        self,
+        messages: Sequence[Message],
+        edition: ModelSnapshot,
+        tick: int,
+        lag: int,
+        end: int | None = None,
+    ) -> ScoringStep:
+        """Predict the records of `messages`, and select records for label requests.
+
+        `end` is the next offset of the partition; None: the offset after the last message.
+        """
+        end = messages[-1].offset + 1 if end is None else end
+        learner, schema = edition.learner, edition.schema
+        self._sequence += 1
+        records, dead = self._decode(messages, edition, tick)
+        X = self._rows(records, edition)
+        scored = learner.score(X)
+        asked = self._decide(records, X, scored, edition)
+        predicted = predictions(records, scored, asked, self._sequence, schema, self.partition)
+        row_of = {id: row for row, id in enumerate(records.ids)}
+        rows = [row_of[id] for id in asked.ids]
+        held = self._held(records, X, scored, rows, tick)
+        requests = self._requests(asked, held, scored, rows, edition, tick)
+        about = ForwardedPayloads(requests, [records.messages[row] for row in rows])
+        written = Messages(
+            predicted, about, encode_dead_letters(dead, Inputs(tick, {}, [*messages], []))
+        )
+        self._digest = chain(self._digest, replace(records, X=X), written, LabelledBatch(), [])
+        self._note(records)
+        block = self._querier.budget.block
+        entry = self._entry(
+            start=messages[0].offset,
+            end=end,
+            records=len(records),
+            dead=len(dead),
+            edition=edition.number,
+            version=scored.version,
+            temperature=scored.temperature,
+            classes=scored.classes.tolist(),
+            tick=tick,
+            lag=lag,
+            window=self._window[0][0] if self._window else end,
+            sums=base64.b64encode(
+                UnlabelledSums.of(scored, rows, block, asked.inclusion_probabilities).pack()
+            ).decode(),
+            asked=self._asked(asked, held, scored, rows, records, edition),
+            unknown=dict(FieldCounts(records.unknown).unknown),
+        )
+        self._newest = entry
+        self.next = end
+        return ScoringStep(written, entry.encode(), end, len(records))
+
+    def _decode(
+        self, messages: Sequence[Message], edition: ModelSnapshot, tick: int
+    ) -> tuple[Records, list[DeadLetter]]:
+        """Decode the records of a batch; return new records, and dead letters in order."""
+        sound, dead = edition.schema.decode(messages, source="records", time=tick)
+        known, fresh = {id for _, id in self._window}, []
+        for row, id in enumerate(sound.ids):
+            if id not in known:
+                fresh.append(row)
+                known.add(id)
+            else:
+                text = (
+                    f"a record with the id {id!r} is among the newest {self._window.maxlen} of its "
+                    "partition already"
+                )
+                message = sound.messages[row]
+                letter = DeadLetter.of(message, "duplicate_id", text, source="records", time=tick)
+                dead = [*dead, letter]
+        if len(fresh) == len(sound):
+            return sound, dead
+        return sound.take(fresh), sorted(dead, key=lambda one: next(iter(one.position.values())))
+
+    def _rows(self, records: Records, edition: ModelSnapshot) -> np.ndarray:
+        """Return the rows of records, float32 (n, D), for the committee of a model snapshot."""
+        learner = edition.learner
+        X = records.X if records.values is None else learner.rows(records.values)
+        if X.shape[1] > self._n_features:
+            self._n_features = X.shape[1]
+            self._querier.widen(self._n_features)
+        return X
+
+    def _note(self, records: Records) -> None:
+        places = [message.offset for message in records.messages]
+        self._window.extend(zip(places, records.ids, strict=True))
+
+    def _decide(
+        self, records: Records, X: np.ndarray, scored: Scored, edition: ModelSnapshot
+    ) -> Requests:
+        learner = edition.learner
+        self._querier.rescore(edition.version, learner.utility)
+        cold = learner.committee is None or learner.missing_random_labels > 0
+        utility = learner.utility(X, scored)
+        return self._querier.decide(records.ids, X, utility, surest(scored), cold=cold)
+
+    def _held(
+        self, records: Records, X: np.ndarray, scored: Scored, rows: Sequence[int], tick: int
+    ) -> list[HeldRecord]:
+        """Return the records at `rows`, which have a request, as held records."""
+        some = records.take(rows)
+        labels = scored.labels[list(rows)].tolist()
+        given = zip(X[list(rows)], labels, some.times, held_values(some), strict=True)
+        now = StreamTime(0, tick)
+        return [HeldRecord(x, now, label, time, values) for x, label, time, values in given]
+
+    def _requests(
+        self,
+        asked: Requests,
+        held: Sequence[HeldRecord],
+        scored: Scored,
+        rows: Sequence[int],
+        edition: ModelSnapshot,
+        tick: int,
+    ) -> list[bytes]:
+        expires = self._settings.expires_after.end(StreamTime(0, tick))
+        return [
+            request_of(
+                id,
+                held[i],
+                scored,
+                rows[i],
+                schema=edition.schema,
+                utility=float(asked.utility[i]),
+                propensity=float(asked.propensity[i]),
+                expires=expires,
+                sequence=self._sequence,
+                partition=self.partition,
+            ).encode()
+            for i, id in enumerate(asked.ids)
+        ]
+
+    def _asked(
+        self,
+        asked: Requests,
+        held: Sequence[HeldRecord],
+        scored: Scored,
+        rows: Sequence[int],
+        records: Records,
+        edition: ModelSnapshot,
+    ) -> list[RequestEntry]:
+        """Return the log entries of the requests, from which the learner restores the records."""
+        return [
+            RequestEntry(
+                id=id,
+                time=held[i].time,
+                offset=records.messages[row].offset,
+                values=list(shown(edition.schema.features, held[i]).values()),
+                label=held[i].predicted,
+                probabilities=scored.probabilities[row].tolist(),
+                margin=float(scored.margins[row]),
+                utility=float(asked.utility[i]),
+                propensity=float(asked.propensity[i]),
+                audit=bool(asked.audit[i]),
+                selected=bool(asked.selected[i]),
+            )
+            for i, (id, row) in enumerate(zip(asked.ids, rows, strict=True))
+        ]
+
+    def _entry(self, **done: Any) -> ScoringLogEntry:
+        state, _ = self._querier.state()
+        gap, self.gap = self.gap, None
+        return ScoringLogEntry(
+            sequence=self._sequence,
+            worker=self._settings.worker,
+            querier={name: state[name] for name in _OF_QUERIER},
+            digest=self._digest,
+            topic=self._topic,
+            gap=gap,
+            **done,
+        )

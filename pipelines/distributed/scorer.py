@@ -1,0 +1,257 @@
+"""Scorer: consumer group member that predicts its assigned partitions and commits the results.
+
+A scorer has no local state. The state of a partition is read from the newest entry of the scoring
+log when the partition is assigned. The state is dropped when the partition is revoked, or when the
+result of a commit is unknown.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from streamboost.connectors.base import Message, MessageMetadata
+from streamboost.connectors.kafka.compacted_topic import CompactedTopicReader
+from streamboost.connectors.kafka.group.assignment import OutgoingWrite, PolledBatch
+from streamboost.connectors.kafka.group.committed_reader import CommittedReader
+from streamboost.connectors.kafka.group.member import KafkaMember, PartitionsRevokedError
+from streamboost.errors import ConnectorError, DeletedError
+from streamboost.pipelines.distributed.model_log import ModelLog, ModelSnapshot
+from streamboost.pipelines.distributed.partition_task import PartitionTask, TaskSettings
+from streamboost.pipelines.distributed.scoring_log import KEY, ScoringLogEntry, ScoringStep
+from streamboost.pipelines.runner.batch_reader import wall_clock
+from streamboost.pipelines.shutdown import RECOVERED, WAITING, StopToken
+
+__all__ = ["Scorer", "Topics"]
+
+_log = logging.getLogger(__name__)
+
+
+class Topics(NamedTuple):
+    """Names of the topics that a scorer reads and writes."""
+
+    records: str
+    predictions: str
+    requests: str
+    dead_letters: str
+    scoring_log: str
+
+
+class Scorer:
+    """Scorer process of one consumer group member.
+
+    Parameters
+    ----------
+    member : group member with its consumer and producer
+    beside : reader of committed messages (``read_committed``)
+    topics : Topics
+    table, editions : reader of the compacted topic, and the model log that decodes its messages
+    settings : TaskSettings
+    most : maximum number of messages of a poll
+    stop : token that requests a stop
+    poll_interval : seconds to wait before a retry
+    on_data_loss : "fail", or "continue": skip records that were deleted before they were read
+    clock : returns the processing time (tick) in milliseconds since the epoch
+
+    Attributes
+    ----------
+    tasks : tasks of the assigned partitions
+    records : number of predicted records
+    is_waiting : whether the scorer waits for a retry, a model snapshot or a partition
+    """
+
+    def __init__(
+        self,
+        member: KafkaMember,
+        beside: CommittedReader,
+        topics: Topics,
+        table: CompactedTopicReader,
+        editions: ModelLog,
+        settings: TaskSettings,
+        *,
+        most: int = 100,
+        stop: StopToken | None = None,
+        poll_interval: float = 0.1,
+        on_data_loss: str = "fail",
+        clock: Callable[[], int] = wall_clock,
+    ) -> None:
+        self.tasks: dict[int, PartitionTask] = {}
+        self.records = 0
+        self._member = member
+        self._beside = beside
+        self._topics = topics
+        self._table = table
+        self._editions = editions
+        self._settings = settings
+        self._most = most
+        self._stop = stop or StopToken()
+        self._poll_interval = poll_interval
+        self._on_data_loss = on_data_loss
+        self._clock = clock
+        self.is_waiting = False
+        self._has_read = False
+
+    def run(self) -> None:
+        """Score until a stop is requested; retriable errors are retried until success."""
+        while not self._stop.requested:
+            try:
+                with self._stop.interruptible():
+                    self.turn()
+            except PartitionsRevokedError as error:
+                _log.info("%s; the committed state is read again", error)
+            except ConnectorError as error:
+                if not error.retriable:
+                    raise
+                if not self.is_waiting:
+                    _log.warning(WAITING, error)
+                self.is_waiting = True
+                self._stop.wait(self._poll_interval)
+
+    def turn(self) -> int:
+        """Poll, predict and commit once; return the number of records."""
+        self._member.ready()
+        polled = self._member.poll(self._most)
+        try:
+            return self._use(polled)
+        except BaseException:
+            # The messages are not polled again without a seek, and the result of the commit is
+            # unknown: drop the tasks, so that they are restored from the committed state.
+            for partition in polled.messages:
+                self.tasks.pop(partition, None)
+            raise
+
+    def _use(self, polled: PolledBatch) -> int:
+        """Predict polled messages of partitions with a task; create tasks for the others."""
+        ours = polled.ownership.partitions
+        for partition in polled.ownership.changed | (self.tasks.keys() - ours):
+            self.tasks.pop(partition, None)
+        edition = self._newest()
+        if edition is None:
+            self._await("`streamboost learn` has not published anything to predict by yet")
+            return 0
+        found = self._in_order(polled)
+        if missing := ours - self.tasks.keys():
+            self._take_over(sorted(missing))
+        return self._score(found, edition, polled) if found else 0
+
+    def _newest(self) -> ModelSnapshot | None:
+        """Return the newest model snapshot, or None before the first."""
+        if self._has_read:
+            self._editions.take(self._table.poll(), are_all=False)
+        else:
+            self._editions.take(self._table.read())
+        self._has_read = True
+        return self._editions.newest
+
+    def _await(self, what: str) -> None:
+        """Log the reason of a wait once, and wait for one poll interval."""
+        if not self.is_waiting:
+            _log.info("%s: waiting", what)
+        self.is_waiting = True
+        self._stop.wait(self._poll_interval)
+
+    def _in_order(self, polled: PolledBatch) -> dict[int, list[Message]]:
+        """Return the messages of partitions with a task, unless they precede the task's offset.
+
+        Other messages are read again after their task was created from the committed state.
+        """
+        found = {}
+        for partition, messages in sorted(polled.messages.items()):
+            task = self.tasks.get(partition)
+            if task is None or not messages:
+                continue
+            if task.next is not None and messages[0].offset < task.next:
+                del self.tasks[partition]
+                continue
+            found[partition] = messages
+        return found
+
+    def _take_over(self, partitions: list[int]) -> None:
+        """Create the tasks of newly assigned partitions from their committed state."""
+        member, topics = self._member, self._topics
+        written = min(member.writable(name) for name in (topics.predictions, topics.scoring_log))
+        n = member.partitions()
+        for partition in partitions:
+            if partition >= written:
+                self._await(f"partition {partition} has no place in {topics.predictions!r} yet")
+                continue
+            newest = self._beside.newest(topics.scoring_log, partition)
+            where = f"partition {partition} of topic {topics.scoring_log!r}"
+            entry = ScoringLogEntry.decode(newest.payload, where) if newest else None
+            task = PartitionTask(partition, self._settings, n, entry, member.identity)
+            edition = self._at_least(task.edition)
+            if edition is None:
+                self._await(f"edition {task.edition} of what partition {partition} is predicted by")
+                continue
+            if task.reread is not None:
+                task.resume(self._reread(partition, *task.reread), edition)
+            task.next, task.gap = self._place(partition, task.next)
+            self.tasks[partition] = task
+            _log.info("partition %d from offset %d on", partition, task.next)
+
+    def _reread(self, partition: int, start: int, end: int) -> list[Message]:
+        """Return the retained records of the offsets [start, end)."""
+        member = self._member
+        return self._beside.between(member.topic, partition, start, end, member.max_bytes)
+
+    def _at_least(self, number: int) -> ModelSnapshot | None:
+        """Return the newest model snapshot, or None if all are older than `number`."""
+        newest = self._editions.newest
+        if newest is None or newest.number < number:
+            self._editions.take(self._table.read())
+            newest = self._editions.newest
+        return newest if newest is not None and newest.number >= number else None
+
+    def _place(self, partition: int, offset: int | None) -> tuple[int, list[int] | None]:
+        """Seek a partition to `offset`; skip deleted offsets if `on_data_loss` permits.
+
+        Returns the offset, and the skipped range [start, end), or None.
+        """
+        try:
+            return self._member.seek(partition, offset), None
+        except DeletedError as error:
+            start = self._member.beginning_offsets(partition)
+            if self._on_data_loss != "continue" or offset is None or start <= offset:
+                raise
+            _log.error("%s. They are passed over", error)
+            return self._member.seek(partition, start), [offset, start]
+
+    def _score(
+        self, found: Mapping[int, list[Message]], edition: ModelSnapshot, polled: PolledBatch
+    ) -> int:
+        tick, steps = self._clock(), {}
+        for partition, messages in found.items():
+            lag = self._member.lag(partition)
+            end = polled.ends[partition]
+            steps[partition] = self.tasks[partition].step(messages, edition, tick, lag, end)
+        places = {partition: step.end for partition, step in steps.items()}
+        self._member.commit(self._writes(steps), places, polled)
+        if self.is_waiting:
+            _log.info(RECOVERED)
+        self.is_waiting = False
+        n = sum(step.records for step in steps.values())
+        self.records += n
+        return n
+
+    def _writes(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingWrite]:
+        """Return the output messages of the steps; predictions keep the partition of records."""
+        topics, writes = self._topics, []
+        for partition, step in steps.items():
+            made = step.messages
+            places = (
+                (topics.predictions, partition, made.predictions),
+                (topics.requests, None, made.requests),
+                (topics.dead_letters, None, made.dead_letters),
+            )
+            for topic, place, ones in places:
+                pairs = zip(ones, ones.about, strict=True)
+                writes += [OutgoingWrite(topic, place, one, about) for one, about in pairs]
+            writes.append(
+                OutgoingWrite(topics.scoring_log, partition, step.entry, MessageMetadata(KEY))
+            )
+        return writes
+
+    def close(self) -> None:
+        """Leave the group, which starts a rebalance at once, and close the readers."""
+        self._member.close()
+        self._beside.close()
+        self._table.close()

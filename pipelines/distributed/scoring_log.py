@@ -1,0 +1,190 @@
+"""Scoring log: a scorer's entry for each batch of a partition, with offsets, state and requests.
+
+The log is a compacted changelog topic, as in Kafka Streams. After a rebalance, the new scorer of a
+partition restores the task from the newest entry. The learner reads all entries, which have the
+requested records, and sums over the records without a request.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from streamboost.checks import Label, as_array
+from streamboost.connectors.messages.outgoing import Time
+from streamboost.errors import StateError
+from streamboost.evaluation.sufficient_stats import UnlabelledSums
+from streamboost.pipelines.runner.batch import Messages
+from streamboost.predictions import Scored
+from streamboost.query.config import Requests
+
+__all__ = ["KEY", "RequestEntry", "ScoringLogEntry", "ScoringStep", "requests_of"]
+
+KEY = b"progress"
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEntry:
+    """Log entry of one label request, with the record and its prediction.
+
+    Attributes
+    ----------
+    id, time
+        Id and timestamp of the record.
+    offset
+        Offset of the record in its partition.
+    values
+        Field values in the order of the schema.
+    label, probabilities, margin
+        Prediction; the probabilities are in the order of the entry's classes.
+    utility, propensity, audit, selected
+        Reason of the request: see `Requests`.
+    """
+
+    id: str
+    time: Time
+    offset: int
+    values: list[Any]
+    label: Label | None
+    probabilities: list[float]
+    margin: float
+    utility: float
+    propensity: float
+    audit: bool
+    selected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringLogEntry:
+    """Log entry of one batch of a partition.
+
+    Attributes
+    ----------
+    sequence
+        Number of the batch in its partition; the first is 1.
+    start, end
+        Offsets [start, end) that the batch read.
+    records
+        Number of predicted records.
+    dead
+        Number of dead letters.
+    edition
+        Number of the model snapshot: the learner's batch that published the snapshot.
+    version, temperature, classes
+        Version of the committee, divisor of its log probabilities, and classes of the predictions.
+    tick
+        Processing time of the scorer, in milliseconds since the epoch.
+    worker
+        Scorer process: host, process id and a random token.
+    lag
+        Number of unread messages of the partition.
+    querier
+        State of the querier (`Querier.state`) without the utility window.
+    window
+        Offset of the oldest record in the utility window.
+    sums
+        Sums over the records without a request (`UnlabelledSums`), in base64.
+    asked
+        Requests of the batch.
+    digest
+        Hash chained over the output of the partition's batches.
+    topic
+        Id of the records topic, if the broker reports one.
+    gap
+        Offsets [start, end) before the batch that were deleted before they were read.
+    unknown
+        Number of records with a value, by field that the schema does not have.
+    """
+
+    sequence: int
+    start: int
+    end: int
+    records: int
+    dead: int
+    edition: int
+    version: int
+    temperature: float
+    classes: list[Label]
+    tick: int
+    worker: str
+    lag: int
+    querier: dict[str, Any]
+    window: int
+    sums: str
+    asked: list[RequestEntry]
+    digest: str
+    topic: str | None = None
+    gap: list[int] | None = None
+    unknown: dict[str, int] = field(default_factory=dict)
+    format: int = field(default=_FORMAT)
+
+    def encode(self) -> bytes:
+        """Encode the entry as JSON, by `json`: random generators have 128-bit integers."""
+        return json.dumps(self, separators=(",", ":"), default=_plain).encode()
+
+    @classmethod
+    def decode(cls, payload: bytes, where: str) -> "ScoringLogEntry":
+        """Decode an entry; StateError if this release cannot read the entry."""
+        try:
+            found = json.loads(payload)
+            if found["format"] != _FORMAT:
+                raise ValueError(f"its format is {found['format']!r}, and this reads {_FORMAT}")
+            return cls(**found | {"asked": [RequestEntry(**one) for one in found["asked"]]})
+        except (ValueError, TypeError, LookupError) as error:
+            raise StateError(
+                f"{where} is no entry of a scorer's progress: {error!r}; only scorers may write "
+                "there, of the same release as this"
+            ) from error
+
+    def rest(self) -> UnlabelledSums:
+        """Return the sums over the records without a request."""
+        return UnlabelledSums.unpack(self.classes, base64.b64decode(self.sums))
+
+    def scored(self, asked: Sequence[RequestEntry]) -> Scored:
+        """Return the predictions of requested records."""
+        labels = np.empty(len(asked), dtype=object)
+        labels[:] = [one.label for one in asked]
+        P = np.array([one.probabilities for one in asked], dtype=np.float64)
+        return Scored(
+            labels,
+            as_array(self.classes),
+            P.reshape(len(asked), len(self.classes)),
+            np.array([one.margin for one in asked]),
+            self.version,
+            self.temperature,
+        )
+
+
+def requests_of(asked: Sequence[RequestEntry]) -> Requests:
+    """Return the requests with their utilities and inclusion probabilities as arrays."""
+    return Requests(
+        ids=[one.id for one in asked],
+        utility=np.array([one.utility for one in asked], dtype=np.float64),
+        propensity=np.array([one.propensity for one in asked], dtype=np.float64),
+        audit=np.array([one.audit for one in asked], dtype=bool),
+        selected=np.array([one.selected for one in asked], dtype=bool),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringStep:
+    """Result of one batch of a partition: messages, log entry, end offset, number of records."""
+
+    messages: Messages
+    entry: bytes
+    end: int
+    records: int
+
+
+def _plain(value: Any) -> Any:
+    """Convert NumPy scalars and entries to Python values for JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, ScoringLogEntry | RequestEntry):
+        return {name: getattr(value, name) for name in value.__slots__}
+    raise TypeError(f"a {type(value).__name__} cannot stand in an entry")

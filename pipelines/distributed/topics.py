@@ -1,0 +1,30 @@
+"""Names of the topics and the consumer group of distributed scoring."""
+
+__all__ = ["models_topic", "scorers_group", "scoring_log_topic"]
+
+
+def scoring_log_topic(pipeline: str) -> str:
+    """Return the topic of the scoring log, which has as many partitions as the records topic.
+
+    >>> scoring_log_topic("demo")
+    'demo.scoring-log'
+    """
+    return f"{pipeline}.scoring-log"
+
+
+def models_topic(pipeline: str) -> str:
+    """Return the compacted topic of model snapshots.
+
+    >>> models_topic("demo")
+    'demo.models'
+    """
+    return f"{pipeline}.models"
+
+
+def scorers_group(pipeline: str) -> str:
+    """Return the consumer group of the scorers.
+
+    >>> scorers_group("demo")
+    'streamboost.demo.scorers'
+    """
+    return f"streamboost.{pipeline}.scorers"

@@ -1,1 +1,0 @@
-"""One pipeline at work: what it knows, the loop around it, and going on after any end."""

@@ -1,1 +1,0 @@
-"""What the commands do: run, check, inspect, verify, and what these put together."""

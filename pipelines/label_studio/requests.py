@@ -1,0 +1,100 @@
+"""Requests for Label Studio: decoded request messages, their state, and conversion to tasks."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from streamboost.connectors.label_studio.interface import complete
+from streamboost.connectors.label_studio.project import KEY, Choices
+from streamboost.connectors.messages.labels import as_text
+from streamboost.pipelines.label_studio.tasks import TaskEntry
+from streamboost.pipelines.status.reader import StatusReader
+
+__all__ = ["BridgedRequest", "RequestState", "lacking", "read_request", "task_of"]
+
+_FIELDS = ("id", "features", "guess", "probability", "utility", KEY)
+"""Keys in the data of every task."""
+
+
+class BridgedRequest(msgspec.Struct):
+    """The keys of a request message that a task needs."""
+
+    id: str
+    features: dict[str, Any]
+    label: str | int | bool | None
+    probabilities: dict[str, float | None]
+    utility: float
+    sequence: int
+
+
+read_request = msgspec.json.Decoder(BridgedRequest).decode
+
+
+@dataclass(frozen=True, slots=True)
+class RequestState:
+    """Snapshot of the open requests, by record id, after batch `sequence`.
+
+    `fields` are the further fields seen in requested records so far.
+    """
+
+    sequence: int
+    requests: Mapping[str, Mapping[str, Any]]
+    fields: Collection[str]
+
+    @classmethod
+    def read(cls, status: StatusReader) -> "RequestState | None":
+        """Read the snapshot from `status`; None if it is unreadable or changed meanwhile."""
+        before = status.stamp()
+        told = status.document("pipeline")
+        found = {one["id"]: one for one in status.requests()}
+        # An unreadable status looks empty; the stamp distinguishes the two.
+        if told is None or not before or status.stamp() != before:
+            return None
+        return cls(told["sequence"], found, told.get("fields", {}))
+
+    def knows(self, entry: TaskEntry) -> bool:
+        """Return whether the snapshot is not older than the request."""
+        return entry.sequence <= self.sequence
+
+    def has_closed(self, entry: TaskEntry) -> bool:
+        """Return whether the request has been closed (answered or expired)."""
+        return self.knows(entry) and entry.id not in self.requests
+
+
+def task_of(
+    entry: TaskEntry, name: str, choices: Choices, fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Convert a request to a task, with the committee's prediction as a pre-annotation.
+
+    `name` is the pipeline's name, `fields` are the record's further fields. Variables of the
+    labelling interface that the record lacks are empty.
+    """
+    request = read_request(entry.request)
+    guess = None if request.label is None else str(as_text(request.label))
+    sure = request.probabilities.get(guess) if guess is not None else None
+    data = {
+        **fields,
+        "id": request.id,
+        "features": request.features,
+        "guess": guess or "nothing yet",
+        "probability": sure,
+        "utility": request.utility,
+    }
+    complete(data, choices.variables)
+    data[KEY] = entry.key
+    if guess not in choices.labels:
+        return {"data": data}
+    prediction = {
+        "model_version": f"{name} batch {request.sequence}",
+        "score": sure,
+        "result": choices.result(guess),
+    }
+    return {"data": data, "predictions": [prediction]}
+
+
+def lacking(choices: Choices, fields: Collection[str]) -> list[str]:
+    """Return the labelling interface's variables that are neither in tasks nor in `fields`."""
+    shown = {one.field for one in choices.variables if "$" not in one.path}
+    return sorted(shown.difference(_FIELDS, fields))

@@ -1,0 +1,1 @@
+"""River models: transformers of fields, the model that predicts, and shadow models."""

@@ -1,0 +1,136 @@
+"""Adapter for one third-party classifier with River's interface, and its pickled state."""
+
+import logging
+import pickle
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.connectors.messages.values import packed, unpacked
+from streamboost.predictions import Scored
+from streamboost.storage import Arrays, pack_json, unpack_json
+
+__all__ = ["Classifier", "Model"]
+
+_log = logging.getLogger(__name__)
+
+_KEPT = 2_000
+"""Number of the newest labelled records, from which a model is rebuilt after a River upgrade."""
+
+_LEAST = 1e-12
+"""Lower bound of probabilities in margins, so that their logarithms are finite."""
+
+
+class Classifier(Protocol):
+    """Protocol of a model: the methods of River's classifiers."""
+
+    def predict_proba_one(self, x: dict[str, Any]) -> Mapping[Any, float]:
+        """Return the probabilities of the known labels; missing labels have probability 0."""
+
+    def learn_one(self, x: dict[str, Any], y: Any) -> Any:
+        """Learn the label `y` of the record `x`."""
+
+
+class Model:
+    """Classifier with its known labels and the newest labelled records.
+
+    Parameters
+    ----------
+    classifier : the initial classifier
+    names : names of the fields of a record, in the order of its values
+
+    Attributes
+    ----------
+    failures : number of records that the classifier failed to predict or learn; these are skipped
+    """
+
+    def __init__(self, classifier: Classifier, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self.failures = 0
+        self._classifier = classifier
+        self._labels: dict[Label, int] = {}
+        self._kept: deque[tuple[bytes, Label]] = deque(maxlen=_KEPT)
+
+    def score(self, records: Sequence[Sequence[Any]]) -> Scored:
+        """Predict records, given their values.
+
+        The label is the likeliest class, on ties the first in the classifier's order, and None if
+        the classifier fails. A margin is the difference of the logarithms of the two largest
+        probabilities.
+        """
+        P = np.zeros((len(records), len(self._labels)))
+        said = np.full(len(records), None, dtype=object)
+        for row, values in enumerate(records):
+            chances = self._tried("predict", self._classifier.predict_proba_one, values) or {}
+            known = {label: float(p) for label, p in chances.items() if label in self._labels}
+            for label, p in known.items():
+                P[row, self._labels[label]] = p
+            if known:
+                said[row] = max(known, key=known.__getitem__)
+        P = np.where(np.isfinite(P), np.clip(P, 0.0, None), 0.0)
+        total = P.sum(axis=1, keepdims=True)
+        even = np.full_like(P, 1.0 / max(P.shape[1], 1))
+        P = np.divide(P, total, out=even, where=total > 0)
+        classes = np.empty(len(self._labels), dtype=object)
+        classes[:] = list(self._labels)
+        return Scored(said, classes, P, _margins(P), version=int(bool(self._labels)))
+
+    def learn(self, values: Sequence[Any], label: Label) -> None:
+        """Learn a record's label."""
+        self._labels.setdefault(label, len(self._labels))
+        self._kept.append((packed(tuple(values)), label))
+        self._tried("learn", self._classifier.learn_one, values, label)
+
+    def _tried(self, what: str, method: Callable[..., Any], values: Sequence[Any], *y: Any) -> Any:
+        """Call a method of the classifier with a record; if it raises, count it and return None."""
+        try:
+            return method(self._record(values), *y)
+        except Exception as error:  # third-party code may raise any error
+            if not self.failures:
+                name = type(self._classifier).__name__
+                _log.warning("%s cannot %s a record (further ones are counted)", name, what)
+                _log.warning("%s: %s", type(error).__name__, error)
+            self.failures += 1
+            return None
+
+    def newest(self, most: int) -> list[dict[str, Any]]:
+        """Return at most `most` of the newest labelled records."""
+        return [self._record(unpacked(values)) for values, _ in list(self._kept)[-most:]]
+
+    def _record(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Return a record as a dict for River, without missing values."""
+        pairs = zip(self.names, values, strict=False)
+        return {name: value for name, value in pairs if value is not None}
+
+    def state(self) -> Arrays:
+        """Return the state: the pickled classifier, the labels and the newest labelled records."""
+        about = {
+            "labels": list(self._labels),
+            "kept": [[values.decode(), label] for values, label in self._kept],
+            "names": self.names,
+            "failures": self.failures,
+        }
+        blob = np.frombuffer(pickle.dumps(self._classifier), dtype=np.uint8)
+        return {"pickle": blob, "about": pack_json(about)}
+
+    def resume(self, arrays: Arrays, *, anew: bool) -> None:
+        """Restore the arrays of `state`, or relearn its labelled records without the pickle."""
+        about = unpack_json(arrays["about"])
+        self.names, self.failures = about["names"], about["failures"]
+        if anew:
+            for values, label in about["kept"]:
+                self.learn(unpacked(values.encode()), label)
+            return
+        self._labels = {label: k for k, label in enumerate(about["labels"])}
+        self._kept.extend((values.encode(), label) for values, label in about["kept"])
+        self._classifier = pickle.loads(arrays["pickle"].tobytes())
+
+
+def _margins(P: np.ndarray) -> np.ndarray:
+    if P.shape[1] < 2:
+        return np.zeros(len(P))
+    best = np.sort(np.maximum(P, _LEAST), axis=1)
+    return np.asarray(np.log(best[:, -1]) - np.log(best[:, -2]))

@@ -1,0 +1,184 @@
+"""Third-party models (River) of a pipeline: an active model, shadow models and a transformer.
+
+The transformer computes the fields of records before any model sees them.
+
+The models' states are pickles, and loading a pickle executes code. A pickle is loaded only if:
+
+- the pipeline file configures such models,
+- the checkpoint is in a state folder that only its owner can write (`app.factories` checks this),
+- the SHA-256 of the pickle is that in the checkpoint's manifest.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.connectors.messages.decoding import Records
+from streamboost.connectors.messages.labels import LabelKind, as_json
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.values import unpacked, whole_in
+from streamboost.errors import StateError
+from streamboost.evaluation.evaluation import Evaluation
+from streamboost.pipelines.models.model import Model
+from streamboost.pipelines.models.transformer import Transformer
+from streamboost.predictions import Scored
+from streamboost.query.config import Requests
+from streamboost.storage import Arrays, part
+
+__all__ = ["Models"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Models:
+    """The active model, the shadow models and the transformer of a pipeline, each optional.
+
+    Attributes
+    ----------
+    serving
+        The model that makes the pipeline's predictions; None: the committee does.
+    shadow_models
+        Models that are evaluated only, by name.
+    transformer
+        Transformer of the records' fields; None: fields are unchanged.
+    block
+        m, the number of records in a block of the audit.
+    folder
+        The state folder.
+    release
+        Name and release of the models' library: with another release, the models are rebuilt.
+    is_steady
+        Returns whether the models are independent of Python's hash seed; takes seconds.
+    """
+
+    serving: Model | None
+    shadow_models: dict[str, Model]
+    transformer: Transformer | None
+    block: int
+    folder: Path
+    release: str
+    is_steady: Callable[[], bool]
+    _judges: dict[str, Evaluation] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._judges = {name: Evaluation(self.block) for name in self.shadow_models}
+
+    def made_of(self, records: Records, schema: Schema) -> Records:
+        """Return arrived records, with values computed by the transformer, if any."""
+        made = self.transformer
+        return records if made is None else made.records(records, schema)
+
+    def arrive(self, records: Records, asked: Requests) -> None:
+        """Predict the records of a batch by the shadow models; `asked` are the batch's requests."""
+        chances = dict(zip(asked.ids, asked.propensity.tolist(), strict=True))
+        propensity = np.array([chances.get(id, np.nan) for id in records.ids], dtype=np.float64)
+        for name, model in self.shadow_models.items():
+            scored = model.score(records.values or [])
+            self._judges[name].arrive(
+                records.ids, scored, propensity, asked.inclusion_probabilities
+            )
+
+    def learn(
+        self,
+        ids: Sequence[str],
+        labels: Sequence[Label],
+        values: Sequence[bytes | None],
+        kind: LabelKind | None,
+    ) -> None:
+        """Learn the labels of records, and evaluate the shadow models by them.
+
+        Corrections of labels are not learned here. `values` are the records' values, packed by
+        `held_values`. With `kind` "boolean", a transformer gets the labels as true and false.
+        """
+        for judge in self._judges.values():
+            judge.label_validated(ids, labels)
+        for held, label in zip(values, labels, strict=True):
+            row, whole = unpacked(held or b"[]"), whole_in(held or b"")
+            for model in self._all().values():
+                model.learn(row, label)
+            if self.transformer is not None and whole is not None:
+                self.transformer.learn(whole, as_json(label, kind))
+
+    def expire(self, ids: Sequence[str]) -> None:
+        """Expire the requests for the records `ids` in the evaluations."""
+        for judge in self._judges.values():
+            judge.expire(ids)
+
+    def follow(self, names: Sequence[str]) -> None:
+        """Set the names of the records' fields, after fields were added."""
+        for model in self._all().values():
+            model.names = list(names)
+
+    def in_numbers(self) -> dict[str, Any]:
+        """Return the metrics of each shadow model, as JSON values."""
+        return {
+            name: judge.in_numbers() | {"failures": self.shadow_models[name].failures}
+            for name, judge in self._judges.items()
+        }
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the state: a part for the checkpoint's manifest, and arrays."""
+        arrays: Arrays = {}
+        judged = {}
+        for name, model in self._pickled().items():
+            arrays |= {f"models.{name}.{key}": array for key, array in model.state().items()}
+        for name, judge in self._judges.items():
+            judged[name], tables = judge.state()
+            arrays |= {f"judges.{name}.{key}": array for key, array in tables.items()}
+        hashes = {key: _sha256(array) for key, array in arrays.items() if _is_pickle(key)}
+        about = {
+            "release": self.release,
+            "serves": self.serving is not None,
+            "transforms": self.transformer is not None,
+            "sha256": hashes,
+            "judges": judged,
+        }
+        return about, arrays
+
+    def resume(self, about: Mapping[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state`; raises StateError if a pickle's hash does not match."""
+        anew = about["release"] != self.release
+        if anew:
+            _log.warning(
+                "%s is now %s: River's models are rebuilt from the labelled records that are kept",
+                about["release"],
+                self.release,
+            )
+        for name, model in self._pickled().items():
+            own = part(arrays, f"models.{name}.")
+            key = f"models.{name}.pickle"
+            if not own or about["sha256"].get(key) != _sha256(own["pickle"]):
+                raise StateError(f"{self.folder}: the checkpoint lacks the River model {name!r}")
+            model.resume(own, anew=anew)
+        for name, judge in self._judges.items():
+            judge.resume(about["judges"][name], part(arrays, f"judges.{name}."))
+
+    def _all(self) -> dict[str, Model]:
+        serving = {} if self.serving is None else {"[model]": self.serving}
+        return serving | {
+            f"shadow_models.{name}": model for name, model in self.shadow_models.items()
+        }
+
+    def _pickled(self) -> dict[str, Model | Transformer]:
+        made = {} if self.transformer is None else {"[features]": self.transformer}
+        return {**self._all(), **made}
+
+    def score(self, records: Records) -> Scored:
+        """Predict records by the active model."""
+        assert self.serving is not None
+        return self.serving.score(records.values or [])
+
+
+def _is_pickle(key: str) -> bool:
+    return key.endswith(".pickle")
+
+
+def _sha256(array: np.ndarray) -> str:
+    return hashlib.sha256(array.tobytes()).hexdigest()

@@ -1,0 +1,225 @@
+"""Adapter for a third-party transformer of records with River's interface.
+
+The adapter uses River's transformer methods, the parts of River's composites (`steps` in sequence,
+`transformers` in parallel), and the pickle of the state.
+"""
+
+import inspect
+import logging
+import pickle
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.connectors.base import Message
+from streamboost.connectors.messages.decoding import Records, plain_numbers, values_reader
+from streamboost.connectors.messages.outgoing import Time, milliseconds
+from streamboost.connectors.messages.schema import LABEL, Schema
+from streamboost.connectors.messages.values import whole_of
+from streamboost.storage import Arrays, pack_json, unpack_json
+
+__all__ = ["Transformer", "Transforms", "before", "moment"]
+
+_log = logging.getLogger(__name__)
+
+_KEPT = 2_000
+"""Number of the newest labelled records, to rebuild a transformer after a River upgrade."""
+
+Document = dict[str, Any]
+
+
+class Transforms(Protocol):
+    """Protocol of a transformer: the methods of River's transformers."""
+
+    def learn_one(self, x: Document, *args: Any) -> Any:
+        """Learn the record `x`, and for supervised transformers its label."""
+
+    def transform_one(self, x: Document) -> Mapping[Any, Any]:
+        """Return the transformed record `x`."""
+
+
+class Transformer:
+    """Transformer that learns from records on arrival, and from labels when they arrive.
+
+    Unsupervised parts learn a record before it is transformed, as in River's predictions.
+    Supervised parts learn a record once, when its label arrives, in the form it had on arrival.
+    Parts with a parameter `t` get the record's time, as a naive datetime in UTC.
+
+    Parameters
+    ----------
+    made : the initial transformer
+
+    Attributes
+    ----------
+    failures : number of records that failed to be transformed (all fields are then missing) or
+        learned
+    """
+
+    def __init__(self, made: Transforms) -> None:
+        self.failures = 0
+        self._made = made
+        self._kept: deque[tuple[bytes, Label | bool]] = deque(maxlen=_KEPT)
+
+    def arrive(self, x: Document, time: Time = None) -> Document:
+        """Train the unsupervised parts on a record; return the transformed record as JSON values.
+
+        If the transformer fails, the result is empty.
+        """
+        t = moment(time)
+        try:
+            _teach(self._made, x, t, (), has_label=False)
+            return _plain(self._made.transform_one(x))
+        except Exception as error:  # third-party code may raise any error
+            self._failed("transform", error)
+            return {}
+
+    def records(self, records: Records, schema: Schema) -> Records:
+        """Return arrived records with their transformed values."""
+        read = values_reader(schema.features)
+        xs = [before(message, schema) for message in records.messages]
+        wholes = [whole_of(x, time) for x, time in zip(xs, records.times, strict=True)]
+        made = [self.arrive(x, time) for x, time in zip(xs, records.times, strict=True)]
+        return replace(records, values=[read(one) for one in made], wholes=wholes)
+
+    def learn(self, whole: bytes, label: Label | bool) -> None:
+        """Learn the label of a record; `whole` is the encoded record as it arrived."""
+        self._kept.append((whole, label))
+        x, time = msgspec.json.decode(whole)
+        self._learn(x, time, label)
+
+    def newest(self, most: int) -> list[tuple[Document, Time]]:
+        """Return at most `most` of the newest labelled records, and their times."""
+        return [tuple(msgspec.json.decode(whole)) for whole, _ in list(self._kept)[-most:]]
+
+    def state(self) -> Arrays:
+        """Return the state: the pickled transformer, and the newest labelled records."""
+        about = {
+            "kept": [[whole.decode(), label] for whole, label in self._kept],
+            "failures": self.failures,
+        }
+        blob = np.frombuffer(pickle.dumps(self._made), dtype=np.uint8)
+        return {"pickle": blob, "about": pack_json(about)}
+
+    def resume(self, arrays: Arrays, *, anew: bool) -> None:
+        """Restore the arrays of `state`, or relearn its labelled records without the pickle."""
+        about = unpack_json(arrays["about"])
+        self.failures = about["failures"]
+        kept = [(whole.encode(), label) for whole, label in about["kept"]]
+        if not anew:
+            self._kept.extend(kept)
+            self._made = pickle.loads(arrays["pickle"].tobytes())
+            return
+        for whole, label in kept:
+            self.arrive(*msgspec.json.decode(whole))
+            self.learn(whole, label)
+
+    def _learn(self, x: Document, time: Time, label: Label | bool) -> None:
+        try:
+            _teach(self._made, x, moment(time), (label,), has_label=True)
+        except Exception as error:  # third-party code may raise any error
+            self._failed("learn", error)
+
+    def _failed(self, what: str, error: Exception) -> None:
+        if not self.failures:
+            name = type(self._made).__name__
+            _log.warning("%s cannot %s a record (further ones are counted)", name, what)
+            _log.warning("%s: %s", type(error).__name__, error)
+        self.failures += 1
+
+
+def before(message: Message, schema: Schema) -> Document:
+    """Return a record as it arrived, without its id, time and label fields.
+
+    Fields that `schema` excludes are removed, too. In a row of a table, numeric text is converted
+    to numbers.
+    """
+    names = schema.label_fields
+    hidden = {schema.id, schema.time, names.id, names.label, LABEL, *schema.exclude} - {None}
+    record: Document = msgspec.json.decode(message.payload)
+    for path in hidden:
+        record = _without(record, str(path))
+    return plain_numbers(record) if message.is_row else record
+
+
+def moment(time: Time) -> datetime | None:
+    """Convert a record's time to a naive datetime in UTC, as River's windows require."""
+    since = milliseconds(time)
+    try:
+        return (
+            None
+            if since is None
+            else datetime.fromtimestamp(since / 1_000, UTC).replace(tzinfo=None)
+        )
+    except (OverflowError, ValueError, OSError):  # outside of the range of datetime
+        return None
+
+
+def _without(record: Document, path: str) -> Document:
+    """Return a copy of a record without the field at `path`."""
+    if path in record:
+        return {name: value for name, value in record.items() if name != path}
+    head, dot, rest = path.partition(".")
+    if dot and isinstance(inner := record.get(head), dict):
+        return record | {head: _without(inner, rest)}
+    return record
+
+
+def _teach(
+    part: Any, x: Document, t: datetime | None, label: Sequence[Any], *, has_label: bool
+) -> None:
+    """Train the supervised parts (`has_label`) or the unsupervised ones, each on its own input."""
+    if steps := getattr(part, "steps", None):
+        for step in list(steps.values()):
+            if has_label:  # transform before learning, so that the output does not use the label
+                made = step.transform_one(x)
+                _teach(step, x, t, label, has_label=True)
+            else:
+                _teach(step, x, t, label, has_label=False)
+                made = step.transform_one(x)
+            x = made
+    elif beside := getattr(part, "transformers", None):
+        for one in beside.values():
+            _teach(one, x, t, label, has_label=has_label)
+    elif bool(getattr(part, "_supervised", False)) == has_label:
+        timed = {"t": t} if t is not None and _takes_time(part) else {}
+        part.learn_one(x, *label, **timed)
+
+
+def _takes_time(part: Any) -> bool:
+    """Return whether a part takes `t`, as does the statistic that it updates, if any."""
+    updated = getattr(part, "how", None)
+    return _has_t(part.__class__, "learn_one") and (
+        updated is None or _has_t(updated.__class__, "update")
+    )
+
+
+@lru_cache(maxsize=1_000)
+def _has_t(kind: type, method: str) -> bool:
+    """Return whether a method takes `t`; cached, as the inspection is slower than most methods."""
+    try:
+        return "t" in inspect.signature(getattr(kind, method)).parameters
+    except (AttributeError, TypeError, ValueError):  # compiled methods may have no signature
+        return False
+
+
+def _plain(made: Mapping[Any, Any]) -> Document:
+    """Convert a transformed record to JSON values; numbers that are not finite become missing."""
+    named = {_name(name): value for name, value in made.items()}
+    plain: Document = msgspec.json.decode(msgspec.json.encode(named, enc_hook=_item))
+    return plain
+
+
+def _name(name: Any) -> str:
+    return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def _item(value: Any) -> Any:
+    """Convert a numpy scalar to a Python number, and any other value to text."""
+    return value.item() if isinstance(value, np.generic) else str(value)

@@ -1,0 +1,110 @@
+"""Log formats: text for people, or one JSON object per line for programs.
+
+Each line has the sequence of the newest batch, 0 before the first. A message is a single line, and
+control characters of external data are escaped.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from textwrap import indent
+from typing import TextIO
+
+from streamboost.escaping import escaped, escaped_block
+
+__all__ = ["AsJson", "Escaping", "as_text", "begin", "stamped"]
+
+_TEXT = "%(asctime)s %(levelname)s [%(sequence)s] %(message)s"
+
+
+def begin(*, as_json: bool, called: str = "") -> "logging.StreamHandler[TextIO]":
+    """Configure logging to standard error, as JSON or text; return the handler.
+
+    With several processes, `called` is the name of this one in each line.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(AsJson(called) if as_json else as_text(called))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    return handler
+
+
+def as_text(called: str = "") -> logging.Formatter:
+    """Return the formatter for people; `called` is a prefix of each line.
+
+    >>> record = logging.LogRecord("x", logging.INFO, "", 0, "trained", (), None)
+    >>> as_text().format(record)
+    '... INFO [0] trained'
+    >>> as_text("scorer 2").format(record)
+    'scorer 2 | ... INFO [0] trained'
+    """
+    return _AsText(called)
+
+
+class Escaping(logging.Formatter):
+    """Formatter of messages without time and level, each a single line with escaped data."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line, followed by the indented traceback of an exception."""
+        return escaped_block(super().format(record))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """Return the line without the traceback."""
+        return escaped(super().formatMessage(record))
+
+
+class _AsText(Escaping):
+    """Formatter for people, with time, level and batch sequence."""
+
+    def __init__(self, called: str) -> None:
+        super().__init__(_TEXT, defaults={"sequence": 0})
+        self._called = f"{called} | " if called else ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line, followed by the indented traceback of an exception."""
+        return indent(super().format(record), self._called, lambda line: True)
+
+
+class AsJson(logging.Formatter):
+    """JSON formatter: `time`, `level`, `sequence`, `logger`, `message`, and `trace` of an error.
+
+    If `called` is given, it is the value of the key `worker`.
+    """
+
+    def __init__(self, called: str = "") -> None:
+        super().__init__()
+        self._called = {"worker": called} if called else {}
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {
+            "time": time.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "sequence": getattr(record, "sequence", 0),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **self._called,
+        }
+        if record.exc_info:
+            line["trace"] = record.exc_text or self.formatException(record.exc_info)
+        return escaped(json.dumps(line, ensure_ascii=False))
+
+
+@contextmanager
+def stamped(sequence: Callable[[], int]) -> Iterator[None]:
+    """Add the current batch sequence to every record of the root logger's handlers."""
+
+    def stamp(record: logging.LogRecord) -> bool:
+        record.sequence = sequence()
+        return True
+
+    handlers = logging.getLogger().handlers[:]
+    for handler in handlers:
+        handler.addFilter(stamp)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(stamp)

@@ -1,0 +1,185 @@
+"""Progress log of a running pipeline."""
+
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from streamboost.connectors.messages.outgoing import DeadLetter
+from streamboost.pipelines.runner.batch import StepResult
+from streamboost.pipelines.runner.observers import Observer
+
+__all__ = ["RunLog"]
+
+_log = logging.getLogger(__name__)
+
+EVERY = 10.0
+"""Seconds between two lines."""
+
+UNKNOWN = 0.01
+"""Share of labels without a record above which a warning is logged."""
+
+_IGNORED = {
+    "late": "came after its record had left the join window",
+    "expired": "came after its request had expired",
+    "duplicate": "came again, with the value it had",
+    "conflicting": "came again with another value, and the first stays",
+    "unknown": "was waited for by no record",
+    "empty_label": "took back what nobody had said",
+}
+
+
+@dataclass(slots=True)
+class RunLog(Observer):
+    """Observer that counts the effects of batches, and logs them periodically and at the end.
+
+    The first dead letter of each reason and the first ignored label of each kind are logged. With
+    `quiet`, the periodic lines are left out, for commands that show the progress otherwise.
+    """
+
+    records: int = 0
+    requests: int = 0
+    labels: int = 0
+    initial_labels: int = 0
+    unlabelled: int = 0
+    trainings: int = 0
+    sequence: int = 0
+    first: int = 0
+    labels_read: int = 0
+    dead: Counter[str] = field(default_factory=Counter)
+    first_dead: dict[str, DeadLetter] = field(default_factory=dict)
+    ignored: Counter[str] = field(default_factory=Counter)
+    quiet: bool = False
+    _said: float = field(default_factory=time.monotonic)
+    _has_warned: bool = False
+
+    def committed(self, effects: StepResult) -> None:
+        """Count one batch."""
+        self.sequence = effects.sequence
+        self.first = self.first or effects.sequence
+        self.records += effects.n_predicted
+        self.requests += len(effects.asked) + len(effects.again)
+        self.labels += len(effects.joined.ids) - effects.initial_labels
+        self.initial_labels += effects.initial_labels
+        self.labels_read += effects.read["labels"]
+        self.unlabelled += sum(label is None for label in effects.scored.labels.tolist())
+        self.trainings += len(effects.trainings)
+        for letter in effects.dead:
+            self._bury(letter)
+        for kind, n in effects.ignored.items():
+            if n and not self.ignored[kind]:
+                _log.info("the first ignored label (%s) %s", kind, _IGNORED[kind])
+            self.ignored[kind] += n
+        if time.monotonic() - self._said >= EVERY:
+            self._said = time.monotonic()
+            self._judge_unknown()
+            if self.quiet:
+                return
+            version = effects.committee.version if effects.committee else 0
+            _log.info(
+                "batch %d: %s; trained %s, committee version %d",
+                self.sequence,
+                self._counts(),
+                _times(self.trainings),
+                version,
+            )
+
+    def _judge_unknown(self) -> None:
+        """Warn once if the share of labels without a record is more than `UNKNOWN`."""
+        unknown, all_ = self.ignored["unknown"], self.labels + self.ignored.total()
+        if self._has_warned or unknown <= UNKNOWN * all_:
+            return
+        self._has_warned = True
+        _log.warning(
+            "%d of %d labels met no record, and are lost: check that labels have the ids of their "
+            "records, and that [pipeline] join_window is long enough",
+            unknown,
+            all_,
+        )
+
+    def close(self, sequence: int) -> None:
+        """Log the totals of the run; `sequence` is that of the newest batch, 0 without one."""
+        if not self.sequence:
+            _log.info(
+                f"nothing new since batch {sequence}" if sequence else "nothing was there to read"
+            )
+            return
+        self._judge_unknown()
+        empty = f", {self.unlabelled:,} predicted before the first label (label null)"
+        _log.info(
+            "stopped after batch %d: %s%s",
+            sequence,
+            self._counts(),
+            empty if self.unlabelled else "",
+        )
+
+    def interrupted(self) -> None:
+        """Log the totals of a run that was stopped while it was waiting."""
+        if not self.sequence:
+            _log.warning("stopped while it waited to begin: nothing has changed")
+            return
+        _log.warning(
+            "stopped after batch %d, while it waited to end: %s; what was committed stays",
+            self.sequence,
+            self._counts(),
+        )
+
+    def useless(self, *, whole: bool) -> str | None:
+        """Return why a finished run could use no record or no label at all, or None.
+
+        `whole` is true if the run has read all input, so that no record will arrive for a waiting
+        label. The result is None, too, if there was no input, or if the run continued a pipeline
+        with earlier batches.
+        """
+        if self.first > 1:
+            return None
+        letter = self.first_dead.get("records")
+        if not self.records and letter is not None:
+            return f"no record could be used; the first, {letter.reason}: {letter.detail}"
+        letter = self.first_dead.get("labels")
+        if self.labels or self.labels_read <= self.ignored.total() - self.ignored["unknown"]:
+            return None
+        if letter is not None:
+            told = f"no label could be used; the first, {letter.reason}: {letter.detail}"
+            unnamed = letter.reason in ("missing_id", "missing_label")
+            return f"{told}; [labels.fields] says what the fields are called" if unnamed else told
+        if not whole:
+            return None
+        return (
+            f"none of {_counted(self.labels_read, 'label')} met a record: check that labels have "
+            "the ids of their records, or name the field with the id in [labels.fields] id"
+        )
+
+    def _counts(self) -> str:
+        parts = [
+            f"{_counted(self.records, 'record')} in this run",
+            f"{_counted(self.requests, 'label')} asked for",
+            f"{self.labels:,} learned",
+            _counted(self.dead.total(), "dead letter"),
+        ]
+        if self.initial_labels:
+            parts.insert(0, f"{_counted(self.initial_labels, 'label')} known beforehand learned")
+        if ignored := self.ignored.total():
+            parts.append(f"{_counted(ignored, 'label')} ignored")
+        return ", ".join(parts)
+
+    def _bury(self, letter: DeadLetter) -> None:
+        if not self.dead[letter.reason]:
+            where = ", ".join(f"partition {p}, offset {o}" for p, o in letter.position.items())
+            _log.warning(
+                "the first dead letter (%s): %s; in the %s, %s",
+                letter.reason,
+                letter.detail,
+                letter.source,
+                where,
+            )
+        self.dead[letter.reason] += 1
+        self.first_dead.setdefault(letter.source, letter)
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n:,} times"

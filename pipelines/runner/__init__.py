@@ -1,0 +1,1 @@
+"""Pipeline runner: pipeline state and step, the polling loop, and recovery by replay."""

@@ -1,0 +1,283 @@
+"""Monitor of consumer lag, stalled partitions and retention.
+
+A separate thread with its own connections queries the sources, so that a slow broker does not delay
+the loop. The retention check warns before a replay from the oldest checkpoint becomes impossible.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import NamedTuple
+
+from streamboost.connectors.base import Position, Source
+from streamboost.errors import ConnectorError, StreamBoostError
+from streamboost.pipelines.runner.batch_reader import BatchReader
+
+__all__ = ["EVERY", "PATIENCE", "Backlog", "OpenSources", "lag_of"]
+
+_log = logging.getLogger(__name__)
+
+EVERY = 10.0
+"""Seconds between the answer to one lag query and the next query."""
+
+_CLOSING = 1.0
+"""Timeout in seconds of `close` for a query in progress."""
+
+PATIENCE = 30.0
+"""Seconds for which a partition with unread messages may return none before its source is
+reopened."""
+
+_IN_TURN = 10
+"""Number of partitions that a consumer polls within `PATIENCE`; with more, the limit grows."""
+
+_NEAR = 0.8
+"""Warning threshold of the retention check. The numerator is the offsets between the oldest
+checkpoint and the current position. The denominator is all retained offsets before that position.
+Above the threshold, retention is about to delete messages that a replay needs."""
+
+OpenSources = Callable[[], Mapping[str, Source]]
+
+
+class Backlog:
+    """Periodic check of the sources for lag, stalls and retention, with warnings in the log.
+
+    Parameters
+    ----------
+    intake : reader whose sources the loop polls
+    open_sources : opens second connections to the sources by name, for the query thread; None: no
+        queries are made
+    clock : returns seconds that never decrease
+
+    Attributes
+    ----------
+    lag : unread messages by source (for a file of lines, unread bytes); sources that cannot report
+        a lag are missing
+    stalled : sources whose lag grew while polls returned nothing
+    margin : by source, retained offsets before the position of the oldest checkpoint; below 0,
+        retention has deleted messages that a replay needs
+    """
+
+    def __init__(
+        self,
+        intake: BatchReader,
+        open_sources: OpenSources | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.lag: dict[str, int] = {}
+        self.stalled: set[str] = set()
+        self.margin: dict[str, int] = {}
+        self._intake = intake
+        self._open_sources = open_sources
+        self._clock = clock
+        self._asker: _Asker | None = None
+        self._is_asking = False
+        self._answered = -math.inf
+        self._silent: dict[str, bool] = {}
+        self._short: dict[str, bool] = {}
+        self._gave: dict[str, tuple[int, float]] = {}  # the lag when it last did, and the time
+        self._warned: set[str] = set()
+        # Partitions with unread messages that return none: their offset, and since when.
+        self._stuck: dict[tuple[str, str], tuple[int, float]] = {}
+
+    def turn(self, oldest: Mapping[str, Position] | None) -> None:
+        """Record the result of the newest poll, and start a lag query if one is due; never block.
+
+        `oldest` is the positions of the sources at the oldest checkpoint; None: no checkpoint.
+        """
+        for name, n in self._intake.n_polled.items():
+            # Labels may be buffered until their records are read: their source is not silent then.
+            is_silent = not n and name in self._intake.short
+            self._silent[name] = self._silent.get(name, True) and is_silent
+            self._short[name] = self._short.get(name, True) and name in self._intake.short
+        if self._is_asking:
+            self._take_answer(oldest or {})
+        elif self._clock() - self._answered >= EVERY and self._open_sources is not None:
+            self._asker = self._asker or _Asker(self._open_sources)
+            self._asker.places.put((self._intake.positions(), self._intake.bookmarks()))
+            self._is_asking = True
+
+    def close(self) -> None:
+        """Query the lag a last time, as messages read since the last query are no lag; stop.
+
+        Waits at most one second for the query thread.
+        """
+        if self._asker is not None:
+            self._asker.places.put((self._intake.positions(), self._intake.bookmarks()))
+            self._asker.close(_CLOSING)
+            while not self._asker.answers.empty():
+                self._take_answer({})
+        self._asker, self._is_asking = None, False
+
+    def _take_answer(self, oldest: Mapping[str, Position]) -> None:
+        assert self._asker is not None
+        try:
+            answer = self._asker.answers.get_nowait()
+        except Empty:
+            return
+        for name, found in answer.items():
+            if found.lag is not None:
+                self._judge_silence(name, found.lag)
+            if found.ends is not None:
+                self._intake.sources[name].update_end_offsets(found.ends)
+                self._judge_partitions(name, found.ends)
+            if name in oldest and found.beginning is not None:
+                self._judge_retention(name, found.beginning, oldest[name])
+        lags = {name: found.lag for name, found in answer.items() if found.lag is not None}
+        self.lag = lags  # as a whole: another thread may be reading it
+        self._is_asking, self._answered = False, self._clock()
+        self._silent, self._short = {}, {}
+
+    def _judge_silence(self, name: str, lag: int) -> None:
+        silent, now = self._silent.get(name), self._clock()
+        if not silent:
+            self._gave[name] = (lag, now)
+            if silent is False and name in self.stalled:
+                self.stalled.discard(name)
+                _log.info("%s: messages come again", name)
+            return
+        before, then = self._gave.setdefault(name, (lag, now))
+        # New messages may not have been polled yet: require that the lag was positive before, too.
+        if lag > before and self.lag.get(name) and name not in self.stalled:
+            self.stalled.add(name)
+            _log.warning(
+                "%s: %d messages are there, %d more than %.0f s ago, but none is given: see "
+                "whether what writes them ends its transactions, and the source can be reached",
+                name,
+                lag,
+                lag - before,
+                now - then,
+            )
+
+    def _judge_partitions(self, name: str, ends: Position) -> None:
+        """Reopen a source if polls returned nothing of a partition with lag for `PATIENCE`.
+
+        Polls that reach their limit are no evidence: other partitions may have filled them.
+        """
+        source, now = self._intake.sources[name], self._clock()
+        if not self._short.get(name):  # polls reached their limit, or the source was not polled
+            self._stuck = {key: at for key, at in self._stuck.items() if key[0] != name}
+            return
+        places = source.position()
+        patience = PATIENCE * max(len(places) / _IN_TURN, 1.0)
+        for partition, place in places.items():
+            key = (name, partition)
+            before, since = self._stuck.get(key, (-1, now))
+            if place >= ends.get(partition, 0):
+                self._stuck.pop(key, None)
+            elif place != before:
+                self._stuck[key] = (place, now)
+            elif now - since >= patience:
+                _log.warning(
+                    "%s: partition %s is at offset %d, has messages up to %d, and has given "
+                    "none for %.0f s: it is reopened",
+                    name,
+                    partition,
+                    place,
+                    ends[partition],
+                    now - since,
+                )
+                source.close()
+                self._stuck = {}
+                return
+
+    def _judge_retention(self, name: str, beginning: Position, oldest: Position) -> None:
+        place = self._intake.positions()[name]
+        common = beginning.keys() & oldest.keys() & place.keys()
+        margins = {p: oldest[p] - beginning[p] for p in common}
+        if not margins:
+            return
+        self.margin = self.margin | {name: min(margins.values())}
+        near = [
+            p
+            for p in sorted(common)
+            if beginning[p] > 0 and place[p] - oldest[p] > _NEAR * (place[p] - beginning[p])
+        ]
+        if not near:
+            self._warned.discard(name)
+        elif name not in self._warned:
+            self._warned.add(name)
+            first = min(near, key=margins.__getitem__)
+            _log.warning(
+                "%s: partition %s begins at offset %d now, and a restart from the oldest "
+                "checkpoint reads on from %d: keep messages for longer, or take checkpoints more "
+                "often ([pipeline] checkpoint_every)",
+                name,
+                first,
+                beginning[first],
+                oldest[first],
+            )
+
+
+_Places = tuple[Mapping[str, Position], Mapping[str, str]]
+
+
+class _Seen(NamedTuple):
+    """Answer of a source to a lag query; None: the source cannot report the value, or failed."""
+
+    lag: int | None
+    beginning: Position | None
+    ends: Position | None
+
+
+class _Asker:
+    """Thread that opens its own connections to the sources, queries their lag, and closes them.
+
+    Attributes
+    ----------
+    places : queue of queries: positions and bookmarks of the sources, by name
+    answers : queue of answers, one for each query
+    """
+
+    def __init__(self, open_sources: OpenSources) -> None:
+        self.places: SimpleQueue[_Places | None] = SimpleQueue()
+        self.answers: SimpleQueue[dict[str, _Seen]] = SimpleQueue()
+        self._open_sources = open_sources
+        self._has_failed = False
+        self._thread = Thread(target=self._run, name="streamboost-lag", daemon=True)
+        self._thread.start()
+
+    def close(self, seconds: float) -> None:
+        """Stop the thread after the query in progress; wait at most `seconds`."""
+        self.places.put(None)
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        sources: Mapping[str, Source] = {}
+        while (asked := self.places.get()) is not None:
+            places, bookmarks = asked
+            seen: dict[str, _Seen] = {}
+            try:
+                sources = sources or self._open_sources()
+                for name in places.keys() & sources.keys():
+                    seen[name] = _look(sources[name], places[name], bookmarks.get(name))
+            except Exception:  # an error in monitoring must not stop the pipeline
+                if not self._has_failed:
+                    _log.exception("the lag of the sources cannot be read; the pipeline continues")
+                self._has_failed = True
+            self.answers.put(seen)
+        for source in sources.values():
+            with suppress(StreamBoostError):
+                source.close()
+
+
+def _look(source: Source, place: Position, bookmark: str | None) -> _Seen:
+    """Query lag, beginning and end offsets of a source at `place`, checked by its `bookmark`."""
+    try:
+        if bookmark is not None:
+            source.expect(bookmark)
+        source.seek(place)
+        return _Seen(lag_of(source), source.beginning_offsets(), source.end_offsets())
+    except StreamBoostError:
+        return _Seen(None, None, None)  # the loop's next poll reports the error
+
+
+def lag_of(source: Source) -> int | None:
+    """Return the lag of a source, or None if the source cannot report its lag."""
+    try:
+        return source.lag()
+    except ConnectorError:
+        return None

@@ -1,0 +1,277 @@
+"""Input and output of one batch: inputs, step result, messages, and the digest chain."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from streamboost.connectors.base import ForwardedPayloads, Message, Sink
+from streamboost.connectors.messages.decoding import Records, decode_object
+from streamboost.connectors.messages.labels import as_json
+from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, encode_all
+from streamboost.connectors.messages.schema import Schema
+from streamboost.features.paths import getter
+from streamboost.learner.label_quality import RelabelRequests
+from streamboost.learner.schedule import Training
+from streamboost.pipelines.runner.label_join import LabelledBatch
+from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.journal import JOINED, JournalEntry, Ranges
+from streamboost.predictions import Scored
+from streamboost.query.config import Requests
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = [
+    "READ",
+    "Inputs",
+    "Messages",
+    "Outputs",
+    "StepResult",
+    "chain",
+    "encode_dead_letters",
+    "predictions",
+]
+
+READ = ("records", "labels", "initial_data")
+"""The sources that a replay reads again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Input of one step, live or replayed.
+
+    Messages are in canonical order: by partition, then offset. `initial_data` are labelled records
+    of the initial data set; a batch that has such records has no others.
+
+    `caught_up` names the sources (records, labels) that were read to their end at some time since
+    the previous batch was polled. `resumed` marks the first batch of a run, before which no source
+    was polled. `deleted` are the offset ranges that retention deleted before they were read.
+    `bookmarks` are the bookmarks of sources that changed with the batch.
+    """
+
+    tick: int
+    ranges: Ranges
+    records: list[Message]
+    labels: list[Message]
+    commands: list[Command] = field(default_factory=list)
+    initial_data: list[Message] = field(default_factory=list)
+    caught_up: Sequence[str] = JOINED
+    resumed: bool = False
+    deleted: Ranges = field(default_factory=dict)
+    bookmarks: dict[str, str] = field(default_factory=dict)
+
+    def count(self) -> dict[str, int]:
+        """Return the number of messages of each source that a replay reads again."""
+        counts = {name: len(getattr(self, name)) for name in READ}
+        return {name: n for name, n in counts.items() if n or name != "initial_data"}
+
+    def count_deleted(self) -> int:
+        """Return the number of offsets that retention deleted before they were read."""
+        return sum(end - start for gaps in self.deleted.values() for start, end in gaps.values())
+
+    def entry(self, **done: Any) -> JournalEntry:
+        """Return the journal entry of the batch; `done` are the fields about its result."""
+        return JournalEntry(
+            format=3,
+            ranges=self.ranges,
+            read=self.count(),
+            tick=self.tick,
+            commands=self.commands,
+            caught_up=self.caught_up,
+            resumed=self.resumed,
+            deleted=self.deleted,
+            bookmarks=self.bookmarks,
+            **done,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Sinks of a pipeline."""
+
+    predictions: Sink
+    requests: Sink
+    dead_letters: Sink
+
+    def close(self) -> None:
+        """Close the three sinks."""
+        for sink in (self.predictions, self.requests, self.dead_letters):
+            sink.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Output messages of a batch."""
+
+    predictions: ForwardedPayloads
+    requests: ForwardedPayloads
+    dead_letters: ForwardedPayloads
+
+    def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
+        """Return pairs of sink and messages."""
+        return [
+            (outputs.predictions, self.predictions),
+            (outputs.requests, self.requests),
+            (outputs.dead_letters, self.dead_letters),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """Result of one step, for the commit and for observers.
+
+    Attributes
+    ----------
+    records, scored : predicted records and their predictions
+    asked : label requests
+    again : relabel requests for labels that look wrong; their messages follow those of `asked`
+    joined : labels that were learned
+    initial_labels : number of learned labels from the initial data set
+    ignored : number of dropped labels by kind
+    commands : commands that were applied
+    gap : batches (first, last) before this one whose labels are lost; None: no gap
+    trainings : trainings that were started
+    committee : the active committee
+    promoted : version of the active committee if it was deployed in this batch
+    dead : dead letters
+    read : number of messages read, by source
+    digest : hash chained over this batch and all before
+    unrequested : with distributed scoring, the number of scored records without a request, which
+        `records` lacks
+    """
+
+    sequence: int
+    tick: int
+    records: Records
+    scored: Scored
+    asked: Requests
+    again: RelabelRequests
+    joined: LabelledBatch
+    initial_labels: int
+    ignored: dict[str, int]
+    commands: Sequence[Command]
+    gap: tuple[int, int] | None
+    trainings: Sequence[Training]
+    committee: "Committee | None"
+    promoted: int | None
+    messages: Messages
+    dead: Sequence[DeadLetter]
+    read: dict[str, int]
+    digest: str
+    journal: bytes
+    unrequested: int = 0
+
+    @property
+    def n_predicted(self) -> int:
+        """Number of records that were predicted, by this process or by scorers."""
+        return len(self.records) + self.unrequested
+
+
+def predictions(
+    records: Records,
+    scored: Scored,
+    asked: Requests,
+    sequence: int,
+    schema: Schema,
+    partition: int | None = None,
+    decided: np.ndarray | None = None,
+) -> ForwardedPayloads:
+    """Return the predictions of a batch, in record order, with the fields that `schema` includes.
+
+    `decided` (n,) are the decided classes; None: no decisions are configured.
+    """
+    kind = schema.labels_are
+    best = scored.probabilities.max(axis=1, initial=-np.inf)
+    known = set(asked.ids)
+    rows = zip(
+        records.ids,
+        records.times,
+        [as_json(label, kind) for label in scored.labels.tolist()],
+        np.where(best < 0, np.nan, best).tolist(),
+        scored.margins.tolist(),
+        strict=True,
+    )
+    version = scored.version
+    bare = [
+        Prediction(id, time, label, probability, margin, version, id in known, sequence, partition)
+        for id, time, label, probability, margin in rows
+    ]
+    whole = _filled(bare, records, scored, schema)
+    if decided is not None:
+        whole = [
+            msgspec.structs.replace(one, decision=as_json(label, kind))
+            for one, label in zip(whole, decided.tolist(), strict=True)
+        ]
+    return ForwardedPayloads(encode_all(whole), records.messages)
+
+
+def _filled(
+    bare: list[Prediction], records: Records, scored: Scored, schema: Schema
+) -> list[Prediction]:
+    """Return predictions with the fields and the probabilities that the schema includes."""
+    filled = bare
+    if schema.include:
+        fields = [_repeated(message.payload, schema.include) for message in records.messages]
+        filled = [
+            msgspec.structs.replace(one, fields=some)
+            for one, some in zip(filled, fields, strict=True)
+        ]
+    if schema.probabilities:
+        classes = scored.classes.tolist()
+        filled = [
+            msgspec.structs.replace(one, probabilities=dict(zip(classes, row, strict=True)))
+            for one, row in zip(filled, scored.probabilities.tolist(), strict=True)
+        ]
+    return filled
+
+
+def _repeated(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a record at `paths`, as raw JSON."""
+    try:
+        record = decode_object(payload)
+        return {path: msgspec.Raw(msgspec.json.encode(getter(path)(record))) for path in paths}
+    except RecursionError:  # nested too deeply to encode, although decoding succeeded
+        return dict.fromkeys(paths)
+
+
+def encode_dead_letters(dead: Sequence[DeadLetter], inputs: "Inputs") -> ForwardedPayloads:
+    """Return the encoded dead letters, each with the metadata of its rejected message."""
+    if not dead:
+        return ForwardedPayloads([], [])
+    found = {
+        (source, message.partition, message.offset): message
+        for source in READ
+        for message in getattr(inputs, source)
+    }
+    places = [(letter.source, *next(iter(letter.position.items()))) for letter in dead]
+    return ForwardedPayloads(
+        [letter.encode() for letter in dead], [found[place] for place in places]
+    )
+
+
+def chain(
+    digest: str,
+    records: Records,
+    messages: Messages,
+    joined: LabelledBatch,
+    trainings: Sequence[Training],
+) -> str:
+    """Return the BLAKE2b hash of the previous digest and the changes of this batch.
+
+    The changes are the features of its records, all output messages, the labels that were learned,
+    and the trainings that were started.
+    """
+    hashed = hashlib.blake2b(bytes.fromhex(digest), digest_size=32)
+    hashed.update(records.X.tobytes())
+    for written in (messages.predictions, messages.requests, messages.dead_letters):
+        hashed.update(f"{len(written)}\n".encode())
+        hashed.update(b"\n".join([*written, b""]))
+    learned: list[Any] = [joined.ids, joined.labels, joined.propensity]
+    if joined.again:
+        learned.append([one[:3] for one in joined.again])
+    hashed.update(msgspec.json.encode([learned, [asdict(training) for training in trainings]]))
+    return hashed.hexdigest()

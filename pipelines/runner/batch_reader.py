@@ -1,0 +1,305 @@
+"""Batch reader: polls records, labels and commands, and rereads batches for a replay."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, Protocol
+
+from streamboost.connectors.base import Message, Position, Source
+from streamboost.errors import DeletedError, GapError
+from streamboost.pipelines.runner.batch import READ, Inputs
+from streamboost.pipelines.runner.timestamp_aligner import (
+    RECORDS_WITHOUT_LABELS,
+    BufferedSource,
+    TimeOf,
+    TimestampAligner,
+)
+from streamboost.pipelines.state.commands import decode_commands
+from streamboost.pipelines.state.journal import JOINED, Ranges
+
+__all__ = ["BatchReader", "wall_clock"]
+
+_log = logging.getLogger(__name__)
+
+_PAGE = 1000
+
+
+def wall_clock() -> int:
+    """Return the milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class _SourceReader(Protocol):
+    """Interface for polling a source, with or without a buffer."""
+
+    def poll(self, limit: int) -> list[Message]: ...
+    def position(self) -> Position: ...
+    def seek(self, position: Position) -> None: ...
+    @property
+    def is_behind(self) -> bool: ...
+
+
+class BatchReader:
+    """Reader that polls the records, then the labels and commands, and tracks their positions.
+
+    The initial data set is read first, and alone. Records and labels are aligned by timestamp (see
+    `timestamp_aligner`).
+
+    Parameters
+    ----------
+    records, labels : the two sources
+    commands : the queue of commands; None: no commands
+    initial_data : source of labelled records to begin with; None: no initial data
+    most_records, most_labels : maximum number of messages of a batch
+    clock : returns the processing time (tick) in milliseconds since the epoch
+    timer : returns seconds that never decrease, from an arbitrary origin
+    record_time, label_time : return the timestamp of a message; default: the time at which the
+        message was written, if the source reports it
+    max_records_without_labels : records that may be read without a label while labels are unread
+
+    Attributes
+    ----------
+    came : number of messages of the newest poll, by source; sources not polled are missing
+    short : sources whose newest poll returned fewer messages than its limit
+    """
+
+    def __init__(
+        self,
+        records: Source,
+        labels: Source,
+        commands: Source | None = None,
+        initial_data: Source | None = None,
+        *,
+        most_records: int,
+        most_labels: int,
+        clock: Callable[[], int] = wall_clock,
+        timer: Callable[[], float] = time.monotonic,
+        record_time: TimeOf = attrgetter("time"),
+        label_time: TimeOf = attrgetter("time"),
+        max_records_without_labels: int = RECORDS_WITHOUT_LABELS,
+    ) -> None:
+        self.sources = {} if initial_data is None else {"initial_data": initial_data}
+        self.sources |= {"records": records, "labels": labels}
+        if commands is not None:
+            self.sources["commands"] = commands
+        # A source without replay is not buffered: a buffered message could not be read again.
+        self._held = BufferedSource(labels, label_time if labels.replays else _no_time)
+        self._readers: dict[str, _SourceReader] = self.sources | {"labels": self._held}
+        self._limits = {"records": most_records, "commands": _PAGE}
+        self._limits |= dict.fromkeys(("labels", "initial_data"), most_labels)
+        self._aligner = TimestampAligner(self._held, record_time, max_records_without_labels)
+        self._clock = clock
+        self._timer = timer
+        self.last_tick = 0
+        self.n_polled: dict[str, int] = {}
+        self.short: set[str] = set()
+        self._caught_up = set(JOINED)
+        self._resumed = True
+        self._journalled: dict[str, str] = {}
+
+    @property
+    def last_tick(self) -> int:
+        """Processing time of the newest batch, in milliseconds."""
+        return self._last_tick
+
+    @last_tick.setter
+    def last_tick(self, tick: int) -> None:
+        self._last_tick, self._ticked = tick, self._timer()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages may still arrive although the newest poll returned none.
+
+        True if a source is open, if labels are buffered, or if the newest poll skipped the records.
+        """
+        waits = self._held.holds or "records" not in self.n_polled
+        return waits or any(source.is_open for source in self.sources.values())
+
+    def poll(self, *, room: bool = True) -> Inputs | None:
+        """Return the next batch, or None if no source has messages.
+
+        If a source fails, the positions of all sources are restored. `room` is whether the join has
+        space for pending labels; without room, no labels are read.
+        """
+        tick, starts = self._tick(), self.positions()
+        before, self._caught_up = self._caught_up, set()
+        messages: dict[str, list[Message]] = {}
+        try:
+            for name, reader in self._readers.items():
+                if messages.get("initial_data"):
+                    break
+                if self._aligner.should_poll(name, room=room):
+                    messages[name] = reader.poll(self._limits[name])
+                    self._note(name, messages[name])
+                elif name == "labels":
+                    self._aligner.skip_labels()
+            ends = self.positions()
+        except BaseException:
+            self.seek(starts)
+            self._aligner.take_back(len(messages.get("records", ())))
+            self._resumed = True
+            raise
+        self.n_polled = {name: len(found) for name, found in messages.items()}
+        self.short = {name for name, n in self.n_polled.items() if n < self._limits[name]}
+        if self._held.holds:
+            self.short.discard("labels")
+        deleted = {name: dict(gaps) for name in messages if (gaps := self.sources[name].gaps)}
+        if not any(messages.values()) and not deleted:
+            self._caught_up |= before
+            self._resumed = False
+            for source in self.sources.values():
+                source.rest()
+            return None
+        self.last_tick = tick
+        return self._batch(
+            _between(starts, ends, messages),
+            before,
+            commands=decode_commands(messages.get("commands", []), refuse),
+            deleted=deleted,
+            **{name: messages.get(name, []) for name in READ},
+        )
+
+    def _note(self, name: str, found: list[Message]) -> None:
+        """Record the messages that a source returned, and whether it was read to its end."""
+        behind = len(found) == self._limits[name] or self._readers[name].is_behind
+        self._aligner.observe(name, found, behind=behind)
+        if name in JOINED and not behind:
+            self._caught_up.add(name)
+
+    def empty(self) -> Inputs:
+        """Return a batch without messages, for example to deploy a trained committee."""
+        self.last_tick = self._tick()
+        before, self._caught_up = self._caught_up, set()
+        return self._batch({name: {} for name in self.sources}, before, records=[], labels=[])
+
+    def _batch(self, ranges: Ranges, caught_up: set[str], **parts: Any) -> Inputs:
+        resumed, self._resumed = self._resumed, False
+        known = JOINED if caught_up == set(JOINED) else sorted(caught_up)
+        now, before = self.bookmarks(), self._journalled
+        self._journalled = now
+        changed = {name: mark for name, mark in now.items() if mark != before.get(name)}
+        return Inputs(
+            self.last_tick, ranges, caught_up=known, resumed=resumed, bookmarks=changed, **parts
+        )
+
+    def _tick(self) -> int:
+        """Return the processing time, which never decreases.
+
+        If the system clock was set back, the tick advances at half speed until the clock catches
+        up. Expiry is late during that time, but by less than the clock was set back.
+        """
+        passed = int((self._timer() - self._ticked) * 1_000)
+        return max(self._clock(), self._last_tick + passed // 2)
+
+    def reread(self, inputs: Inputs, read: Mapping[str, int]) -> Inputs:
+        """Read the messages of a journalled batch again; return the complete batch.
+
+        Parameters
+        ----------
+        inputs : the batch without its messages, from the journal entry
+        read : number of messages by source
+
+        Raises
+        ------
+        GapError
+            If a source no longer has the messages.
+        """
+        self.expect(inputs.bookmarks)
+        messages = {}
+        for name, source in self.sources.items():
+            if name not in READ:
+                continue
+            n = read.get(name, 0)
+            if n and not source.replays:
+                raise GapError(f"{name}: what came by standard input cannot be read again")
+            ranges = _without(inputs.ranges.get(name, {}), inputs.deleted.get(name, {}))
+            messages[name] = _read(source, name, ranges, n)
+        if "commands" in self.sources:  # the journal has the commands themselves
+            _move(self.sources["commands"], inputs.ranges.get("commands", {}))
+        self.last_tick = inputs.tick
+        return replace(
+            inputs,
+            records=messages["records"],
+            labels=messages["labels"],
+            initial_data=messages.get("initial_data", []),
+        )
+
+    def positions(self) -> dict[str, Position]:
+        """Return the position of the next message of each source."""
+        return {name: reader.position() for name, reader in self._readers.items()}
+
+    def identities(self) -> dict[str, str]:
+        """Return the stable ids of the underlying resources (topic ids), by source."""
+        found = {name: source.identity for name, source in self.sources.items()}
+        return {name: identity for name, identity in found.items() if identity is not None}
+
+    def bookmarks(self) -> dict[str, str]:
+        """Return the bookmarks that identify the content read so far, by source."""
+        found = {name: source.bookmark for name, source in self.sources.items()}
+        return {name: bookmark for name, bookmark in found.items() if bookmark is not None}
+
+    def expect(self, bookmarks: Mapping[str, str]) -> None:
+        """Require that each source has the content that its bookmark identifies."""
+        for name, bookmark in bookmarks.items():
+            if name in self.sources:
+                self.sources[name].expect(bookmark)
+        self._journalled |= bookmarks
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        """Seek each source to its position after a committed batch."""
+        for name, reader in self._readers.items():
+            reader.seek(positions.get(name, {}))
+
+
+def refuse(command: str, error: Exception) -> None:
+    """Log that a command was rejected."""
+    _log.error("the command %s is not obeyed: %s", command, error)
+
+
+def _no_time(message: Message) -> None:
+    """Return no timestamp, for a source whose messages must not be buffered."""
+
+
+def _between(
+    starts: Mapping[str, Position], ends: Mapping[str, Position], read: Collection[str]
+) -> Ranges:
+    """Return the offset ranges [start, end) of the sources that were read, if not empty."""
+    return {
+        name: {
+            partition: (starts[name].get(partition, 0), end)
+            for partition, end in ends[name].items()
+            if end != starts[name].get(partition, 0)
+        }
+        for name in read
+    }
+
+
+def _without(
+    ranges: Mapping[str, tuple[int, int]], deleted: Mapping[str, tuple[int, int]]
+) -> dict[str, tuple[int, int]]:
+    """Return `ranges` without the offsets that were deleted at their beginning."""
+    return {p: (max(start, deleted.get(p, (0, 0))[1]), end) for p, (start, end) in ranges.items()}
+
+
+def _read(
+    source: Source, name: str, ranges: Mapping[str, tuple[int, int]], n: int
+) -> list[Message]:
+    """Return the `n` messages of `ranges`, and leave the source at the end of `ranges`."""
+    try:
+        found = source.read_range(ranges, n)
+    except DeletedError as error:
+        raise GapError(f"{name}: {error}") from error
+    if len(found) != n:
+        places = "; ".join(f"partition {p}, offsets {a} to {b}" for p, (a, b) in ranges.items())
+        raise GapError(
+            f"of the {n} {name} that a batch read ({places}), {len(found)} are left: put the "
+            "others back"
+        )
+    return found
+
+
+def _move(source: Source, ranges: Mapping[str, tuple[int, int]]) -> None:
+    """Seek `source` to the end of `ranges`."""
+    source.seek(source.position() | {partition: end for partition, (_, end) in ranges.items()})

@@ -1,0 +1,102 @@
+"""Validation of commands against the versions, classes and decisions of a pipeline."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from streamboost.checks import Label
+from streamboost.errors import ConfigurationError, ModelFileError, StateError
+from streamboost.pipelines.runner.batch_reader import refuse
+from streamboost.pipelines.runner.label_mapping import LabelMapping
+from streamboost.pipelines.runner.pipeline import Pipeline, decisions_of
+from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.naming import as_label, refuse_unconfirmed, refuse_unknown_class
+
+__all__ = ["known_classes", "validate_commands"]
+
+_log = logging.getLogger(__name__)
+
+
+def validate_commands(
+    pipeline: Pipeline, commands: Sequence[Command], notify_error: Callable[[str], None]
+) -> list[Command]:
+    """Return the valid commands of a batch, and load the versions that they name.
+
+    Each command is checked against the classes as changed by the commands before. If a command is
+    rejected, `notify_error` is called with the reason.
+    """
+    found = []
+    classes = pipeline.classes.copy()
+    for command in commands:
+        try:
+            check(pipeline, command, classes)
+            found.append(command)
+        except (ConfigurationError, ModelFileError, StateError) as error:
+            refuse(str(command), error)
+            notify_error(f"the command {command} is not obeyed: {error}")
+    return found
+
+
+def check(pipeline: Pipeline, command: Command, classes: LabelMapping) -> None:
+    """Validate a command, and apply its class changes to `classes`, a copy of the label mapping.
+
+    If an external model is active, only ``decide`` is valid.
+
+    Raises
+    ------
+    StateError, ConfigurationError
+        If the pipeline cannot apply the command.
+    """
+    is_served = pipeline.models is not None and pipeline.models.serving is not None
+    if is_served and command.command != "decide":
+        raise StateError(f"[model] serves, which knows no {command.command}")
+    if command.version is not None:
+        pipeline.versions.fetch(command.version)
+    if command.label is not None:
+        _check_classes(pipeline, command, classes)
+    if command.decision is not None:
+        if not pipeline.decides:
+            raise StateError("scorers decide nothing: go by `probabilities` of predictions")
+        decisions, kind = decisions_of(command.decision), pipeline.schema.labels_are
+        if decisions is not None and kind is not None:
+            known = _known(pipeline, classes)
+            for name in decisions.classes:
+                refuse_unconfirmed(command, as_label(name, kind), known)
+    if command.command == "promote" and pipeline.learner.trainer.challenger is None:
+        raise StateError("no challenger is being judged")
+
+
+def _check_classes(pipeline: Pipeline, command: Command, classes: LabelMapping) -> None:
+    """Apply a command to `classes`; raise StateError if the command names an unknown class."""
+    kind, known = pipeline.schema.labels_are, _known(pipeline, classes)
+    assert command.label is not None
+    label = as_label(command.label, kind)
+    if command.command == "unmerge":
+        classes.check(command, kind)
+        classes.undo(label)
+        return
+    refuse_unknown_class(label, known)
+    if command.into is not None:
+        refuse_unconfirmed(command, as_label(command.into, kind), known)
+    classes.apply_command(command, kind)
+
+
+def known_classes(pipeline: Pipeline) -> list[Label]:
+    """Return the classes that a command may name, each once.
+
+    These are the classes of learned and pending labels, classes declared in [schema], and merged or
+    dropped classes. Before the first label, the classes of the initial committee replace those of
+    learned labels.
+    """
+    return _known(pipeline, pipeline.classes)
+
+
+def _known(pipeline: Pipeline, classes: LabelMapping) -> list[Label]:
+    learner, schema = pipeline.learner, pipeline.schema
+    known: list[Label] = list(learner.classes)
+    if not known and learner.committee is not None:
+        known = learner.committee.classes.tolist()
+    if schema.labels_are == "boolean":
+        known += ["false", "true"]
+    known += [*schema.classes, *pipeline.join.waiting_labels(), *classes.named]
+    known += [one for one in map(classes.current, known) if one is not None]
+    return list(dict.fromkeys(known))

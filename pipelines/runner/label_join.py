@@ -1,0 +1,753 @@
+"""Label join: matches labels with their records within a sliding window.
+
+The join holds each record for `window` records (or seconds), with its features and the prediction
+made on arrival. A record with a label request is held until the request expires. A label that
+arrives before its record waits for one window. Flink calls this an interval join.
+
+While a backlog is read, expiry is paused. Pending labels expire only while all records have been
+read, and requests expire only while all records and labels have been read. Annotators cannot answer
+requests while the backlog is being read, and labels within the backlog are not late.
+
+==============================================  ============================  ===============
+label arrives                                   effect                        counted as
+==============================================  ============================  ===============
+for a record with an open request               learned, with its propensity  ``answered``
+for a held record without a request             learned, propensity NaN       ``unsolicited``
+before its record                               waits; learned when the       ``early``, and then
+                                                record arrives                as above
+after a record without a request was evicted    dropped: the features are     ``late``
+                                                gone
+after the request expired                       dropped                       ``expired``
+a second time, with equal value                 dropped                       ``duplicate``
+a second time, with another value, for a        by `on_conflict`: replaces    ``corrected``
+record of the working set                       the label, or adds a vote
+likewise, but `on_conflict` is "first", or the  dropped                       ``conflicting``
+working set no longer has the record
+null, for a record that has a label             retracts the label            ``retracted``
+null, for a record without a label; and each    dropped                       ``empty_label``
+pending label that a null label retracts
+and no record arrived while it waited           dropped                       ``unknown``
+==============================================  ============================  ===============
+
+After an eviction, the join remembers the record's label, or that its request expired, for one more
+window. Labels after that window are looked up by id in the working set. If the working set lacks
+the record, the label is treated as early, waits, and ends as ``unknown``. Pending labels of a
+record are applied in order of arrival. Labels of new classes are learned like others. A record
+whose id is still held is a duplicate: it is not predicted again, and goes to the dead letters.
+
+A step calls, in this order, `advance` (expiry and eviction), `fresh` (deduplication), `add` (the
+records of the batch) and `resolve` (the labels of the batch).
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from streamboost.checks import as_wide
+from streamboost.connectors.base import Message, MessageMetadata
+from streamboost.connectors.messages.decoding import Records
+from streamboost.connectors.messages.outgoing import DeadLetter, Time
+from streamboost.connectors.messages.values import unpacked, values_from_arrays, values_in_arrays
+from streamboost.learner.learner import StreamLearner
+from streamboost.learner.schedule import Training
+from streamboost.pipelines.config.durations import PausableClock, StreamTime, WindowSize
+from streamboost.pipelines.runner.label_mapping import Restored
+from streamboost.pipelines.runner.record_window import HeldRecord, Label, RecordWindow
+from streamboost.pipelines.state.journal import JOINED
+from streamboost.storage import Arrays, pack_json, unpack_json
+
+__all__ = [
+    "IGNORED",
+    "MOST_WAITING",
+    "JoinCounts",
+    "LabelJoin",
+    "LabelledBatch",
+    "LearnedLabels",
+    "OpenRequest",
+]
+
+MOST_REQUESTS = 100_000
+"""Maximum number of open requests; beyond it the oldest expire, as a backlog may add any number."""
+
+MOST_WAITING = 100_000
+"""Maximum number of pending labels; at the limit, no labels are read until records arrive. If no
+record of one window matches a pending label, the older half is dropped as ``unknown``."""
+
+IGNORED = ("late", "expired", "duplicate", "conflicting", "unknown", "empty_label")
+"""The kinds of labels that are dropped."""
+
+
+@dataclass(slots=True)
+class JoinCounts:
+    """Counters of records and labels since the pipeline began."""
+
+    records: int = 0
+    duplicate_ids: int = 0
+    labels: int = 0
+    answered: int = 0
+    unsolicited: int = 0
+    early: int = 0
+    late: int = 0
+    expired: int = 0
+    duplicate: int = 0
+    conflicting: int = 0
+    unknown: int = 0
+    corrected: int = 0
+    retracted: int = 0
+    empty_label: int = 0
+
+
+class LearnedLabels(Protocol):
+    """Interface of a learner that the join needs to resolve repeated labels."""
+
+    @property
+    def on_conflict(self) -> str | None:
+        """Rule for several labels of a record; None: the learner accepts only the first label."""
+
+    def label_of(self, id: str) -> Label | None:
+        """Return the label of a record in the working set; None: the record has no label."""
+
+    def has_row(self, id: str) -> bool:
+        """Return whether the working set has a record, so that its label can be corrected."""
+
+
+class NoLearnedLabels:
+    """Null object of `LearnedLabels`: a learner without any record."""
+
+    on_conflict = None
+
+    def label_of(self, id: str) -> Label | None:
+        """Return None."""
+        return None
+
+    def has_row(self, id: str) -> bool:
+        """Return False."""
+        return False
+
+
+class Correction(NamedTuple):
+    """Label correction for a record that was learned before; a None label is a retraction."""
+
+    id: str
+    label: Label | None
+    source: str | None
+    values: bytes | None
+
+
+@dataclass(slots=True)
+class LabelledBatch:
+    """Labelled records of a batch, in the order to learn them, and label corrections."""
+
+    ids: list[str] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
+    propensity: list[float] = field(default_factory=list)
+    predicted: list[Label | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    sources: list[str | None] = field(default_factory=list)
+    again: list[Correction] = field(default_factory=list)
+    """Corrections of labels learned before, to apply after the new labels."""
+    current_labels: dict[str, Label | None] = field(default_factory=dict)
+    """Labels of records after this batch, by id; None: the label was retracted."""
+
+    def add_correction(
+        self, id: str, label: Label | None, source: str | None, values: bytes | None
+    ) -> None:
+        """Append a label correction; `values` are the packed values of the record, if held."""
+        self.again.append(Correction(id, label, source, values))
+
+    def add(
+        self,
+        id: str,
+        record: HeldRecord,
+        label: Label,
+        propensity: float,
+        source: str | None = None,
+    ) -> None:
+        """Append one labelled record."""
+        self.ids.append(id)
+        self.current_labels[id] = label
+        self.sources.append(source)
+        self.rows.append(record.x if record.x.size or record.values is None else None)
+        self.labels.append(label)
+        self.propensity.append(propensity)
+        self.predicted.append(record.predicted)
+        self.values.append(record.values)
+
+    def train(self, learner: StreamLearner, tick: int) -> tuple[Training, ...]:
+        """Train `learner` with the labels and corrections; return the trainings started."""
+        started = self._train_new(learner, tick) if self.ids else ()
+        return started + self._train_corrections(learner, tick) if self.again else started
+
+    def _train_corrections(self, learner: StreamLearner, tick: int) -> tuple[Training, ...]:
+        return learner.correct(
+            [one.id for one in self.again],
+            [one.label for one in self.again],
+            tick=tick,
+            sources=[one.source for one in self.again],
+            records=[None if one.values is None else unpacked(one.values) for one in self.again],
+        )
+
+    def _train_new(self, learner: StreamLearner, tick: int) -> tuple[Training, ...]:
+        mixed = learner.features is not None
+        return learner.learn(
+            self.ids,
+            self.rows if mixed else np.stack(self.rows),
+            self.labels,
+            tick=tick,
+            propensity=np.array(self.propensity),
+            predicted=self.predicted,
+            records=[unpacked(held or b"[]") for held in self.values] if mixed else None,
+            sources=self.sources,
+        )
+
+
+class EvictedRecord(NamedTuple):
+    """Label or expiry of a record that was evicted from the window."""
+
+    since: StreamTime
+    label: Label | None
+    expired: bool
+
+
+class OpenRequest(NamedTuple):
+    """Label request without an answer yet; its expiry is counted from `since`.
+
+    For relabel requests, `excluded_annotators` names the annotators who must not answer.
+    """
+
+    since: StreamTime
+    propensity: float
+    asked: StreamTime
+    excluded_annotators: Sequence[str] | None = None
+
+
+class PendingLabel(NamedTuple):
+    """Label that has waited for record `id` since `since`, with its source."""
+
+    since: StreamTime
+    id: str
+    label: Label
+    source: str | None = None
+
+
+class PendingLabels:
+    """Labels that wait for their records, in order of arrival.
+
+    >>> waiting = PendingLabels()
+    >>> for label in ("grass", "sky"):
+    ...     waiting.add(PendingLabel(StreamTime(0, 0), "a", label))
+    >>> len(waiting), [one.label for one in waiting.pop("a")], "a" in waiting
+    (2, ['grass', 'sky'], False)
+    """
+
+    def __init__(self, labels: Iterable[PendingLabel] = ()) -> None:
+        self._labels: dict[int, PendingLabel] = {}
+        self._numbers: dict[str, list[int]] = {}  # of the labels of each record
+        self._n_added = 0
+        for one in labels:
+            self.add(one)
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __iter__(self) -> Iterator[PendingLabel]:
+        return iter(self._labels.values())
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._numbers
+
+    def add(self, label: PendingLabel) -> None:
+        """Append a pending label."""
+        self._labels[self._n_added] = label
+        self._numbers.setdefault(label.id, []).append(self._n_added)
+        self._n_added += 1
+
+    def pop(self, id: str) -> list[PendingLabel]:
+        """Remove and return the pending labels of a record, the oldest first."""
+        return [self._labels.pop(number) for number in self._numbers.pop(id, [])]
+
+    def expire(self, span: WindowSize, now: StreamTime, at_least: int = 0) -> int:
+        """Drop labels older than `span`, at least `at_least` of them; return their number."""
+        n = max(len(expired_ids(self._labels, span, now)), min(at_least, len(self)))
+        for number in list(islice(self._labels, n)):
+            id = self._labels.pop(number).id
+            self._numbers[id].remove(number)
+            if not self._numbers[id]:
+                del self._numbers[id]
+        return n
+
+
+def expired_ids(table: Mapping[Any, Any], span: WindowSize, now: StreamTime) -> list[Any]:
+    """Return the expired keys of `table`, whose entries begin with a start time, oldest first."""
+    over, seen = [], None
+    for key, entry in table.items():
+        since = entry[0]
+        if since is not seen:  # entries of a batch share the start time
+            if not span.over(since, now):
+                break
+            seen = since
+        over.append(key)
+    return over
+
+
+class LabelJoin:
+    """Join of records and labels, by the rules in the table of the module.
+
+    Parameters
+    ----------
+    window : time that each record is held, and that an early label waits
+    expires_after : time that a record with a request is held, counted from the request
+    n_features : number of features of a record
+
+    Memory is bounded by the records of two windows, plus the open requests (at most the budget's
+    share of `expires_after`, and its burst).
+    """
+
+    def __init__(self, window: WindowSize, expires_after: WindowSize, n_features: int) -> None:
+        self.window = window
+        self.expires_after = expires_after
+        self.counts = JoinCounts()
+        self._now = StreamTime(0, 0)
+        self._window = RecordWindow(n_features)
+        self._retained_for_request: dict[str, HeldRecord] = {}
+        self._requests: dict[str, OpenRequest] = {}
+        self._answers: dict[str, Label] = {}  # labels of the records that are held
+        self._expired_requests: set[str] = set()  # records in the window whose request has expired
+        self._evicted: dict[str, EvictedRecord] = {}
+        self._waiting = PendingLabels()
+        self._last_match = self._now  # the last time at which a pending label matched a record
+        self._for_records = PausableClock(self._now, self._now)
+        self._for_labels = PausableClock(self._now, self._now)
+
+    @property
+    def now(self) -> StreamTime:
+        """Stream time: the number of records so far, and the newest tick."""
+        return self._now
+
+    @property
+    def _held_at(self) -> StreamTime:
+        """Stream time for eviction: the number of records so far, and the tick without pauses."""
+        return StreamTime(self._now.records, self._for_labels.moment.tick)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the number of pending labels is below its limit."""
+        return len(self._waiting) < MOST_WAITING
+
+    def in_numbers(self) -> dict[str, int]:
+        """Return the counters, and the current numbers of held records, requests and labels."""
+        return asdict(self.counts) | {
+            "held_records": len(self._window) + len(self._retained_for_request),
+            "open_requests": len(self._requests),
+            "waiting_labels": len(self._waiting),
+        }
+
+    def ignored(self) -> dict[str, int]:
+        """Return the numbers of dropped labels by kind."""
+        return {kind: getattr(self.counts, kind) for kind in IGNORED}
+
+    def advance(
+        self, tick: int, caught_up: Collection[str] = JOINED, *, resumed: bool = False
+    ) -> list[str]:
+        """Expire requests and labels and evict records at `tick`; return ids of expired requests.
+
+        `caught_up` names the sources ("records", "labels") that were read to their end at some time
+        since the previous batch. `resumed` marks the first batch of a run: the downtime before that
+        batch does not count.
+        """
+        self._now = StreamTime(self.counts.records, tick)
+        for lived, is_counted in (
+            (self._for_records, "records" in caught_up),
+            (self._for_labels, len(caught_up) == len(JOINED)),
+        ):
+            lived.advance(self._now, records=is_counted, time=is_counted and not resumed)
+        expired = self._expire_requests()
+        self._evict_window()
+        for id in expired_ids(self._evicted, self.window, self._held_at):
+            del self._evicted[id]
+        surplus = 0
+        if self.has_room:
+            self._last_match = self._now
+        elif self.window.over(self._last_match, self._now):
+            surplus = MOST_WAITING // 2
+        self.counts.unknown += self._waiting.expire(self.window, self._for_records.moment, surplus)
+        return expired
+
+    def _expire_requests(self) -> list[str]:
+        """Expire the oldest requests, by time or number; return the ids of their records."""
+        expired = expired_ids(self._requests, self.expires_after, self._for_labels.moment)
+        surplus = len(self._requests) - len(expired) - MOST_REQUESTS
+        expired += islice(islice(self._requests, len(expired), None), max(surplus, 0))
+        for id in expired:
+            del self._requests[id]
+            if self._retained_for_request.pop(id, None) is not None:
+                label = self._answers.pop(id, None)  # present if the request was a relabel request
+                self._evicted[id] = EvictedRecord(self._held_at, label, expired=label is None)
+            elif id not in self._answers:
+                self._expired_requests.add(id)
+        return expired
+
+    def _evict_window(self) -> None:
+        """Evict records from the window, and pin those with an open request."""
+        now = self._held_at
+        unasked = EvictedRecord(now, None, expired=False)
+        for id in self._window.evict(self.window, now):
+            if id in self._requests:
+                self._retained_for_request[id] = self._window[id]
+            elif id in self._answers or id in self._expired_requests:
+                label = self._answers.pop(id, None)
+                self._evicted[id] = EvictedRecord(now, label, expired=id in self._expired_requests)
+                self._expired_requests.discard(id)
+            else:
+                self._evicted[id] = unasked
+
+    def fresh(self, ids: Sequence[str]) -> list[bool]:
+        """Return for each id whether no held record and no earlier element of `ids` has the id."""
+        seen = set(ids)
+        is_held = self._window.has_any(seen) or not self._retained_for_request.keys().isdisjoint(
+            seen
+        )
+        if len(seen) == len(ids) and not is_held:
+            return [True] * len(ids)
+        seen, fresh = set(), []
+        for id in ids:
+            fresh.append(not (id in self._window or id in self._retained_for_request or id in seen))
+            seen.add(id)
+        self.counts.duplicate_ids += len(ids) - sum(fresh)
+        return fresh
+
+    def drop_duplicates(
+        self, records: Records, labels: Sequence[Message], time: int
+    ) -> tuple[Records, list[DeadLetter]]:
+        """Deduplicate records by id; return the new ones, and dead letters of the duplicates.
+
+        Duplicates that are `labels` too give no dead letter. `time` is the tick of the batch in
+        milliseconds.
+        """
+        fresh = self.fresh(records.ids)
+        if all(fresh):
+            return records, []
+        told = {(message.partition, message.offset) for message in labels}
+        dead = []
+        for name, message, is_first in zip(records.ids, records.messages, fresh, strict=True):
+            if not is_first and (message.partition, message.offset) not in told:
+                detail = (
+                    f"a record with the id {name!r} is held already: ids must not come again "
+                    f"within join_window ({self.window})"
+                )
+                letter = DeadLetter.of(message, "duplicate_id", detail, source="records", time=time)
+                dead.append(letter)
+        return records.take([row for row, is_first in enumerate(fresh) if is_first]), dead
+
+    def add(
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        predicted: Sequence[Label | None],
+        asked: Sequence[str],
+        propensity: np.ndarray,
+        times: Sequence[Time] | None = None,
+        values: Sequence[bytes | None] | None = None,
+        learned: LearnedLabels = NoLearnedLabels(),  # noqa: B008 - it holds nothing
+        joined: LabelledBatch | None = None,
+    ) -> LabelledBatch:
+        """Add the records and requests of a batch; return the pending labels that match them.
+
+        A pending label is resolved as if it had arrived after its record.
+
+        Parameters
+        ----------
+        ids, X, predicted : record ids, features (n, D), and predictions of the batch
+        asked, propensity : ids of the records whose labels are requested, and their inclusion
+            probabilities; these may be held records of earlier batches
+        times, values : timestamps and packed values of the records: see `HeldRecord`
+        learned : as for `resolve`
+        joined : labels of the batch so far, to append to; None: no labels so far
+        """
+        self._window.add(ids, X, predicted, self._held_at, times, values)
+        self.counts.records += len(ids)
+        self._now = StreamTime(self.counts.records, self._now.tick)
+        for id, p in zip(asked, propensity, strict=True):
+            self._requests[id] = OpenRequest(self._for_labels.at(self._now), float(p), self._now)
+        joined = LabelledBatch() if joined is None else joined
+        for id in self._evicted.keys() & ids:
+            del self._evicted[id]
+        for id in ids if self._waiting else ():
+            if id in self._waiting:
+                self._last_match = self._now
+                for one in self._waiting.pop(id):
+                    self._resolve(joined, *one[1:], learned)
+        return joined
+
+    def carry(self, carried: Mapping[str, MessageMetadata]) -> None:
+        """Store the message metadata of the newest records, for requests in later batches."""
+        self._window.carry(carried)
+
+    def holds(self, id: str) -> bool:
+        """Return whether record `id` is in the window, labelled, and without an open request."""
+        return id in self._answers and id in self._window and id not in self._requests
+
+    def request_relabel(
+        self, ids: Sequence[str], excluded_annotators: Sequence[Sequence[str]]
+    ) -> None:
+        """Open relabel requests for records for which `holds` is True, with excluded annotators."""
+        since = self._for_labels.at(self._now)
+        for id, names in zip(ids, excluded_annotators, strict=True):
+            self._requests[id] = OpenRequest(since, 1.0, self._now, names)
+
+    def lacks(self, id: str) -> bool:
+        """Return whether a label of `id` can only be learned if its record is added.
+
+        False if the join holds the record, or remembers its label or the expiry of its request.
+        """
+        gone = self._evicted.get(id)
+        is_settled = gone is not None and (gone.expired or gone.label is not None)
+        return not (is_settled or id in self._window or id in self._retained_for_request)
+
+    def knows(self, id: str) -> bool:
+        """Return whether the join holds or remembers a record or a pending label of `id`."""
+        there = (self._window, self._retained_for_request, self._evicted, self._waiting)
+        return any(id in one for one in there)
+
+    def held(self, id: str) -> HeldRecord:
+        """Return the record `id`, which must have arrived within the window."""
+        return self._window[id]
+
+    def held_values(self, id: str) -> bytes | None:
+        """Return the packed values of record `id`; None: not in the window, or without values."""
+        return self._window[id].values if id in self._window else None
+
+    @property
+    def open_requests(self) -> Mapping[str, OpenRequest]:
+        """The requests without an answer, by record id, the oldest first."""
+        return MappingProxyType(self._requests)
+
+    def requested(self, id: str) -> HeldRecord:
+        """Return the record `id`, which must have an open request."""
+        return self._window[id] if id in self._window else self._retained_for_request[id]
+
+    def resolve(
+        self,
+        labels: Sequence[tuple[str, Label | None]],
+        joined: LabelledBatch,
+        sources: Sequence[str | None] | None = None,
+        learned: LearnedLabels = NoLearnedLabels(),  # noqa: B008 - it holds nothing
+    ) -> None:
+        """Match each label with its record and append both to `joined`, or count the dropped label.
+
+        A None label is a retraction. `sources` are the sources of the labels. `learned` returns the
+        labels of records that were learned.
+        """
+        self.counts.labels += len(labels)
+        for (id, label), source in zip(labels, sources or [None] * len(labels), strict=True):
+            self._resolve(joined, id, label, source, learned)
+
+    def _resolve(
+        self,
+        joined: LabelledBatch,
+        id: str,
+        label: Label | None,
+        source: str | None,
+        learned: LearnedLabels,
+    ) -> None:
+        counts = self.counts
+        is_learned = id in joined.current_labels or learned.has_row(id)
+        known = self._known(id)
+        if is_learned and learned.on_conflict is not None:
+            self._apply_correction(joined, id, label, source, learned)
+        elif known is not None:
+            self._count_repeated(id, label, known)
+        elif label is None and id in self._waiting:
+            counts.retracted += 1
+            counts.empty_label += len(self._waiting.pop(id))
+        elif label is None:
+            counts.empty_label += 1
+        elif id in self._expired_requests:
+            counts.expired += 1
+        elif id in self._window or id in self._retained_for_request:
+            self._learn(joined, id, label, source)
+        elif id in self._evicted:
+            counts.expired += self._evicted[id].expired
+            counts.late += not self._evicted[id].expired
+        else:
+            counts.early += 1
+            self._waiting.add(PendingLabel(self._for_records.at(self._now), id, label, source))
+
+    def _apply_correction(
+        self,
+        joined: LabelledBatch,
+        id: str,
+        label: Label | None,
+        source: str | None,
+        learned: LearnedLabels,
+    ) -> None:
+        """Apply a label correction to a record that the learner has, or will have after this batch.
+
+        A correction is a second label, or a retraction (None), which `on_conflict` decides on.
+        """
+        counts, rule = self.counts, learned.on_conflict
+        self._close_relabel_request(id)
+        current = joined.current_labels[id] if id in joined.current_labels else learned.label_of(id)
+        if label is None and current is None:
+            counts.empty_label += 1
+            return
+        joined.add_correction(id, label, source, self.held_values(id))
+        if label is None:
+            counts.retracted += 1
+        elif label == current:
+            counts.duplicate += 1
+        elif current is not None and rule == "first":
+            counts.conflicting += 1
+            return
+        else:
+            counts.corrected += 1
+        joined.current_labels[id] = label
+        self._answer(id, label)
+
+    def _count_repeated(self, id: str, label: Label | None, known: Label) -> None:
+        """Count a second label of a record that the learner lacks; `known` is its first label."""
+        self._close_relabel_request(id)
+        kind = "empty_label" if label is None else "duplicate" if label == known else "conflicting"
+        setattr(self.counts, kind, getattr(self.counts, kind) + 1)
+
+    def _close_relabel_request(self, id: str) -> None:
+        """Close the relabel request of a record, if one is open, and evict the record if pinned."""
+        if self._requests.pop(id, None) and self._retained_for_request.pop(id, None):
+            self._evicted[id] = EvictedRecord(self._held_at, self._answers.pop(id), expired=False)
+
+    def _answer(self, id: str, label: Label | None) -> None:
+        """Replace the remembered label of a record; None: the label was retracted."""
+        if id in self._evicted:
+            self._evicted[id] = self._evicted[id]._replace(label=label)
+        elif label is None:
+            self._answers.pop(id, None)
+        elif id in self._window:
+            self._answers[id] = label
+
+    def rename(self, to: Callable[[Label], Label | None]) -> None:
+        """Map remembered and pending labels by `to`; labels that become None are removed."""
+        answers = {id: to(label) for id, label in self._answers.items()}
+        self._answers = {id: label for id, label in answers.items() if label is not None}
+        for id, gone in self._evicted.items():
+            if gone.label is not None:
+                self._evicted[id] = gone._replace(label=to(gone.label))
+        renamed = [(one, to(one.label)) for one in self._waiting]
+        kept = [one._replace(label=label) for one, label in renamed if label is not None]
+        self.counts.unknown += len(renamed) - len(kept)
+        self._waiting = PendingLabels(kept)
+
+    def labels_of(self, label: Label, learned: LearnedLabels) -> list[tuple[str, str | None]]:
+        """Return ids and sources of labels of a class that are pending, or missing in `learned`."""
+        found = [(one.id, one.source) for one in self._waiting if one.label == label]
+        here = self._answers | {id: gone.label for id, gone in self._evicted.items()}
+        alone = [id for id, one in here.items() if one == label and learned.label_of(id) is None]
+        return [*found, *((id, None) for id in alone)]
+
+    def restore_classes(self, restored: Restored, learned: LearnedLabels) -> None:
+        """Restore the classes of remembered and pending labels after a merge was undone."""
+        waiting = [_with_restored_class(one, restored) for one in self._waiting]
+        self._waiting = PendingLabels(waiting)
+        for id, changes in restored.items():
+            _, was, now = changes[-1]
+            known = self._known(id)
+            if id not in self._waiting and known is not None:
+                label = learned.label_of(id)
+                self._answer(id, label if label is not None else now if known == was else known)
+
+    def waits(self, id: str) -> bool:
+        """Return whether a label waits for the record `id`."""
+        return id in self._waiting
+
+    def waiting_labels(self) -> list[Label]:
+        """Return the labels that wait for their records, each once."""
+        return list(dict.fromkeys(waiting.label for waiting in self._waiting))
+
+    def _known(self, id: str) -> Label | None:
+        """Return the remembered label of `id`, without pending labels."""
+        if id in self._answers:
+            return self._answers[id]
+        gone = self._evicted.get(id)
+        return gone.label if gone else None
+
+    def _learn(self, joined: LabelledBatch, id: str, label: Label, source: str | None) -> None:
+        request = self._requests.pop(id, None)
+        if request is None:
+            self.counts.unsolicited += 1
+        else:
+            self.counts.answered += 1
+        propensity = request.propensity if request else float("nan")
+        if id in self._window:
+            joined.add(id, self._window[id], label, propensity, source)
+            self._answers[id] = label
+        else:
+            joined.add(id, self._retained_for_request.pop(id), label, propensity, source)
+            self._evicted[id] = EvictedRecord(self._held_at, label, expired=False)
+
+    def to_arrays(self) -> Arrays:
+        """Return the complete state of the join, for `restore`, which is the exact inverse."""
+        state = {
+            "counts": asdict(self.counts),
+            "now": self._now,
+            "met": self._last_match,
+            "lived": [(x.moment, x.counted) for x in (self._for_records, self._for_labels)],
+            "window": self._window.to_json(),
+            "pinned": [
+                (id, a.arrived, a.predicted, a.time) for id, a in self._retained_for_request.items()
+            ],
+            "requests": [(id, *request) for id, request in self._requests.items()],
+            "answers": list(self._answers.items()),
+            "lapsed": sorted(self._expired_requests),
+            "gone": [(id, *gone) for id, gone in self._evicted.items()],
+            "waiting": [(one.id, one.since, *one[2:]) for one in self._waiting],
+        }
+        pinned = list(self._retained_for_request.values())
+        held = [*self._window.values(), *(record.values for record in pinned)]
+        return {
+            "state": pack_json(state),
+            "window": self._window.rows(),
+            "pinned": as_wide([record.x for record in pinned], self._window.n_features),
+            **values_in_arrays(held),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Restore the state that `to_arrays` returned."""
+        state = unpack_json(arrays["state"])
+        self.counts = JoinCounts(**state["counts"])
+        self._now = StreamTime(*state["now"])
+        n = len(arrays["window"])
+        values = values_from_arrays(arrays, n + len(state["pinned"]))
+        self._window = RecordWindow.restore(state["window"], arrays["window"], values[:n])
+        self._retained_for_request = {
+            id: HeldRecord(x, StreamTime(*arrived), predicted, time, held)
+            for (id, arrived, predicted, time), x, held in zip(
+                state["pinned"], arrays["pinned"], values[n:], strict=True
+            )
+        }
+        self._last_match = StreamTime(*state["met"])
+        self._for_records, self._for_labels = (
+            PausableClock(*(StreamTime(*moment) for moment in lived)) for lived in state["lived"]
+        )
+        self._requests = {
+            id: OpenRequest(StreamTime(*at), p, StreamTime(*asked), excluded_annotators)
+            for id, at, p, asked, excluded_annotators in state["requests"]
+        }
+        self._answers = dict(state["answers"])
+        self._expired_requests = set(state["lapsed"])
+        self._evicted = {
+            id: EvictedRecord(StreamTime(*at), *rest) for id, at, *rest in state["gone"]
+        }
+        self._waiting = PendingLabels(
+            PendingLabel(StreamTime(*at), id, *rest) for id, at, *rest in state["waiting"]
+        )
+
+
+def _with_restored_class(one: PendingLabel, restored: Restored) -> PendingLabel:
+    for source, was, now in reversed(restored.get(one.id, ())):
+        if (one.source, one.label) == (source, was):
+            return one._replace(label=now)
+    return one

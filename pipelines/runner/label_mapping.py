@@ -1,0 +1,207 @@
+"""Mapping of labels to current classes after merges and drops, with the original labels."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from streamboost.checks import Label
+from streamboost.connectors.messages.labels import LabelKind, Labels
+from streamboost.connectors.messages.outgoing import DeadLetter
+from streamboost.errors import StateError
+from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.naming import as_label, refuse_unmerged
+
+__all__ = ["LabelMapping", "Restored"]
+
+Restored = dict[str, list[tuple[str | None, Label, Label]]]
+"""By record id: tuples of a label's source, its merged class, and its restored class."""
+
+_FIRST_PRUNED = 1_000
+"""Number of records with merged labels at which records unknown to the pipeline are pruned."""
+
+
+class LabelMapping:
+    """Mapping of each label to its current class, with the original labels of merged classes.
+
+    >>> classes = LabelMapping()
+    >>> classes.apply_command(Command("merge", label="hgih", into="high"), "string")
+    ('hgih', 'high')
+    >>> classes.apply_command(Command("drop", label="spam"), "string")
+    ('spam', None)
+    >>> classes.current("hgih"), classes.current("low"), classes.current("spam")
+    ('high', 'low', None)
+    >>> classes.note("7", "ann", "hgih"); classes.undo("hgih")
+    {'7': [('ann', 'high', 'hgih')]}
+    """
+
+    def __init__(self) -> None:
+        self._merged: dict[Label, Label] = {}
+        self._dropped: dict[Label, None] = {}
+        self._were: dict[str, list[tuple[str | None, Label]]] = {}
+        self._most = _FIRST_PRUNED
+
+    @property
+    def merged(self) -> list[Label]:
+        """The classes that were merged into others."""
+        return list(self._merged)
+
+    @property
+    def named(self) -> list[Label]:
+        """The classes that were merged into others or dropped."""
+        return [*self._merged, *self._dropped]
+
+    def copy(self) -> "LabelMapping":
+        """Return a mapping of the same classes without original labels, to validate commands."""
+        classes = LabelMapping()
+        classes._merged, classes._dropped = {**self._merged}, {**self._dropped}
+        return classes
+
+    def current(self, label: Label) -> Label | None:
+        """Return the current class of a label; None: the class was dropped."""
+        while label in self._merged:
+            label = self._merged[label]
+        return None if label in self._dropped else label
+
+    def check(self, command: Command, kind: LabelKind | None) -> tuple[Label, Label | None]:
+        """Return the class of a command and its target class; None: the class is dropped.
+
+        `kind` is the label type. Raises StateError if the command cannot be applied.
+        """
+        assert command.label is not None
+        label = as_label(command.label, kind)
+        if command.command == "unmerge":
+            refuse_unmerged(label, self._merged)
+            return label, label
+        if command.command == "merge" and label in self._merged:  # its labels would stay there
+            raise StateError(
+                f"the class {label!r} is merged into {self._merged[label]!r}: undo this first, "
+                "with unmerge"
+            )
+        into = None
+        if command.into is not None:
+            into = as_label(command.into, kind)
+            known = self.current(into)
+            if known is None:
+                raise StateError(f"the class {into!r} was dropped: merge into another")
+            if known == label:
+                raise StateError(f"{into!r} was merged into {label!r} before, and is it now")
+            into = known
+        return label, into
+
+    def apply_command(self, command: Command, kind: LabelKind | None) -> tuple[Label, Label | None]:
+        """Merge or drop a class, for future labels too; return the result of `check`."""
+        label, into = self.check(command, kind)
+        self._dropped.pop(label, None)
+        self._merged.pop(label, None)
+        if into is None:
+            self._dropped[label] = None
+        else:
+            self._merged[label] = into
+        return label, into
+
+    def undo(self, label: Label) -> Restored:
+        """Undo the merge of a class; return the labels whose class changes."""
+        given = {raw for pairs in self._were.values() for _, raw in pairs}
+        before = {raw: self.current(raw) for raw in given}
+        del self._merged[label]
+        restored: Restored = {}
+        for id, pairs in self._were.items():
+            for source, raw in pairs:
+                was, now = before[raw], self.current(raw)
+                if was is not None and now is not None and was != now:
+                    restored.setdefault(id, []).append((source, was, now))
+        if not self._merged:
+            self._were, self._most = {}, _FIRST_PRUNED
+        return restored
+
+    def note(self, id: str, source: str | None, label: Label) -> None:
+        """Store the original label that `source` gave to a record, if its class is merged.
+
+        An earlier label of the same source is removed.
+        """
+        if source is not None and id in self._were:
+            self._were[id] = [pair for pair in self._were[id] if pair[0] != source]
+        if label in self._merged:
+            self._were.setdefault(id, []).append((source, label))
+
+    def note_all(self, label: Label, votes: Iterable[tuple[str, str | None]]) -> None:
+        """Store `label` as the original label of records, before its class is merged.
+
+        `votes` are pairs of record id and source. Labels that were merged into the class earlier
+        are stored already, and are skipped.
+        """
+        known = Counter(
+            (id, source)
+            for id, pairs in self._were.items()
+            for source, raw in pairs
+            if self.current(raw) == label
+        )
+        for id, source in votes:
+            if known[id, source]:
+                known[id, source] -= 1
+            else:
+                self._were.setdefault(id, []).append((source, label))
+
+    def forget(self, ids: Iterable[str], waits: Callable[[str], bool]) -> None:
+        """Remove the original labels of ids that new records reuse.
+
+        If `waits` returns True for an id, its labels belong to the new record, and are kept.
+        """
+        for id in ids if self._were else ():
+            if id in self._were and not waits(id):
+                del self._were[id]
+
+    def forget_unknown(self, is_known: Callable[[str], bool]) -> None:
+        """Prune records for which `is_known` returns False, if the number of records is high."""
+        if len(self._were) > self._most:
+            self._were = {id: pairs for id, pairs in self._were.items() if is_known(id)}
+            self._most = max(2 * len(self._were), _FIRST_PRUNED)
+
+    def resolve(self, labels: Labels, source: str, time: int) -> tuple[Labels, list[DeadLetter]]:
+        """Map labels to their current classes; return them, and dead letters of dropped classes."""
+        if not (self._merged or self._dropped):
+            return labels, []
+        now = [None if label is None else self.current(label) for label in labels.labels]
+        gone = [i for i, label in enumerate(labels.labels) if now[i] is None and label is not None]
+        dead = []
+        for i in gone:
+            detail = (
+                f"the class {labels.labels[i]!r} was dropped: `streamboost control` was told so"
+            )
+            message = labels.messages[i]
+            dead.append(DeadLetter.of(message, "dropped_class", detail, source=source, time=time))
+        left = [i for i in range(len(labels)) if i not in set(gone)]
+        for i in left:
+            if (label := labels.labels[i]) is None:
+                self._were.pop(labels.ids[i], None)
+            else:
+                self.note(labels.ids[i], labels.sources[i], label)
+        sorted_ = Labels(
+            [labels.ids[i] for i in left],
+            [now[i] for i in left],
+            [labels.times[i] for i in left],
+            [labels.sources[i] for i in left],
+            [labels.messages[i] for i in left],
+            labels.kind,
+        )
+        return sorted_, dead
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the complete state, for `restore`."""
+        return {
+            "merged": list(self._merged.items()),
+            "dropped": list(self._dropped),
+            "were": self._were,
+            "most": self._most,
+        }
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any]) -> "LabelMapping":
+        """Return the mapping whose state `to_json` returned."""
+        classes = cls()
+        classes._merged = dict(state["merged"])
+        classes._dropped = dict.fromkeys(state["dropped"])
+        were = state["were"]
+        classes._were = {id: [(who, label) for who, label in were[id]] for id in were}
+        classes._most = state["most"]
+        return classes

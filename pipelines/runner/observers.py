@@ -1,0 +1,79 @@
+"""Observers of a runner, and the timer that measures the stages of a batch."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from streamboost.pipelines.runner.batch import StepResult
+
+__all__ = ["Observer", "StageTimer"]
+
+BATCHES = 500
+"""Size of the sliding window, in batches, for the quantiles of stage durations."""
+
+
+class Observer:
+    """Base class of observers; the runner calls the methods in its own thread."""
+
+    def committed(self, effects: StepResult) -> None:
+        """Handle the result of a batch after its commit."""
+
+    def replayed(self, effects: StepResult) -> None:
+        """Handle the result of a batch that an earlier run committed and this run replayed."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next `between_batches` reads the state of the pipeline."""
+        return False
+
+    def between_batches(self) -> None:
+        """Do periodic work; called between batches, while the sources are idle, and on retries.
+
+        If the observer `is_due`, the pending commit ends before the call, or is being retried.
+        """
+
+    def on_error(self, text: str) -> None:
+        """Handle an error that does not end the run."""
+
+
+class StageTimer:
+    """Timer of the stages of a batch, with quantiles over the newest batches.
+
+    Parameters
+    ----------
+    clock : returns seconds that never decrease
+
+    Examples
+    --------
+    >>> times = iter([0.0, 0.5, 2.5])
+    >>> stage_timer = StageTimer(clock=times.__next__)
+    >>> stage_timer.begin(); stage_timer.on_stage_end("score"); stage_timer.on_stage_end("learn")
+    >>> stage_timer.in_numbers()["learn"]
+    {'median': 2.0, 'p99': 2.0}
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._last = 0.0
+        self._durations: dict[str, deque[float]] = {}
+
+    def begin(self) -> None:
+        """Start timing a batch."""
+        self._last = self._clock()
+
+    def on_stage_end(self, part: str) -> None:
+        """Record the seconds since the previous stage end as the duration of stage `part`."""
+        now = self._clock()
+        if part not in self._durations:
+            self._durations[part] = deque(maxlen=BATCHES)
+        self._durations[part].append(now - self._last)
+        self._last = now
+
+    def in_numbers(self) -> dict[str, dict[str, float]]:
+        """Return the median and the 99th percentile of the seconds of each stage, in order."""
+        found = {}
+        for part, seconds in self._durations.items():
+            ordered = sorted(seconds)
+            median, p99 = (ordered[int(share * len(ordered))] for share in (0.5, 0.99))
+            found[part] = {"median": median, "p99": p99}
+        return found

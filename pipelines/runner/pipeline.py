@@ -1,0 +1,512 @@
+"""Pipeline state and its deterministic step: one batch of inputs gives one step result.
+
+The step does no input or output and reads no clock. Equal batches give equal results, whether live
+or in a replay.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from streamboost.boosting.committee import Committee
+from streamboost.connectors.base import ForwardedPayloads, Message, MessageMetadata
+from streamboost.connectors.messages.decoding import Records
+from streamboost.connectors.messages.inline_labels import sort
+from streamboost.connectors.messages.labels import Labels
+from streamboost.connectors.messages.outgoing import DeadLetter
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.values import held_values
+from streamboost.errors import ConfigurationError, StateError
+from streamboost.evaluation.decisions import Decisions
+from streamboost.features.fields import Field, as_field
+from streamboost.learner.label_quality import RelabelRequests
+from streamboost.learner.learner import StreamLearner
+from streamboost.learner.schedule import Training
+from streamboost.pipelines.config.durations import StreamTime
+from streamboost.pipelines.models.models import Models
+from streamboost.pipelines.runner.batch import (
+    Inputs,
+    Messages,
+    StepResult,
+    chain,
+    encode_dead_letters,
+    predictions,
+)
+from streamboost.pipelines.runner.field_counts import FieldCounts
+from streamboost.pipelines.runner.initial_data import known_beforehand, training_once
+from streamboost.pipelines.runner.label_join import LabelJoin, LabelledBatch
+from streamboost.pipelines.runner.label_mapping import LabelMapping
+from streamboost.pipelines.runner.requests import requests_of
+from streamboost.pipelines.state.commands import Command
+from streamboost.pipelines.state.journal import JournalExtras
+from streamboost.pipelines.state.versions import Versions
+from streamboost.predictions import Scored
+from streamboost.query.config import Requests
+from streamboost.storage import Arrays, part
+
+__all__ = ["Pipeline", "decisions_of"]
+
+_log = logging.getLogger(__name__)
+
+
+class Pipeline:
+    """Pipeline state: predicts the records of a batch, requests labels, and trains on labels.
+
+    Parameters
+    ----------
+    schema : Schema with features; later extended by fields added to the configuration, and by the
+        label type of the first label
+    learner, join : StreamLearner and label join
+    versions : kept committees, for rollback
+    models : external models, active or as shadow models; None: no external models
+
+    Attributes
+    ----------
+    sequence : number of the newest batch; the first is 1
+    digest : hash chained over the changes of all batches
+    tick : processing time at the start of the newest batch, in milliseconds since the epoch
+    dead_letters : number of dead letters
+    initial_labels : number of learned labels from the initial data set
+    lost_batches : number of batches not learned from, because of a gap in the journal
+    deleted_unread : number of messages that retention deleted before they were read
+    on_stage_end : callback with the name of each stage of a step at its end; does not affect the
+        result
+    fields : counters of unknown fields
+    classes : mapping of merged and dropped classes
+    decision : newest decisions of the configuration; commands may have changed them since
+    journal_extras : additional content of the next journal entry
+    """
+
+    decides = True
+    """Whether this pipeline makes the predictions, and therefore the decisions."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        learner: StreamLearner,
+        join: LabelJoin,
+        versions: Versions,
+        models: Models | None = None,
+    ) -> None:
+        self.schema = schema
+        self.learner = learner
+        self.join = join
+        self.versions = versions
+        self.models = models
+        self._let_score()
+        self.sequence = 0
+        self.digest = ""
+        self.tick = 0
+        self.dead_letters = 0
+        self.initial_labels = 0
+        self.lost_batches = 0
+        self.deleted_unread = 0
+        self.fields = FieldCounts()
+        self.classes = LabelMapping()
+        self.decision: dict[str, Any] = {}
+        self.journal_extras = JournalExtras()
+        self.on_stage_end: Callable[[str], None] = _nothing
+
+    def step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
+        """Process one batch; deploy `swap`, a committee trained in the background, if not None."""
+        before = self._begin(inputs)
+        started = [*self.learner.deploy(swap), *self._apply_commands(inputs.commands)]
+        expired = self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
+        self.learner.expire(expired)
+        if self.models is not None:
+            self.models.expire(expired)
+        came = self._split_inline_labels(inputs)
+        records, damaged = self._decode(came)
+        self.on_stage_end("decode")
+        records, X = self._arrive(records)
+        scored, asked = self._decide(records, X)
+        self.on_stage_end("query")
+        joined = self._hold(records, X, scored, asked)
+        unusable = self._take_known(inputs, joined)
+        again = self._ask_again()
+        requested = self._requests(asked, again, records, scored)
+        unread = self._take_labels(came, joined, damaged)
+        self.on_stage_end("join")
+        with training_once(self.learner.trainer, started) if inputs.initial_data else nullcontext():
+            started += joined.train(self.learner, self.tick)
+            if self.models is not None:
+                self.models.learn(joined.ids, joined.labels, joined.values, self.schema.labels_are)
+        self.on_stage_end("learn")
+        dead = [*unusable, *damaged, *unread]
+        self.dead_letters += len(dead)
+        predicted = self._predictions(records, scored, asked)
+        messages = Messages(predicted, requested, encode_dead_letters(dead, inputs))
+        self.digest = chain(self.digest, records, messages, joined, started)
+        promoted = self._keep(swap, before.committee)
+        effects = StepResult(
+            sequence=self.sequence,
+            tick=self.tick,
+            records=records,
+            scored=scored,
+            asked=asked,
+            again=again,
+            joined=joined,
+            initial_labels=self.initial_labels - before.initial_labels,
+            ignored={kind: n - before.ignored[kind] for kind, n in self.join.ignored().items()},
+            commands=inputs.commands,
+            gap=self.journal_extras.gap,
+            trainings=started,
+            committee=self.learner.committee,
+            promoted=promoted,
+            messages=messages,
+            dead=dead,
+            read=inputs.count(),
+            digest=self.digest,
+            journal=self._journal(inputs, swap, promoted, started),
+        )
+        self.on_stage_end("messages")
+        return effects
+
+    def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the complete state of the pipeline: arrays, and a manifest."""
+        arrays = {f"learner.{name}": a for name, a in self.learner.snapshot().items()}
+        arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
+        about: dict[str, Any] = {}
+        if self.models is not None:
+            state, tables = self.models.state()
+            about = {"models": state}
+            arrays |= {f"models.{name}": a for name, a in tables.items()}
+        manifest = self.numbers() | {
+            "digest": self.digest,
+            "tick": self.tick,
+            "journal_extras": msgspec.to_builtins(self.journal_extras),
+            "schema": self.schema.to_json(),
+            "classes": self.classes.to_json(),
+            "decision": self.decision,
+            "evaluation": self.learner.evaluation.in_numbers(),
+        }
+        return arrays, manifest | about
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the counters of pipeline, committee, annotators, ledger, join and models."""
+        learner = self.learner
+        return {
+            "sequence": self.sequence,
+            "dead_letters": self.dead_letters,
+            "initial_labels": self.initial_labels,
+            "lost_batches": self.lost_batches,
+            "deleted_unread": self.deleted_unread,
+            "fields": self.fields.in_numbers(learner.features),
+            "committee": _of_committee(learner, self.models),
+            "experts": learner.expert_weights,
+            "annotators": learner.annotators.in_numbers(),
+            "ledger": asdict(learner.ledger),
+            "join": self.join.in_numbers(),
+        } | self._numbers_of_models()
+
+    def _numbers_of_models(self) -> dict[str, Any]:
+        if self.models is None:
+            return {}
+        serving = self.models.serving
+        failures = {} if serving is None else {"model": {"failures": serving.failures}}
+        if self.models.transformer is not None:
+            failures["transformer"] = {"failures": self.models.transformer.failures}
+        return failures | {"shadow_models": self.models.in_numbers()}
+
+    def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
+        """Restore the state that `snapshot` returned."""
+        self.learner = StreamLearner.restore(part(arrays, "learner."))
+        if self.models is not None:
+            self.models.resume(manifest["models"], part(arrays, "models."))
+        self.join.restore(part(arrays, "join."))
+        self.sequence = manifest["sequence"]
+        self.digest = manifest["digest"]
+        self.tick = manifest["tick"]
+        self.dead_letters = manifest["dead_letters"]
+        self.initial_labels = manifest["initial_labels"]
+        self.lost_batches = manifest["lost_batches"]
+        self.deleted_unread = manifest["deleted_unread"]
+        self.fields = FieldCounts(manifest["fields"]["unknown"])
+        self.schema = Schema.from_json(manifest["schema"])
+        self.classes = LabelMapping.restore(manifest["classes"])
+        self.decision = manifest["decision"]
+        self.journal_extras = msgspec.convert(manifest["journal_extras"], JournalExtras)
+        self._let_score()
+
+    def _let_score(self) -> None:
+        if self.models is not None and self.models.serving is not None:
+            self.learner.use_external_scores()
+
+    def _begin(self, inputs: Inputs) -> "_Before":
+        """Begin a batch; return counters and committee from before, to compute differences."""
+        self.sequence += 1
+        self.tick = inputs.tick
+        self.deleted_unread += inputs.count_deleted()
+        self._apply_config_changes()
+        return _Before(self.join.ignored(), self.learner.committee, self.initial_labels)
+
+    def _apply_commands(self, commands: Sequence[Command]) -> list[Training]:
+        """Apply `commands`; return the trainings that they started."""
+        started: list[Training] = []
+        for command in commands:
+            _log.info("batch %d obeys: %s", self.sequence, command)
+            if command.label is None:
+                started += _apply_command(command, self.learner, self.versions)
+            else:
+                started += self._apply_class_command(command)
+        return started
+
+    def _apply_class_command(self, command: Command) -> tuple[Training, ...]:
+        """Merge or drop a class, or undo a merge; return the trainings started."""
+        classes, join, learner = self.classes, self.join, self.learner
+        try:
+            label, into = classes.check(command, self.schema.labels_are)
+        except StateError:  # an earlier command of the batch has made this command invalid
+            return ()
+        if command.command == "unmerge":
+            restored = classes.undo(label)
+            started = learner.restore_classes(restored, classes.current)
+            join.restore_classes(restored, learner)
+            n = sum(map(len, restored.values()))
+            _log.info("batch %d: %d labels are of the class %r again", self.sequence, n, label)
+            return started
+        if into is not None:
+            votes = learner.votes_for(label)
+            classes.note_all(label, [*votes, *join.labels_of(label, learner)])
+        classes.apply_command(command, self.schema.labels_are)
+        join.rename(classes.current)
+        return learner.rename(label, into)
+
+    def _apply_config_changes(self) -> None:
+        """Apply configuration changes (rules, decision, fields), which the entry journals."""
+        extras, learner = self.journal_extras, self.learner
+        if extras.rules is not None:
+            self.schema = replace(self.schema, **extras.rules)
+        if extras.decision is not None:
+            self.decision = extras.decision
+            learner.decisions = decisions_of(self.decision)
+        if extras.fields is not None:
+            fields = _gain(extras.fields, learner)
+            self.schema = self.schema.extended(fields)
+            self.fields.learn(fields)
+            if self.models is not None:
+                self.models.follow(self.schema.features)
+            names = ", ".join(fields)
+            _log.info("batch %d: fields are learned from now on: %s", self.sequence, names)
+
+    def _split_inline_labels(self, inputs: Inputs) -> Inputs:
+        """Return a batch with inline labels split off from the records, if the schema has them."""
+        if not self.schema.inline_labels:
+            return inputs
+        records, labels = sort(self.schema, inputs.records)
+        return replace(inputs, records=records, labels=labels)
+
+    def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
+        """Decode the records of a batch; return new records, and dead letters in order."""
+        sound, damaged = self.schema.decode(inputs.records, source="records", time=self.tick)
+        if self.models is None or self.models.transformer is None:
+            self.fields.add(sound.unknown)
+        # A duplicate record with an inline label is a label of the held record, no dead letter.
+        labels = inputs.labels if self.schema.inline_labels else ()
+        records, repeated = self.join.drop_duplicates(sound, labels, self.tick)
+        return records, sorted([*damaged, *repeated], key=_place) if len(records) < len(
+            sound
+        ) else damaged
+
+    def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
+        """Return the predictions of the records, and the label requests."""
+        models = self.models
+        is_ours = models is None or models.serving is None
+        scored = self.learner.score(X) if is_ours or models is None else models.score(records)
+        self.on_stage_end("score")
+        asked = self.learner.query(X, scored, records.ids)
+        if models is not None:
+            models.arrive(records, asked)
+        return scored, asked
+
+    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> ForwardedPayloads:
+        decided = None if self.learner.decisions is None else self.learner.decide(scored)
+        return predictions(records, scored, asked, self.sequence, self.schema, decided=decided)
+
+    def _requests(
+        self, asked: Requests, again: RelabelRequests, records: Records, scored: Scored
+    ) -> ForwardedPayloads:
+        known = self.join, self.learner, self.schema, self.sequence
+        return requests_of(asked, again, records, scored, *known)
+
+    def _hold(
+        self, records: Records, X: np.ndarray, scored: Scored, asked: Requests
+    ) -> LabelledBatch:
+        """Add the records of a batch to the join; return the pending labels that match them."""
+        predicted, values = scored.labels.tolist(), held_values(records)
+        requests = asked.ids, asked.propensity
+        self.classes.forget(records.ids, self.join.waits)
+        joined = self.join.add(
+            records.ids, X, predicted, *requests, records.times, values, self.learner
+        )
+        if self.learner.query_config.allows_late_requests:
+            pairs = zip(records.ids, records.messages, strict=True)
+            self.join.carry({id: MessageMetadata(m.key, m.headers, m.time) for id, m in pairs})
+        return joined
+
+    def _ask_again(self) -> RelabelRequests:
+        """Request new labels for held records whose labels look wrong."""
+        again = self.learner.query_relabels(self.join.holds)
+        self.join.request_relabel(again.ids, again.excluded_annotators)
+        return again
+
+    def _take_labels(
+        self, inputs: Inputs, joined: LabelledBatch, damaged: Sequence[DeadLetter]
+    ) -> list[DeadLetter]:
+        """Decode the labels of a batch, resolve them in the join, and return dead letters.
+
+        `damaged` are the dead letters of the records. If a record is damaged, its inline label is
+        part of its dead letter, and is not decoded separately.
+        """
+        given: Sequence[Message] = inputs.labels
+        source = "labels"
+        if self.schema.inline_labels:
+            given, source = _usable(given, damaged), "records"
+        labels, unread = self.schema.decode_labels(given, source=source, time=self.tick, nulls=True)
+        self.schema = self.schema.with_label_type(labels.kind)
+        labels, dropped = self.classes.resolve(labels, source, self.tick)
+        self._hold_brought(labels, joined)
+        pairs = list(zip(labels.ids, labels.labels, strict=True))
+        self.join.resolve(pairs, joined, labels.sources, self.learner)
+        self.classes.forget_unknown(self._is_known)
+        return sorted([*unread, *dropped], key=_place) if dropped else unread
+
+    def _is_known(self, id: str) -> bool:
+        return self.join.knows(id) or self.learner.label_of(id) is not None
+
+    def _hold_brought(self, labels: Labels, joined: LabelledBatch) -> None:
+        """Add records that arrive within label messages; here none, as records have a source."""
+
+    def _take_known(self, inputs: Inputs, joined: LabelledBatch) -> list[DeadLetter]:
+        """Append the initial data of a batch to the labelled records; return dead letters."""
+        if not inputs.initial_data:
+            return []
+        known, unusable = known_beforehand(
+            self.schema, inputs.initial_data, inputs.tick, self.classes, self._made_of
+        )
+        self.schema = self.schema.with_label_type(known.kind)
+        known.give(joined, self.learner, StreamTime(self.join.counts.records, inputs.tick))
+        self.initial_labels += len(known.ids)
+        return unusable
+
+    def _arrive(self, records: Records) -> tuple[Records, np.ndarray]:
+        """Return records with encoded columns, and their rows (n, D) with lagged labels first."""
+        features = self.learner.features
+        records = self._made_of(records)
+        if features is not None and records.values is not None:
+            records = replace(records, X=features.arrive(records.values))
+        return records, self.learner.with_lags(records.X)
+
+    def _made_of(self, records: Records) -> Records:
+        """Return records after the transformer; without a transformer, the records unchanged."""
+        return records if self.models is None else self.models.made_of(records, self.schema)
+
+    def _keep(self, swap: Committee | None, served: Committee | None) -> int | None:
+        """Keep the committees of this batch; return the version deployed in this batch, or None.
+
+        An initial committee counts as deployed in the first batch.
+        """
+        committee = self.learner.committee
+        served = served if self.sequence > 1 else None
+        self.versions.add([swap, self.learner.trainer.challenger, committee])
+        return committee.version if committee and committee is not served else None
+
+    def _journal(
+        self, inputs: Inputs, swap: Committee | None, promoted: int | None, started: list[Training]
+    ) -> bytes:
+        return inputs.entry(
+            sequence=self.sequence,
+            swap=swap.version if swap else None,
+            promoted=promoted,
+            trainings=started,
+            digest=self.digest,
+            **msgspec.structs.asdict(self.journal_extras),
+        ).encode()
+
+
+class _Before(NamedTuple):
+    """Counters and active committee before a batch."""
+
+    ignored: dict[str, int]
+    committee: Committee | None
+    initial_labels: int
+
+
+def _nothing(part: str) -> None:
+    pass
+
+
+def _usable(labels: Sequence[Message], dead: Sequence[DeadLetter]) -> Sequence[Message]:
+    """Return the inline labels whose records are no dead letters."""
+    places = {_place(letter) for letter in dead}
+    return [one for one in labels if (one.partition, one.offset) not in places]
+
+
+def _place(letter: DeadLetter) -> tuple[str, int]:
+    return next(iter(letter.position.items()))
+
+
+def _apply_command(
+    command: Command, learner: StreamLearner, versions: Versions
+) -> tuple[Training, ...]:
+    trainer = learner.trainer
+    if command.version is not None:
+        return learner.deploy(versions[command.version])
+    if command.decision is not None:
+        learner.decisions = decisions_of(command.decision)
+        return ()
+    if command.command == "promote":
+        return trainer.promote()
+    if command.command == "pause":
+        trainer.pause()
+        return ()
+    return trainer.resume_training() if command.command == "resume" else trainer.retrain()
+
+
+def decisions_of(given: Mapping[str, Any]) -> Decisions | None:
+    """Return the decisions that `given` describes; None if `given` is empty.
+
+    Raises ConfigurationError if `given` is invalid.
+    """
+    if unknown := sorted(given.keys() - {"costs", "threshold"}):
+        raise ConfigurationError(f"decisions go by costs or threshold, and {unknown[0]} is neither")
+    return Decisions(**given) if given else None
+
+
+def _gain(given: dict[str, Any], learner: StreamLearner) -> dict[str, Field]:
+    """Add new fields of the configuration to the learner; earlier records lack their values."""
+    assert learner.features is not None
+    fields = {name: as_field(name, field) for name, field in given.items()}
+    for name, field in fields.items():
+        learner.features.add(name, field)
+    learner.update_columns()
+    return fields
+
+
+def _of_committee(learner: StreamLearner, models: Models | None) -> dict[str, int]:
+    """Return version and size of the committee, and the versions in training."""
+    trainer = learner.trainer
+    numbers = {
+        "labels": learner.n_labelled,
+        "version": 0,
+        "rounds": 0,
+        "trees": 0,
+        "classes": 0,
+        "running": trainer.running.version if trainer.running else 0,
+        "challenger": trainer.challenger.version if trainer.challenger else 0,
+        # With an active external model, training is always off: this is no pause by a command.
+        "paused": int(trainer.paused and (models is None or models.serving is None)),
+    }
+    if (committee := learner.committee) is not None:
+        numbers |= {
+            "version": committee.version,
+            "rounds": committee.n_rounds,
+            "trees": committee.n_trees,
+            "classes": len(committee.classes),
+        }
+    return numbers

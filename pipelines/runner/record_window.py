@@ -1,0 +1,231 @@
+"""Sliding window of the newest records of a stream, stored in arrays."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamboost.checks import Label, as_wide
+from streamboost.connectors.base import MessageMetadata
+from streamboost.connectors.messages.outgoing import Time
+from streamboost.pipelines.config.durations import StreamTime, WindowSize
+
+__all__ = [
+    "HeldRecord",
+    "Label",
+    "RecordWindow",
+    "carried_as_json",
+    "carried_of_json",
+]
+
+
+_NOTHING_CARRIED = MessageMetadata()
+
+
+class HeldRecord(NamedTuple):
+    """Record as it arrived, with the prediction made on arrival and the record's timestamp."""
+
+    x: np.ndarray
+    arrived: StreamTime
+    predicted: Label | None
+    time: Time = None
+    values: bytes | None = None
+    """Original field values (`packed`), if the schema has fields of several types. If a transformer
+    made the values, its input record follows on a separate line (`whole_of`)."""
+    carried: MessageMetadata = _NOTHING_CARRIED
+    """Metadata of the record's message, if its label may be requested later."""
+
+
+def carried_as_json(carried: Mapping[str, MessageMetadata]) -> dict[str, Any]:
+    """Return the metadata of messages as JSON, for `carried_of_json`."""
+    return {
+        id: [_as_text(one.key), [[name, _as_text(held)] for name, held in one.headers], one.time]
+        for id, one in carried.items()
+    }
+
+
+def carried_of_json(state: Mapping[str, Any]) -> dict[str, MessageMetadata]:
+    """Return the metadata of messages that `carried_as_json` encoded."""
+    return {
+        id: MessageMetadata(
+            _of_text(key), tuple((name, _of_text(held) or b"") for name, held in h), time
+        )
+        for id, (key, h, time) in state.items()
+    }
+
+
+def _as_text(held: bytes | None) -> str | None:
+    return None if held is None else held.decode("latin-1")
+
+
+def _of_text(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("latin-1")
+
+
+class RecordWindow:
+    """Sliding window of records in order of arrival, with lookup by id.
+
+    Records are appended at the end and evicted at the front. The live rows are `[_start, _end)` of
+    arrays with free capacity at the end. If the capacity is exhausted, the live rows move to the
+    front. If they fill half of the arrays, the arrays are doubled. The amortized cost per record
+    is constant.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+        self._start = 0
+        self._end = 0
+        self._base = 0  # number of the record in row 0
+        self._number: dict[str, int] = {}
+        self._ids: list[str] = []
+        self._predicted: list[Label | None] = []
+        self._times: list[Time] = []
+        self._values: list[bytes | None] = []
+        self._carried: dict[str, MessageMetadata] = {}
+        self._X = np.empty((256, n_features), dtype=np.float32)
+        self._records = np.empty(256, dtype=np.int64)
+        self._ticks = np.empty(256, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._number
+
+    def __getitem__(self, id: str) -> HeldRecord:
+        return self._arrival(self._number[id] - self._base)
+
+    def add(
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        predicted: Sequence[Label | None],
+        now: StreamTime,
+        times: Sequence[Time] | None = None,
+        values: Sequence[bytes | None] | None = None,
+    ) -> None:
+        """Append records in order of arrival, the first directly after `now`."""
+        records = np.arange(now.records, now.records + len(ids)) + 1
+        ticks = np.full(len(ids), now.tick)
+        none = [None] * len(ids)
+        self._append(ids, X, predicted, times or none, values or none, records, ticks)
+
+    def carry(self, carried: Mapping[str, MessageMetadata]) -> None:
+        """Store the metadata of messages, by record id."""
+        self._carried |= carried
+
+    def evict(self, span: WindowSize, now: StreamTime) -> Iterator[str]:
+        """Evict the records whose `span` is over at `now`, oldest first; yield their ids.
+
+        A record is removed after the caller has processed its id.
+        """
+        for id in self._ids[self._start : self._start + self._n_over(span, now)]:
+            yield id
+            del self._number[id]
+            self._carried.pop(id, None)
+            self._start += 1
+
+    def _n_over(self, span: WindowSize, now: StreamTime) -> int:
+        """Return the number of records, from the oldest, that are as old as `span`."""
+        live = slice(self._start, self._end)
+        began, end = self._ticks[live], now.tick - (span.milliseconds or 0)
+        if span.records is not None:
+            began, end = self._records[live], now.records - span.records
+        return int(np.searchsorted(began, end, side="right"))
+
+    def has_any(self, ids: Iterable[str]) -> bool:
+        """Return whether the window holds at least one of the ids."""
+        return not self._number.keys().isdisjoint(ids)
+
+    def rows(self) -> np.ndarray:
+        """Return the features of the records in the window, float32 (n, n_features)."""
+        return self._X[self._start : self._end].copy()
+
+    def values(self) -> list[bytes | None]:
+        """Return the packed values of the records in the window."""
+        return self._values[self._start : self._end]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state without the features and the values, for `restore`."""
+        live = slice(self._start, self._end)
+        return {
+            "ids": self._ids[live],
+            "predicted": self._predicted[live],
+            "times": self._times[live],
+            "records": self._records[live].tolist(),
+            "ticks": self._ticks[live].tolist(),
+            "carried": carried_as_json(self._carried),
+        }
+
+    @classmethod
+    def restore(
+        cls, state: dict[str, Any], X: np.ndarray, values: Sequence[bytes | None]
+    ) -> "RecordWindow":
+        """Return the window with the state of `to_json`, `rows` and `values`."""
+        window = cls(X.shape[1])
+        window._append(
+            state["ids"],
+            X,
+            state["predicted"],
+            state["times"],
+            values,
+            state["records"],
+            state["ticks"],
+        )
+        window.carry(carried_of_json(state["carried"]))
+        return window
+
+    def _arrival(self, row: int) -> HeldRecord:
+        x, arrived, values = self._X[row].copy(), self._arrived(row), self._values[row]
+        carried = self._carried.get(self._ids[row], _NOTHING_CARRIED)
+        return HeldRecord(x, arrived, self._predicted[row], self._times[row], values, carried)
+
+    def _arrived(self, row: int) -> StreamTime:
+        return StreamTime(int(self._records[row]), int(self._ticks[row]))
+
+    def _append(
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        predicted: Sequence[Label | None],
+        times: Sequence[Time],
+        values: Sequence[bytes | None],
+        records: Any,
+        ticks: Any,
+    ) -> None:
+        self._widen(X.shape[1])
+        self._make_room(len(ids))
+        rows = slice(self._end, self._end + len(ids))
+        first = self._base + self._end
+        X = as_wide(X, self.n_features)
+        self._X[rows], self._records[rows], self._ticks[rows] = X, records, ticks
+        self._ids += ids
+        self._predicted += predicted
+        self._times += times
+        self._values += values
+        self._number.update(zip(ids, range(first, first + len(ids)), strict=True))
+        self._end = rows.stop
+
+    def _widen(self, n_features: int) -> None:
+        """Widen the rows to at least `n_features`; new columns of stored rows are missing (NaN)."""
+        if n_features > self.n_features:
+            self._X = as_wide(self._X, n_features)
+            self.n_features = n_features
+
+    def _make_room(self, n: int) -> None:
+        if self._end + n <= len(self._X):
+            return
+        live = slice(self._start, self._end)
+        needed = len(self) + n
+        capacity = len(self._X)
+        while capacity < 2 * needed:
+            capacity *= 2
+        for name in ("_X", "_records", "_ticks"):
+            old = getattr(self, name)
+            new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
+            new[: len(self)] = old[live]
+            setattr(self, name, new)
+        for held in (self._ids, self._predicted, self._times, self._values):
+            del held[: self._start]
+        self._base += self._start
+        self._start, self._end = 0, live.stop - live.start

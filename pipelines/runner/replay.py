@@ -1,0 +1,323 @@
+"""Recovery: restores the newest checkpoint, and replays the journalled batches after it.
+
+A replay repeats the steps of the run without output:
+
+- The messages of a batch are read again from the offsets in its journal entry.
+- Trainings start at the same labels with the same seeds.
+- A committee that was trained in the background is deployed in the same batch.
+
+In the same environment (releases and processor), the state after a replay is bit-identical, which
+the digest of each batch verifies. In another environment, digests are not compared, and the journal
+records the first batch of that environment. Batches of another release of streamboost are replayed
+only on request (`upgrade`), as their results may differ widely.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamboost.connectors.base import Transaction
+from streamboost.environment import differences, environment
+from streamboost.errors import DataError, GapError, ModelFileError, StateError
+from streamboost.pipelines.runner.batch import Inputs
+from streamboost.pipelines.runner.runner import Runner
+from streamboost.pipelines.state.checkpoints import Checkpoint
+from streamboost.pipelines.state.journal import JournalEntry
+
+__all__ = ["Replay", "digest_of", "journalled", "made_elsewhere", "recover", "refuse_elsewhere"]
+
+_log = logging.getLogger(__name__)
+
+
+def journalled(
+    transaction: Transaction, checkpoint: Checkpoint | None, until: int
+) -> Iterator[JournalEntry]:
+    """Yield the journal entries of the batches after `checkpoint`, up to batch `until`."""
+    for sequence, message in transaction.journal(checkpoint[1]["sequence"] if checkpoint else 0):
+        if sequence > until:
+            return
+        yield JournalEntry.decode(message)
+
+
+class ReplaySource(NamedTuple):
+    """Range of batches made by another release of streamboost: first, last, release."""
+
+    first: int
+    last: int
+    release: str
+
+    def __str__(self) -> str:
+        return f"{self.first} to {self.last} were made by streamboost {self.release}"
+
+
+def made_elsewhere(
+    entries: Iterable[JournalEntry], checkpoint: Checkpoint | None
+) -> ReplaySource | None:
+    """Return the range of `entries` after `checkpoint` made by another release, or None."""
+    here = environment()["streamboost"]
+    release = checkpoint[1]["environment"]["streamboost"] if checkpoint else None
+    found = None
+    for entry in entries:
+        if entry.environment is not None:
+            release = entry.environment["streamboost"]
+        if release not in (None, here):
+            first = found.first if found else entry.sequence
+            found = ReplaySource(first, entry.sequence, release)
+    return found
+
+
+def refuse_elsewhere(found: ReplaySource | None) -> None:
+    """Raise StateError if batches of another release would have to be replayed."""
+    if found is not None:
+        here = environment()["streamboost"]
+        raise StateError(
+            f"batches {found.first} to {found.last}, which lie after the newest checkpoint, were "
+            f"made by streamboost {found.release}, and this is {here}: run {found.release} until "
+            "it has stopped cleanly, then this one; or have this one replay them, without "
+            "comparing, by `streamboost run --upgrade`"
+        )
+
+
+def recover(
+    loop: Runner,
+    checkpoint: Checkpoint | None,
+    until: int,
+    *,
+    on_data_loss: str = "fail",
+    upgrade: bool = False,
+) -> None:
+    """Recover the state of `loop` after batch `until`, the newest committed batch.
+
+    Recovery ends early on a stop request. Retriable errors of sources are retried until success.
+
+    Parameters
+    ----------
+    loop : runner with an untrained pipeline
+    checkpoint : checkpoint to restore; None: replay the journal from its beginning
+    on_data_loss : "fail", or "continue": skip batches whose journal entries, records or labels are
+        missing, without learning from them
+    upgrade : whether batches made by another release are replayed too
+
+    Raises
+    ------
+    GapError
+        If data is missing and `on_data_loss` is "fail".
+    StateError
+        If the digest of a batch differs from the journal, or a batch must not be replayed.
+    """
+    replay = Replay(loop, checkpoint)
+
+    def run() -> None:
+        if not upgrade:
+            entries = journalled(loop.transaction, checkpoint, until)
+            refuse_elsewhere(made_elsewhere(entries, checkpoint))
+        replay.run(until)
+
+    try:
+        loop.stop.retry_until_success(run, loop.poll_interval)
+    except GapError as error:
+        first = loop.pipeline.sequence + 1
+        if on_data_loss != "continue":
+            raise GapError(
+                f'{error}. Or set [pipeline] on_data_loss = "continue" to continue without what '
+                f"batches {first} to {until} had taught"
+            ) from error
+        _log.error("%s. What batches %d to %d taught is lost", error, first, until)
+        replay.jump(until)
+    loop.stop.retry_until_success(replay.conclude, loop.poll_interval)
+
+
+@dataclass(slots=True)
+class Replay:
+    """Replay of journalled batches in a runner."""
+
+    loop: Runner
+    checkpoint: Checkpoint | None
+    is_same: bool = True
+    """Whether digests are compared: all batches so far were made in this environment, by models
+    with reproducible results."""
+    made_here: bool = True
+    """Whether all batches so far were made in this environment."""
+    later: Sequence[int] = ()
+    """Batches with checkpoints after the replayed ones; a run can start from these checkpoints."""
+    _environment: dict[str, str] | None = None
+    _gaps: list[tuple[int, int]] = field(default_factory=list)
+
+    def run(self, until: int) -> None:
+        """Replay up to batch `until`; after a retriable error, continue at the failed batch."""
+        pipeline = self.loop.pipeline
+        if self.checkpoint is not None and not pipeline.sequence:
+            self._identify(self.checkpoint[1]["identities"])
+            self._begin_alike(self.checkpoint[1].get("origin"))
+            self._environment = self.checkpoint[1]["environment"]
+            self.loop.restore(*self.checkpoint)
+        if until <= pipeline.sequence:
+            return
+        _log.info("replaying batches %d to %d", pipeline.sequence + 1, until)
+        entries = partial(journalled, self.loop.transaction, self.checkpoint, until)
+        self._gaps = [entry.gap for entry in entries() if entry.gap is not None]
+        for entry in entries():
+            if self.loop.stop.requested:
+                return
+            known = entry.sequence <= pipeline.sequence
+            if known or any(first <= entry.sequence <= last for first, last in self._gaps):
+                continue
+            if entry.gap is not None:
+                self.jump(entry.gap[1])
+            if entry.sequence != pipeline.sequence + 1:
+                raise self._missing(entry.sequence - 1)
+            self._redo(entry)
+        if pipeline.sequence < until:
+            raise self._missing(until)
+
+    def jump(self, sequence: int) -> None:
+        """Skip the batches up to `sequence` without learning from them."""
+        for entry in journalled(self.loop.transaction, self.checkpoint, sequence):
+            self.loop.intake.expect(entry.bookmarks)
+        pipeline = self.loop.pipeline
+        pipeline.journal_extras.gap = (pipeline.sequence + 1, sequence)
+        pipeline.lost_batches += sequence - pipeline.sequence
+        pipeline.sequence = sequence
+
+    def conclude(self) -> None:
+        """Add changes of environment and source identities to the next journal entry."""
+        here, there = environment(), self._environment
+        if there != here:
+            self.loop.pipeline.journal_extras.environment = here
+            if origin := self.loop.about.get("origin"):
+                self.loop.pipeline.journal_extras.origin = origin
+        if there is not None and there["streamboost"] != here["streamboost"]:
+            _log.info(
+                "batch %d, taken over from streamboost %s",
+                self.loop.pipeline.sequence,
+                there["streamboost"],
+            )
+        found = self._identities()
+        if self.loop.identities != found:
+            self.loop.pipeline.journal_extras.identities = self.loop.identities = found
+
+    def _enter(self, entry: JournalEntry) -> None:
+        """Update the environment of the batch; warn and stop comparing if it is another one."""
+        self._environment = entry.environment or self._environment
+        if self.is_same and self._environment not in (None, environment()):
+            self.is_same = self.made_here = False
+            _log.warning(
+                "batches from %d on were made in another environment (%s): they are replayed "
+                "without comparing",
+                entry.sequence,
+                differences(self._environment, environment()),
+            )
+
+    def _identify(self, known: dict[str, str]) -> None:
+        """Store the identities of sources and journal; StateError if a topic was recreated."""
+        now = self._identities()
+        for name in sorted(known.keys() & now.keys()):
+            if known[name] != now[name]:
+                raise StateError(
+                    f"the topic of the {name} was deleted and made again since: what it holds is "
+                    "not what was there. Put the old one back from a copy, or, to read this one "
+                    "from its beginning, give the pipeline another name and an empty state"
+                )
+        self.loop.identities = known
+
+    def _begin_alike(self, origin: dict[str, str] | None) -> None:
+        """Raise StateError if the run began with another initial committee than this replay."""
+        ours = self.loop.about.get("origin", {}).get("committee")
+        if origin is not None and origin.get("committee") != ours:
+            raise StateError(
+                "the committee at [initial_data] committee is not the one that the pipeline began "
+                f"with, whose SHA-256 is {origin.get('committee')}, and not {ours}: put that one "
+                "back from a copy"
+            )
+
+    def _identities(self) -> dict[str, str]:
+        journal = self.loop.transaction.identity
+        return self.loop.intake.identities() | ({"journal": journal} if journal else {})
+
+    def _redo(self, entry: JournalEntry) -> None:
+        pipeline = self.loop.pipeline
+        if entry.identities is not None:
+            self._identify(entry.identities)
+        self._begin_alike(entry.origin)
+        self._enter(entry)
+        known = Inputs(
+            entry.tick,
+            entry.ranges,
+            [],
+            [],
+            list(entry.commands),
+            caught_up=entry.caught_up,
+            resumed=entry.resumed,
+            deleted=entry.deleted,
+            bookmarks=entry.bookmarks,
+        )
+        inputs = self.loop.intake.reread(known, entry.read)
+        for name in ("fields", "rules", "decision"):
+            # Replaces the extras that the checkpoint holds for the next batch.
+            setattr(pipeline.journal_extras, name, getattr(entry, name))
+        try:
+            for command in entry.commands:
+                if command.version is not None:
+                    pipeline.versions.fetch(command.version)
+            swap = None if entry.swap is None else pipeline.learner.trainer.wait(entry.swap)
+        except (DataError, ModelFileError, StateError) as error:
+            if self.is_same and not isinstance(error, DataError):
+                raise
+            raise self._differs(entry, str(error)) from error
+        effects = self.loop.replay_step(inputs, swap)
+        if self.is_same and effects.digest != entry.digest:
+            models = pipeline.models
+            if models is None or models.is_steady():
+                raise self._differs(entry, "its digest is another")
+            self.is_same = False
+            _log.warning(
+                "batch %d comes out otherwise than it did, as River's models depend on the seed of "
+                "Python's hashes: it is replayed, as what follows, without comparing",
+                entry.sequence,
+            )
+
+    def _differs(self, entry: JournalEntry, how: str) -> StateError:
+        if not self.is_same:
+            there = differences(self._environment, environment())
+            return StateError(
+                f"batch {entry.sequence} cannot be replayed here ({there}): {how}; finish where it "
+                "was made: run that until it has stopped cleanly, then this"
+            )
+        return StateError(
+            f"batch {entry.sequence} does not come out as it did when it was committed: {how}; "
+            "records, labels or journal are not those it was made of: put them back from a copy"
+        )
+
+    def _missing(self, last: int) -> GapError:
+        first = self.loop.pipeline.sequence + 1
+        if later := [sequence for sequence in self.later if sequence >= last]:
+            return GapError(
+                f"the journal lacks batches {first} to {last}, so that the checkpoint of batch "
+                f"{min(later)} cannot be compared with a replay. A run does not need them: it "
+                f"starts from the checkpoint of batch {max(later)}. To verify all of it, put the "
+                "log back from a copy"
+            )
+        return GapError(
+            f"the journal lacks batches {first} to {last}, and there is no checkpoint after them: "
+            "put the log or a checkpoint back from a copy"
+        )
+
+
+def digest_of(arrays: dict[str, np.ndarray], manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 of a snapshot, without the manifest keys that only checkpoints have."""
+    hashed = hashlib.sha256()
+    for name in sorted(arrays):
+        if name.startswith("models.") and name.endswith(".pickle"):
+            continue  # pickles of equal models may differ
+        array = np.ascontiguousarray(arrays[name])
+        hashed.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        hashed.update(array.tobytes())
+    for name in ("sequence", "digest", "tick", "dead_letters", "initial_labels", "lost_batches"):
+        hashed.update(f"{name} {manifest[name]}\n".encode())
+    hashed.update(f"deleted_unread {manifest['deleted_unread']}\n".encode())
+    return hashed.hexdigest()

@@ -1,0 +1,112 @@
+"""Label requests: messages with the features, prediction and utility of a record."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from streamboost.checks import as_wide
+from streamboost.connectors.base import ForwardedPayloads
+from streamboost.connectors.messages.decoding import Records
+from streamboost.connectors.messages.labels import as_json
+from streamboost.connectors.messages.outgoing import Request, features_of
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.values import as_fields
+from streamboost.learner.label_quality import RelabelRequests
+from streamboost.learner.learner import StreamLearner
+from streamboost.pipelines.runner.label_join import LabelJoin
+from streamboost.pipelines.runner.record_window import HeldRecord
+from streamboost.predictions import Scored
+from streamboost.query.config import Requests
+
+__all__ = ["request_of", "requests_of"]
+
+
+def requests_of(
+    asked: Requests,
+    again: RelabelRequests,
+    records: Records,
+    scored: Scored,
+    join: LabelJoin,
+    learner: StreamLearner,
+    schema: Schema,
+    sequence: int,
+) -> ForwardedPayloads:
+    """Encode label requests and relabel requests (`again`), with the committee's predictions.
+
+    `scored` are the predictions for the batch's `records`. If a request is about a record of an
+    earlier batch, all requested records are scored here.
+    """
+    wanted = [*asked.ids, *again.ids]
+    held = [join.held(id) for id in wanted]
+    rows = {id: row for row, id in enumerate(records.ids)} if wanted else {}
+    if not rows.keys() >= set(wanted):
+        scored = learner.score(as_wide([record.x for record in held], learner.n_features or 0))
+        rows = dict(zip(wanted, range(len(held)), strict=True))
+    expires = join.expires_after.end(join.now)
+    utility = [*asked.utility.tolist(), *again.doubt.tolist()]
+    propensity = [*asked.propensity.tolist(), *[1.0] * len(again)]
+    excluded_annotators: list[Sequence[str] | None] = [
+        *[None] * len(asked),
+        *again.excluded_annotators,
+    ]
+    requests = [
+        request_of(
+            id,
+            held[place],
+            scored,
+            rows[id],
+            schema=schema,
+            utility=utility[place],
+            propensity=propensity[place],
+            expires=expires,
+            sequence=sequence,
+            excluded_annotators=excluded_annotators[place],
+        ).encode()
+        for place, id in enumerate(wanted)
+    ]
+    here = dict(zip(records.ids, records.messages, strict=True)) if wanted else {}
+    about = [here.get(id) or one.carried for id, one in zip(wanted, held, strict=True)]
+    return ForwardedPayloads(requests, about)
+
+
+def request_of(
+    id: str,
+    record: HeldRecord,
+    scored: Scored,
+    row: int,
+    *,
+    schema: Schema,
+    utility: float,
+    propensity: float,
+    expires: int | None,
+    sequence: int,
+    excluded_annotators: Sequence[str] | None = None,
+    partition: int | None = None,
+) -> Request:
+    """Return the label request for a record.
+
+    Row `row` of `scored` is the current prediction for the record. `excluded_annotators` names the
+    annotators who must not answer a relabel request.
+    """
+    probabilities = scored.probabilities[row].tolist()
+    return Request(
+        id=id,
+        time=record.time,
+        features=shown(schema.features, record),
+        label=as_json(scored.labels[row], schema.labels_are),
+        probabilities=dict(zip(scored.classes.tolist(), probabilities, strict=True)),
+        utility=utility,
+        propensity=propensity,
+        expires=expires,
+        sequence=sequence,
+        excluded_annotators=msgspec.UNSET if excluded_annotators is None else excluded_annotators,
+        partition=partition,
+    )
+
+
+def shown(features: Sequence[str], record: HeldRecord) -> dict[str, Any]:
+    """Return the original field values of a record; without stored values, its numeric row."""
+    if record.values is not None:
+        return as_fields(features, record.values)
+    return features_of(features, record.x[-len(features) :])  # behind the labels' lags

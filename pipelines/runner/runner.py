@@ -1,0 +1,313 @@
+"""Runner: the loop of a pipeline, which polls, steps, commits and takes checkpoints."""
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from streamboost.boosting.committee import Committee
+from streamboost.connectors.base import Position, Transaction
+from streamboost.errors import ConnectorError, ModelFileError
+from streamboost.learner.trainer import Trainer
+from streamboost.pipelines.runner.background_executor import Action, BackgroundExecutor
+from streamboost.pipelines.runner.backlog import Backlog, OpenSources
+from streamboost.pipelines.runner.batch import Inputs, Outputs, StepResult
+from streamboost.pipelines.runner.batch_reader import BatchReader
+from streamboost.pipelines.runner.commands import validate_commands
+from streamboost.pipelines.runner.observers import Observer, StageTimer
+from streamboost.pipelines.runner.pipeline import Pipeline
+from streamboost.pipelines.shutdown import RECOVERED, WAITING, StopToken
+from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints
+from streamboost.pipelines.state.commands import CommandSource
+from streamboost.pipelines.state.journal import JournalExtras
+from streamboost.storage import Arrays
+
+__all__ = ["Runner"]
+
+_log = logging.getLogger(__name__)
+
+
+class Runner:
+    """Loop that processes batch after batch, commits the results, and takes checkpoints.
+
+    Commits may be pipelined: the next batch is processed while a commit waits for brokers and
+    disks, which takes about as long as a step. Checkpoints and due observers wait for the commit.
+
+    Parameters
+    ----------
+    pipeline : state and step
+    intake, outputs, transaction : batch reader, sinks, and the transaction that commits both
+    checkpoints : store of checkpoints; None: no checkpoints
+    checkpoint_every : number of batches between checkpoints
+    stop : token that requests a stop
+    poll_interval : seconds to wait after an empty poll
+    observers : observers of the batches; more may be added
+    open_sources : opens second connections to the sources, for the lag thread; None: lag and
+        retention are not monitored
+    pipelined_commits : whether commits are pipelined; False if labels answer requests at once, as
+        these labels would arrive one batch late
+
+    Attributes
+    ----------
+    backlog : monitor of lag and retention
+    stage_timer : durations of the stages of the newest batches
+    about : additional manifest entries of checkpoints
+    identities : stable ids of the sources (topic ids), by source
+    is_committed : whether the state is the committed state, so that a checkpoint may be taken
+    is_running : whether recovery has ended and the loop has started
+    retrying : whether a source or a commit failed and is being retried
+    checkpointed : batch of the newest checkpoint
+    lacks_checkpoint : whether the newest due checkpoint failed
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        intake: BatchReader,
+        outputs: Outputs,
+        transaction: Transaction,
+        *,
+        checkpoints: Checkpoints | None = None,
+        checkpoint_every: int = 100,
+        stop: StopToken | None = None,
+        poll_interval: float = 0.1,
+        observers: Iterable[Observer] = (),
+        open_sources: OpenSources | None = None,
+        pipelined_commits: bool = False,
+    ) -> None:
+        self.pipeline = pipeline
+        self.intake, self.outputs, self.transaction = intake, outputs, transaction
+        self.checkpoints = checkpoints
+        self.stop = stop or StopToken()
+        self.poll_interval = poll_interval
+        self.observers = list(observers)
+        self.backlog = Backlog(intake, open_sources)
+        self.stage_timer = StageTimer()
+        self.about: dict[str, Any] = {}
+        self.identities: dict[str, str] = {}
+        self.is_committed = True
+        self.is_running = self.retrying = self.lacks_checkpoint = False
+        self.checkpointed = 0
+        self._pipelined_commits = pipelined_commits
+        self._commits = BackgroundExecutor("commit", inline=not pipelined_commits)
+        self._pending_commit: tuple[StepResult, Action, Action, bool] | None = None
+        self._attempted, self._had_room = 0, True
+        self._checkpoint_every = checkpoint_every
+        self._kept_positions: deque[Mapping[str, Position]] = deque(maxlen=KEPT)
+        commands = intake.sources.get("commands")
+        if isinstance(commands, CommandSource):
+            commands.on_error = self.notify_error
+
+    def run(self, *, until_idle: bool = False) -> None:
+        """Run until a stop is requested or, with `until_idle`, until the sources are at their end.
+
+        With `until_idle`, a training in the background is awaited. Retriable errors of sources and
+        commits are retried until success. After another error, committed data is unchanged, and the
+        runner must not be used again. If `is_committed` is True then, the state is the committed
+        state, and a checkpoint may be taken.
+        """
+        self.is_running = True
+        self.pipeline.on_stage_end = self.stage_timer.on_stage_end
+        with closing(self.backlog), closing(self._commits):
+            while not self.stop.requested:
+                self._between_batches()
+                self.stage_timer.begin()
+                inputs = self._poll()
+                self.backlog.turn(self._kept_positions[0] if self._kept_positions else None)
+                if inputs is not None:
+                    self.stage_timer.on_stage_end("poll")
+                    self.commit(self.step(inputs, self._trainer.finished()))
+                    self.checkpoint_if_due()
+                elif self._pending_commit is not None:
+                    self.await_commit()
+                elif until_idle and self._is_idle:
+                    return
+                else:
+                    self.stop.wait(self.poll_interval)
+            self.await_commit()
+
+    def step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
+        """Process one batch; deploy `swap`, a committee trained in the background, if not None."""
+        self.is_committed = False
+        return self.pipeline.step(inputs, swap)
+
+    def replay_step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
+        """Process a committed batch again in a replay, and notify the observers."""
+        effects = self.pipeline.step(inputs, swap)
+        self.pipeline.journal_extras = JournalExtras()
+        for observer in self.observers:
+            observer.replayed(effects)
+        return effects
+
+    def commit(self, effects: StepResult) -> None:
+        """Commit the result of a step, with the positions of the sources.
+
+        If commits are pipelined, wait for the previous commit, and only start this one.
+        """
+        self.await_commit()
+        what = effects.messages.writes(self.outputs), self.intake.positions(), effects.journal
+        attempt = partial(self.transaction.commit, effects.sequence, *what)
+        self.pipeline.journal_extras = JournalExtras()
+        self._pending_commit = (
+            effects,
+            attempt,
+            self._commits.submit(attempt),
+            self.stop.requested,
+        )
+        if not self._pipelined_commits:
+            self.await_commit()
+
+    def await_commit(self) -> None:
+        """Wait for the commit in progress, if any; retry after retriable errors.
+
+        After a stop request, one more attempt is made; if it fails, the result of the batch is
+        lost.
+        """
+        if self._pending_commit is None:
+            return
+        effects, attempt, end, is_last = self._pending_commit
+        while self._pending_commit is not None:
+            try:
+                with self.stop.interruptible():
+                    end()
+                self._pending_commit = None
+            except ConnectorError as error:
+                if is_last or not error.retriable:
+                    raise
+                self._wait_after(error)
+                end, is_last = attempt, self.stop.requested
+        self.is_committed = effects.sequence == self.pipeline.sequence
+        self._on_recovery()
+        self.stage_timer.on_stage_end("commit")
+        for observer in self.observers:
+            observer.committed(effects)
+
+    def checkpoint_if_due(self) -> None:
+        """Take a checkpoint once enough batches have passed."""
+        if self.pipeline.sequence - self._attempted >= self._checkpoint_every:
+            self.await_commit()
+            self.try_checkpoint()
+
+    def try_checkpoint(self) -> None:
+        """Take a checkpoint; log a failure and notify the observers, without raising."""
+        self._attempted = self.pipeline.sequence
+        try:
+            self.checkpoint()
+        except (OSError, ModelFileError) as error:
+            text = (
+                f"no checkpoint of batch {self.pipeline.sequence}: {error}. The pipeline "
+                "continues; a restart would replay from the checkpoint before"
+            )
+            _log.error("%s", text)
+            self.lacks_checkpoint = True
+            self.notify_error(text)
+
+    def checkpoint(self) -> None:
+        """Save the complete state, with the committees for rollback."""
+        if self.checkpoints is None:
+            return
+        versions = self.pipeline.versions
+        versions.write()
+        arrays, manifest = self.snapshot()
+        manifest |= self.about | {"versions": versions.numbers}
+        self.checkpoints.save(arrays, manifest)
+        self.checkpointed, self.lacks_checkpoint = self.pipeline.sequence, False
+        self._kept_positions.append(manifest["positions"])
+
+    def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the pipeline state, with positions, bookmarks and identities of the sources."""
+        arrays, manifest = self.pipeline.snapshot()
+        kept = {
+            "positions": self.intake.positions(),
+            "bookmarks": self.intake.bookmarks(),
+            "identities": self.identities,
+        }
+        return arrays, manifest | kept
+
+    def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
+        """Restore the state of a snapshot, and seek the sources to its positions."""
+        self.pipeline.restore(arrays, manifest)
+        self.checkpointed = self._attempted = self.pipeline.sequence
+        self._kept_positions.append(manifest["positions"])
+        self.intake.last_tick = self.pipeline.tick
+        self.intake.expect(manifest["bookmarks"])
+        self.intake.seek(manifest["positions"])
+
+    def _poll(self) -> Inputs | None:
+        """Return the next batch; None if no messages are available or a stop was requested.
+
+        If a training has finished, an empty batch is returned instead of None.
+        """
+        while not self.stop.requested:
+            try:
+                with self.stop.interruptible():
+                    inputs = self.intake.poll(room=self._has_room())
+            except ConnectorError as error:
+                if not error.retriable:
+                    raise
+                self.await_commit()
+                self._wait_after(error)
+                continue
+            self._on_recovery()
+            if inputs is None:
+                return self.intake.empty() if self._trainer.finished() else None
+            commands = validate_commands(self.pipeline, inputs.commands, self.notify_error)
+            return replace(inputs, commands=commands)
+        return None
+
+    def _has_room(self) -> bool:
+        """Return whether the join accepts pending labels; warn when their limit is reached."""
+        before, self._had_room = self._had_room, self.pipeline.join.has_room
+        if before and not self._had_room:
+            text = (
+                "too many labels wait for their records: no more are read until records come; "
+                "see that labels have the ids of their records"
+            )
+            _log.warning("%s", text)
+            self.notify_error(text)
+        return self._had_room
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether recovery has ended, no retry is in progress, and no stop was requested."""
+        return self.is_running and not self.retrying and not self.stop.requested
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether no training is in progress, and no message can arrive from an open source."""
+        return self._trainer.running is None and not self.intake.is_open
+
+    def _wait_after(self, error: ConnectorError) -> None:
+        """Wait before a retry; report the first of consecutive failures."""
+        if not self.retrying:
+            _log.warning(WAITING, error)
+            self.notify_error(f"{error}. It was tried again until it succeeded, or is being")
+        self.retrying = True
+        self._notify_observers()
+        self.stop.wait(self.poll_interval)
+
+    def _on_recovery(self) -> None:
+        if self.retrying:
+            _log.info(RECOVERED)
+        self.retrying = False
+
+    def notify_error(self, error: str) -> None:
+        """Notify the observers of an error that does not end the run."""
+        for observer in self.observers:
+            observer.on_error(error)
+
+    def _between_batches(self) -> None:
+        if any(observer.is_due for observer in self.observers):
+            self.await_commit()
+        self._notify_observers()
+
+    def _notify_observers(self) -> None:
+        for observer in self.observers:
+            observer.between_batches()
+
+    @property
+    def _trainer(self) -> Trainer:
+        return self.pipeline.learner.trainer

@@ -1,0 +1,155 @@
+"""Timestamp alignment of the records and labels streams while reading a backlog.
+
+Labels are read up to the watermark: the timestamp of the newest record. Labels without timestamps
+are read ahead, and wait for their records in the join. Two limits prevent a loss of labels:
+
+- If half a join window of records was read without a label, labels are read alone, regardless of
+  their timestamps, until their end or for `MOST_ALONE` labels. The count restarts when the labels
+  have reached their end or, in all partitions, the watermark.
+- If the pending labels of the join are at their limit, records are read alone.
+
+Kafka Streams calls this timestamp synchronization (`max.task.idle.ms`). The journal has the offsets
+that were read, so a replay needs no alignment.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable
+
+from streamboost.connectors.base import Message, Position, Source
+
+__all__ = ["RECORDS_WITHOUT_LABELS", "BufferedSource", "TimeOf", "TimestampAligner"]
+
+RECORDS_WITHOUT_LABELS = 5_000
+"""Records that may be read without a label, if the join window is a duration."""
+
+MOST_ALONE = 100_000
+"""Maximum number of labels that are read alone before records are read again."""
+
+TimeOf = Callable[[Message], float | None]
+"""Returns the timestamp of a message in milliseconds since the epoch; None: no timestamp."""
+
+
+class BufferedSource:
+    """Source that returns messages up to a watermark, and buffers later messages.
+
+    Parameters
+    ----------
+    source : the underlying source
+    time_of : returns the timestamp of a message; a message without a timestamp counts as earlier
+        than the watermark
+
+    Attributes
+    ----------
+    watermark : milliseconds since the epoch
+    """
+
+    def __init__(self, source: Source, time_of: TimeOf) -> None:
+        self.watermark = math.inf
+        self._source = source
+        self._time_of = time_of
+        self._ahead: deque[Message] = deque()
+
+    def poll(self, limit: int) -> list[Message]:
+        """Poll up to `limit` messages in canonical order.
+
+        If a message of a partition is buffered, later messages of that partition are buffered too.
+        """
+        room = limit - len(self._ahead)
+        came = self._source.poll(room) if room > 0 else []
+        if self.watermark == math.inf and not self._ahead:
+            return came
+        given, kept, held = [], deque[Message](), set[str]()
+        for message in (*self._ahead, *came):
+            if message.partition in held or (self._time_of(message) or -math.inf) > self.watermark:
+                held.add(message.partition)
+                kept.append(message)
+            else:
+                given.append(message)
+        self._ahead = kept
+        return sorted(given, key=lambda m: (len(m.partition), m.partition, m.offset))
+
+    def position(self) -> Position:
+        """Return the offset of the next message that `poll` returns, by partition."""
+        position = self._source.position()
+        for message in reversed(self._ahead):
+            position[message.partition] = message.offset
+        return position
+
+    def seek(self, position: Position) -> None:
+        """Drop the buffer, and continue at `position`."""
+        self._ahead.clear()
+        self._source.seek(position)
+
+    @property
+    def holds(self) -> bool:
+        """Whether a message is buffered."""
+        return bool(self._ahead)
+
+    @property
+    def is_caught_up_to_watermark(self) -> bool:
+        """Whether the next message of each partition is buffered, as it is after the watermark."""
+        return {message.partition for message in self._ahead} >= self._source.position().keys()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more messages are available, buffered or unread."""
+        return bool(self._ahead) or self._source.is_behind
+
+
+class TimestampAligner:
+    """Scheduler that reads records or labels next, and sets the watermark of the labels.
+
+    Parameters
+    ----------
+    labels : BufferedSource
+    time_of : returns the timestamp of a record
+    max_records_without_labels : records that may be read without a label while labels are unread
+    """
+
+    def __init__(
+        self, labels: BufferedSource, time_of: TimeOf, max_records_without_labels: int
+    ) -> None:
+        self._labels = labels
+        self._time_of = time_of
+        self._most = max_records_without_labels
+        self._n_records = 0  # read since the labels were read up to the watermark or their end
+        self._n_labels = 0  # read alone
+        self._by_time = True
+        self._newest = -math.inf
+
+    def should_poll(self, name: str, *, room: bool) -> bool:
+        """Return whether to poll source `name`; `room` is whether the join accepts labels."""
+        if name == "labels":
+            return room
+        return name != "records" or not room or self._n_records < self._most
+
+    def skip_labels(self) -> None:
+        """Reset the count of records without labels, as the join accepts no labels."""
+        self._n_records = 0
+
+    def observe(self, name: str, messages: list[Message], *, behind: bool) -> None:
+        """Update the watermark and counts by a poll; `behind` is whether the source has more."""
+        if name == "records":
+            self._n_records += len(messages)
+            self._by_time = self._by_time and self._n_records < self._most
+            if messages:
+                self._newest = max(self._newest, self._time_of(messages[-1]) or -math.inf)
+            has_times = behind and self._by_time and self._newest > -math.inf
+            self._labels.watermark = self._newest if has_times else math.inf
+        elif name == "labels":
+            if not behind:
+                self._n_records, self._n_labels, self._by_time = 0, 0, True
+            elif (
+                messages
+                and self._labels.watermark < math.inf
+                and self._labels.is_caught_up_to_watermark
+            ):
+                self._n_records = 0
+            self._n_labels += len(messages) if self._n_records >= self._most else 0
+            if self._n_labels >= MOST_ALONE:
+                self._n_records = self._n_labels = 0
+
+    def take_back(self, n_records: int) -> None:
+        """Subtract records of a poll that was rolled back because another source failed."""
+        self._n_records = max(self._n_records - n_records, 0)

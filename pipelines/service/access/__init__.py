@@ -1,1 +1,0 @@
-"""Who may come in, and what the service was told about that."""

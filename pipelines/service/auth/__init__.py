@@ -1,0 +1,1 @@
+"""Authentication and authorization: tokens, login links, sessions, rate limits, and the guard."""

@@ -1,0 +1,318 @@
+"""Guard of all requests to `serve`: pages, static files, the API and websockets.
+
+Each request is checked in this order:
+
+1. the Host header is an allowed name,
+2. the body is small enough,
+3. the user is authenticated by a token or a cookie,
+4. the user's rate limit is not exceeded,
+5. a request that could change something, or open a websocket, has the Origin of our own pages.
+
+Only the paths in `OPEN` skip the authentication. The permissions of an authenticated user are
+checked by each operation (`api/common`).
+"""
+
+import asyncio
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from math import ceil
+from secrets import token_urlsafe
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from streamboost.pipelines.service.auth.settings import AuthSettings, Rate, address_of
+from streamboost.pipelines.service.auth.users import PROGRAM, SCORER, User, Users
+
+__all__ = ["LOGIN", "Guard"]
+
+_log = logging.getLogger(__name__)
+
+LOGIN = "/login"
+OPEN = frozenset({"/healthz", "/readyz", LOGIN})
+"""Paths without authentication: two health checks, and the login with its own key."""
+
+_READING = ("GET", "HEAD")
+
+_ASKING = re.compile(r"/api/v1/pipelines/[^/]+/(predict|explain)")
+"""Paths of predictions: they have a higher rate limit, as they write nothing."""
+
+_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_PAGE_POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; "
+    "img-src 'self'{images}; font-src 'self'; connect-src 'self'"
+)
+"""Content security policy of pages, whose scripts and styles have the nonce of the response."""
+
+_OF_RECORDS = frozenset({"/label", "/record"})
+"""Pages that show records, which may contain ``data:`` images."""
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    # For our own pages; "no-referrer" would also remove the Origin header that is checked below.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_TOKEN_HINT = (
+    "open the login link that `streamboost serve` printed, or send `Authorization: Bearer TOKEN` "
+    "with the token from its file"
+)
+
+
+class Guard:
+    """Middleware that authenticates requests, limits their rate, and passes them to `app`.
+
+    The user is stored as ``scope["state"]["person"]``. `failures` limits wrong secrets by address.
+    A correct secret is accepted whatever the number of failures from the same address.
+    """
+
+    def __init__(self, app: ASGIApp, settings: AuthSettings, people: Users, failures: Rate) -> None:
+        self.app = app
+        self._settings = settings
+        self._people = people
+        self._failures = failures
+        self._reads = Rate(*settings.reads)
+        self._writes = Rate(*settings.writes)
+        self._asks = Rate(*settings.asks)
+        self._messages = Rate(*settings.messages)
+        self._at_once = Counter[str]()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Reject the request, or pass it to `app`."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        connection = HTTPConnection(scope)
+        refusal = self._refusal(connection)
+        if refusal is not None:
+            await self._refuse(refusal, scope, receive, send)
+            return
+        person: User | None = scope["state"]["person"]
+        if person is None:
+            await self._pass(scope, receive, _dressed(scope, send))
+            return
+        scope["state"].pop("proven", _nothing)()
+        self._at_once[person.seat] += 1
+        try:
+            if scope["type"] == "http":
+                await self._pass(scope, receive, _dressed(scope, send))
+            else:
+                watched = SessionBoundWebSocket(send, lambda: self._who(connection)[0] == person)
+                await self.app(scope, watched.receiving(self._paced(person, receive)), watched)
+        finally:
+            self._at_once[person.seat] -= 1
+            if not self._at_once[person.seat]:
+                del self._at_once[person.seat]
+
+    async def _refuse(self, refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await refusal(scope, receive, _dressed(scope, send))
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request to `app`, and reject a body that exceeds the limit while streaming."""
+        left = self._settings.max_body
+        begun = False
+
+        async def counted() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise HTTPException(413, self._too_large_text, {"Connection": "close"})
+            return message
+
+        async def noticed(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self.app(scope, counted, noticed)
+        except HTTPException:
+            # Applications without a handler for this exception let it pass to here.
+            if begun:
+                raise
+            await self._too_large(scope)(scope, receive, send)
+        except asyncio.CancelledError:
+            # The server is stopping before the response is complete.
+            if not begun:
+                await _refused(scope, 503, "the server is stopping")(scope, receive, send)
+
+    def _paced(self, person: User, receive: Receive) -> Receive:
+        """Return `receive` for a websocket, with messages delayed to the rate limit."""
+
+        async def paced() -> Message:
+            message = await receive()
+            while message["type"] == "websocket.receive" and (
+                wait := self._messages.wait(person.seat)
+            ):
+                await asyncio.sleep(wait)
+            return message
+
+        return paced
+
+    def _refusal(self, connection: HTTPConnection) -> Response | None:
+        """Return the error response to a request that is rejected; None if it may pass."""
+        scope, headers = connection.scope, connection.headers
+        if _host_of(headers.get("host", "")) not in self._settings.hosts:
+            return _refused(scope, 400, "this host name is not one of those allowed (--allow-host)")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length[:19]) > self._settings.max_body:
+            return self._too_large(scope)
+        person, is_wrong = self._who(connection)
+        scope.setdefault("state", {})["person"] = person
+        is_open = scope["type"] == "http" and scope["path"] in OPEN
+        is_reading = scope["type"] == "http" and scope["method"] in _READING
+        is_asking = scope["type"] == "http" and bool(_ASKING.fullmatch(scope["path"]))
+        if not (is_open and is_reading):
+            rate = self._asks if is_asking else self._reads if is_reading else self._writes
+            if person is not None and (wait := self._wait(person, rate)):
+                _log.warning("%s asks too often", person.name)
+                return _refused(scope, 429, "too many requests", {"Retry-After": str(ceil(wait))})
+            if person is None and not (is_open and scope["path"] == LOGIN):
+                return self._stranger(scope, is_wrong=is_wrong)
+        if person == SCORER and not is_asking:
+            return _refused(scope, 403, "this token is for predict and explain alone")
+        # For read requests, a browser sends an Origin only if a script of another site asks.
+        is_plain = is_reading and ("origin" not in headers or person is None)
+        if person not in (PROGRAM, SCORER) and not is_plain and not _is_own(scope, headers):
+            return _refused(scope, 403, "this must come from one of this server's own pages")
+        return None
+
+    def _stranger(self, scope: Scope, *, is_wrong: bool) -> Response:
+        """Return the error response to an unauthenticated request, or one with a wrong secret."""
+        if is_wrong and (wait := self._failures.wait(address_of(scope.get("client")))):
+            _log.warning("somebody tries secrets that are none")
+            text = "too many secrets that are none"
+            return _refused(scope, 429, text, {"Retry-After": str(ceil(wait))})
+        return _refused(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
+
+    def _who(self, connection: HTTPConnection) -> tuple[User | None, bool]:
+        """Return the user (None: unauthenticated), and whether a wrong secret was given."""
+        scheme, _, given = connection.headers.get("authorization", "").partition(" ")
+        is_bearer = scheme.lower() == "bearer"
+        if is_bearer and (program := self._people.by_token(given.strip())):
+            return program, False
+        cookie = connection.cookies.get(self._settings.cookie, "")
+        person = self._people.by_cookie(cookie) if cookie else None
+        return person, person is None and bool(cookie or is_bearer)
+
+    def _wait(self, person: User, rate: Rate) -> float:
+        """Return the seconds after which `person` may send a request; 0: now."""
+        if self._at_once[person.seat] >= self._settings.at_once:
+            return 1.0
+        return rate.wait(person.seat)
+
+    @property
+    def _too_large_text(self) -> str:
+        return f"a request may have {self._settings.max_body:,} bytes"
+
+    def _too_large(self, scope: Scope) -> Response:
+        # The rest of the body is not read: the connection is closed after the response.
+        return _refused(scope, 413, self._too_large_text, {"Connection": "close"})
+
+
+def _nothing() -> None:
+    """Do nothing, without a connection that counts unauthenticated clients."""
+
+
+def _host_of(value: str) -> str:
+    """Return the host of `host[:port]`, in lower case and without brackets."""
+    try:
+        parts = urlsplit(f"//{value}")
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return ""
+    return host if host is not None and parts.netloc == value and "@" not in value else ""
+
+
+def _is_own(scope: Scope, headers: Headers) -> bool:
+    """Return whether the Origin header is this server's own origin."""
+    is_secure = scope["scheme"] in ("https", "wss")
+    own = f"{'https' if is_secure else 'http'}://{headers.get('host', '')}"
+    return headers.getlist("origin") == [own]
+
+
+def _refused(
+    scope: Scope, status: int, detail: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    if scope["path"].startswith("/api/"):
+        return JSONResponse({"detail": detail}, status, headers)
+    return PlainTextResponse(f"{status} {HTTPStatus(status).phrase}: {detail}\n", status, headers)
+
+
+def _dressed(scope: Scope, send: Send) -> Send:
+    """Return `send` with security headers added to the response.
+
+    The nonce for the scripts and styles of a page is stored as ``scope["state"]["csp_nonce"]``.
+    """
+    nonce = scope.setdefault("state", {})["csp_nonce"] = token_urlsafe(16)
+    # A chunked body may never end, and the server would read an unused body to its end: therefore
+    # the connection is closed after the response.
+    is_endless = "transfer-encoding" in Headers(scope=scope)
+
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            is_page = headers.get("content-type", "").startswith("text/html")
+            images = " data:" if scope["path"] in _OF_RECORDS else ""
+            policy = _PAGE_POLICY.format(nonce=nonce, images=images) if is_page else _POLICY
+            headers.setdefault("Content-Security-Policy", policy)
+            if is_endless:
+                headers["Connection"] = "close"
+        await send(message)
+
+    return with_headers
+
+
+class SessionBoundWebSocket:
+    """Websocket that is closed when the login session of its user ends.
+
+    Parameters
+    ----------
+    send : sends a message to the browser
+    is_in : returns whether the session is still valid
+    """
+
+    def __init__(self, send: Send, is_in: Callable[[], bool]) -> None:
+        self._send = send
+        self._is_in = is_in
+        self._is_over = False
+
+    def receiving(self, receive: Receive) -> Receive:
+        """Return `receive` that reports a disconnect once the session has ended."""
+
+        async def watched() -> Message:
+            message = await receive()
+            if message["type"] == "websocket.receive" and not await self._goes_on():
+                return {"type": "websocket.disconnect", "code": 1008}
+            return message
+
+        return watched
+
+    async def __call__(self, message: Message) -> None:
+        """Send `message`, unless the session has ended."""
+        if await self._goes_on():
+            await self._send(message)
+
+    async def _goes_on(self) -> bool:
+        if not self._is_over and not self._is_in():
+            self._is_over = True
+            await self._send({"type": "websocket.close", "code": 1008})
+        return not self._is_over

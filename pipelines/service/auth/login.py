@@ -1,0 +1,120 @@
+"""Routes for health checks, login by a link, and logout."""
+
+from collections.abc import Callable
+from html import escape
+from math import ceil
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from streamboost.pipelines.service.auth.guard import LOGIN
+from streamboost.pipelines.service.auth.sessions import SESSION_SECONDS
+from streamboost.pipelines.service.auth.settings import AuthSettings, Rate, address_of
+from streamboost.pipelines.service.auth.users import Users
+
+__all__ = ["LOGOUT", "entrance"]
+
+LOGOUT = "/logout"
+
+_USED = (
+    "this login link was used already, or is too old: `streamboost serve` prints another at its "
+    "next start, and an operator can make one; where this browser is logged in, go to /\n"
+)
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title} | streamboost</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<style nonce="{nonce}">
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 32rem; margin: 15vh auto;
+  padding: 0 1rem; }}
+h1 {{ font-size: 1.5rem; overflow-wrap: anywhere; }}
+button {{ font: inherit; padding: 0.5rem 1.25rem; min-height: 2.75rem; cursor: pointer; }}
+</style></head>
+<body><main><h1>{title}</h1>
+{content}
+</main></body></html>
+"""
+# A link may be opened by another page, or by a program that scans messages. The link therefore logs
+# in only after a confirmation. The key is in the address, so that the form needs no body.
+_ASK = """<p>{now} You would be {role}.</p>
+<form method="post" action="{login}?key={key}"><button autofocus>Log in as
+<bdi>{name}</bdi></button></form>"""
+_ROLES = {
+    "annotator": "an annotator, who reads and labels",
+    "operator": "an operator, who may do all",
+}
+
+
+def entrance(
+    people: Users, settings: AuthSettings, failures: Rate, is_ready: Callable[[], bool]
+) -> APIRouter:
+    """Create the router of the health checks, login and logout."""
+    router = APIRouter(include_in_schema=False)
+    _add_probes(router, is_ready)
+
+    @router.get(LOGIN)
+    async def ask(request: Request, key: str = "") -> Response:
+        invited = people.invited(key)
+        return _wrong_key(request, failures) if invited is None else _asked(request, key, *invited)
+
+    @router.post(LOGIN)
+    async def log_in(request: Request, key: str = "") -> Response:
+        cookie = await run_in_threadpool(people.log_in, key)
+        if cookie is None:
+            return _wrong_key(request, failures)
+        people.log_out(request.cookies.get(settings.cookie, ""))
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            settings.cookie, cookie, max_age=SESSION_SECONDS, httponly=True, **_only_here(request)
+        )
+        return answer
+
+    @router.post(LOGOUT)
+    async def log_out(request: Request) -> Response:
+        people.log_out(request.cookies.get(settings.cookie, ""))
+        content = "<p>This browser needs another login link to come in again.</p>"
+        answer = _page(request, "Logged out", content)
+        answer.delete_cookie(settings.cookie, **_only_here(request))
+        return answer
+
+    return router
+
+
+def _add_probes(router: APIRouter, is_ready: Callable[[], bool]) -> None:
+    @router.api_route("/healthz", methods=["GET", "HEAD"])
+    async def is_alive() -> Response:
+        return PlainTextResponse("yes\n")
+
+    @router.api_route("/readyz", methods=["GET", "HEAD"])
+    async def tell_ready() -> Response:
+        ready = is_ready()
+        return PlainTextResponse("yes\n" if ready else "no\n", 200 if ready else 503)
+
+
+def _wrong_key(request: Request, failures: Rate) -> Response:
+    if wait := failures.wait(address_of(request.scope.get("client"))):
+        text = "too many login links that are none\n"
+        return PlainTextResponse(text, 429, {"Retry-After": str(ceil(wait))})
+    return PlainTextResponse(_USED, 401)
+
+
+def _asked(request: Request, key: str, name: str, role: str) -> Response:
+    person = request.state.person
+    now = f"This browser is logged in as <bdi>{escape(person.name)}</bdi>." if person else ""
+    content = _ASK.format(
+        now=now, role=_ROLES[role], login=LOGIN, key=escape(key), name=escape(name)
+    )
+    return _page(request, f"Log in as {name}?", content)
+
+
+def _only_here(request: Request) -> dict[str, Any]:
+    """Return the cookie attributes: same-site, and secure if the request used TLS."""
+    return {"secure": request.url.scheme == "https", "samesite": "strict"}
+
+
+def _page(request: Request, title: str, content: str) -> HTMLResponse:
+    nonce = request.state.csp_nonce
+    return HTMLResponse(_PAGE.format(title=escape(title), nonce=nonce, content=content))

@@ -1,0 +1,71 @@
+"""Names of users: validation, and a key under which similar spellings are equal."""
+
+import re
+import unicodedata
+from html import unescape
+
+from streamboost.connectors.messages.labels import hidden_fault
+from streamboost.errors import DataError
+
+__all__ = ["LONGEST_NAME", "checked_name", "name_key"]
+
+LONGEST_NAME = 100
+
+_WRITTEN_TOGETHER = {
+    "BOPOMOFO": "CJK",
+    "HANGUL": "CJK",
+    "HIRAGANA": "CJK",
+    "KATAKANA": "CJK",
+    "KATAKANA-HIRAGANA": "CJK",
+}
+"""Scripts that may be mixed in one name, as in Japanese and Korean."""
+
+
+def checked_name(given: str) -> str:
+    """Return a person's name in Unicode's compatibility form (NFKC), with single spaces inside.
+
+    Raises DataError if the name is empty, too long, or has control characters, invisible characters
+    or markup. A name with letters of two scripts is rejected, too: a Cyrillic letter among Latin
+    ones could imitate another name.
+
+    >>> checked_name(" Zoe\\u0308  \\uff2d. "), checked_name("Tom & Ann")
+    ('Zoë M.', 'Tom & Ann')
+    """
+    name = _compatible(given)
+    if not name or len(name) > LONGEST_NAME or hidden_fault(name):
+        raise DataError(
+            f"the name {given!r} cannot be a person's: give 1 to {LONGEST_NAME} letters "
+            "without control or invisible characters"
+        )
+    if {"<", ">"} & {*name} or unescape(name) != name:
+        raise DataError(f"the name {given!r} holds markup: leave out <, > and entities like &lt;")
+    scripts = {_script(letter) for letter in name if unicodedata.category(letter) in _LETTERS}
+    if len(scripts) > 1:
+        found = " and ".join(sorted(script.capitalize() for script in scripts))
+        raise DataError(
+            f"the name {given!r} mixes letters of {found}, and may look like somebody else's: "
+            "write it in one script"
+        )
+    return name
+
+
+def name_key(name: str) -> str:
+    """Return a key that is equal for names differing only in case, width and spaces.
+
+    >>> name_key("Ann Lee") == name_key("\\uff41nn  LEE")
+    True
+    """
+    return unicodedata.normalize("NFKC", _compatible(name).casefold())
+
+
+def _compatible(name: str) -> str:
+    return re.sub(" +", " ", unicodedata.normalize("NFKC", name.strip())).strip()
+
+
+_LETTERS = {"Lu", "Ll", "Lt", "Lo"}
+
+
+def _script(letter: str) -> str:
+    # The Unicode name of a letter begins with its script; Python has no other source for it.
+    word = unicodedata.name(letter, "UNNAMED").partition(" ")[0]
+    return _WRITTEN_TOGETHER.get(word, word)

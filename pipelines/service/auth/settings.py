@@ -1,0 +1,113 @@
+"""Settings of authentication and limits of `serve`, and a token bucket rate limiter."""
+
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+__all__ = ["LOOPBACK", "AuthSettings", "Rate", "address_of"]
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+"""Host names that are reachable only from this machine."""
+
+
+@dataclass(frozen=True)
+class AuthSettings:
+    """Limits and secrets of `serve`. A rate is a pair: requests per second, and burst size.
+
+    Parameters
+    ----------
+    token : the secret of programs
+    hosts : allowed Host headers, without the port
+    port : port of the server, part of the cookie's name, so that two servers on one machine do not
+        share cookies
+    is_secure : whether the server uses https itself
+    max_body : maximum size in bytes of a request's body, and of a websocket message
+    reads, writes : rate of a session's GET and HEAD requests, and of all others
+    asks : rate of a session's predict and explain requests
+    failures : rate of wrong secrets from one address
+    messages : rate of a session's websocket messages, which are delayed instead of rejected
+    at_once : maximum number of concurrent requests and websockets of one session
+    strangers : maximum number of unauthenticated connections, in all and from one address; the
+        oldest is closed for a newer one
+    patience : timeout in seconds for a complete request, and for a client that does not read the
+        response
+    """
+
+    token: str = field(repr=False)
+    hosts: frozenset[str] = LOOPBACK
+    port: int = 8765
+    is_secure: bool = False
+    max_body: int = 4_000_000
+    reads: tuple[float, float] = (100, 500)
+    writes: tuple[float, float] = (20, 100)
+    asks: tuple[float, float] = (1_000, 2_000)
+    failures: tuple[float, float] = (2, 30)
+    messages: tuple[float, float] = (50, 500)
+    at_once: int = 200
+    strangers: tuple[int, int] = (400, 100)
+    patience: float = 10.0
+
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie; browsers accept the prefix ``__Host-`` only over https."""
+        return f"{'__Host-' if self.is_secure else ''}streamboost-{self.port}"
+
+
+class Rate:
+    """Token bucket rate limiter with a bucket per caller: `per_second` requests, bursts of `burst`.
+
+    Only the `most` most recent callers have a bucket. An evicted caller starts with a full bucket.
+
+    >>> now = [0.0]
+    >>> rate = Rate(per_second=1, burst=2, clock=lambda: now[0])
+    >>> rate.wait("ann"), rate.wait("ann"), rate.wait("ann")
+    (0.0, 0.0, 1.0)
+    >>> now[0] = 1.0
+    >>> rate.wait("ann")
+    0.0
+    """
+
+    def __init__(
+        self,
+        per_second: float,
+        burst: float,
+        most: int = 1_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._most = most
+        self._clock = clock
+        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def wait(self, caller: Hashable) -> float:
+        """Take a token of `caller`; return 0, or the seconds until a token is available."""
+        now = self._clock()
+        tokens, then = self._buckets.pop(caller, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - then) * self._per_second)
+        missing = max(0.0, 1 - tokens)
+        self._buckets[caller] = (tokens if missing else tokens - 1, now)
+        if len(self._buckets) > self._most:
+            self._buckets.popitem(last=False)
+        return missing / self._per_second
+
+
+def address_of(client: tuple[str, int] | None) -> str:
+    """Return the key of rate limits by address: an IPv4 address, or the /64 network of an IPv6 one.
+
+    >>> address_of(("192.0.2.7", 1)), address_of(("2001:db8::1:2:3:4", 1)), address_of(None)
+    ('192.0.2.7', '2001:db8::/64', '')
+    """
+    host = client[0] if client else ""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    # A single home connection usually has a whole /64 network.
+    return str(ipaddress.ip_network((int(address), 64), strict=False))

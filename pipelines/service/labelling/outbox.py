@@ -1,0 +1,158 @@
+"""Labels on their way: held for a while, written in time, and looked after until they count."""
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from sqlite3 import Connection
+from typing import Any, Protocol
+
+from streamboost.connectors.messages.outgoing import Label
+from streamboost.pipelines.service.labelling.leases import RequestReader
+from streamboost.pipelines.service.labelling.store import (
+    LabellingEntry,
+    LabellingStore,
+    held,
+    newly_written,
+    to_write,
+)
+from streamboost.pipelines.service.labelling.writers import LabelWriter
+
+__all__ = ["MARGIN", "LabelOutbox", "StatusOfRequests"]
+
+_log = logging.getLogger(__name__)
+
+MARGIN = 2_000
+"""Milliseconds before a request expires by which its label is written: it has to be polled, with
+the first batch that is begun then, by a pipeline that may be at work on the one before."""
+
+WATCHED = 100
+"""The newest entries of which is looked whether they came too late."""
+
+WATCHED_EVERY = 1_000
+"""Milliseconds between two such looks: a pipeline does not say more."""
+
+
+class StatusOfRequests(RequestReader, Protocol):
+    """Protocol of the requests and their outcomes, as `StatusReader` returns them."""
+
+    def judged(self, id: str) -> dict[str, Any] | None:
+        """Return what is known of a record that was asked about or labelled; None: not kept."""
+
+
+class LabelOutbox:
+    """Writes the labels that people gave to where the pipeline reads them.
+
+    Parameters
+    ----------
+    store : where the labels are held
+    requests : what the pipeline asks, and what it made of the answers
+    labels : where they go
+    grace : how long a label is held, in milliseconds, unless its request expires before
+    clock : gives the milliseconds since 1970
+    mask : takes secrets out of a text
+    """
+
+    def __init__(
+        self,
+        store: LabellingStore,
+        requests: StatusOfRequests,
+        labels: LabelWriter,
+        grace: int,
+        clock: Callable[[], int],
+        mask: Callable[[str], str],
+    ) -> None:
+        self._store = store
+        self._requests = requests
+        self._labels = labels
+        self._grace = grace
+        self._clock = clock
+        self._mask = mask
+        self._settled: set[int] = set()
+        self._looked = 0
+        self.trouble: str | None = None
+
+    def write_due(self, *, at_once: bool = False) -> int:
+        """Write the labels that can no longer be undone, or all; return how many.
+
+        Those that cannot be written now are written by a later call, and `trouble` says why.
+        """
+        try:
+            due = self._due(at_once=at_once)
+            if due:
+                self._labels.deliver([_message(entry) for entry in due])
+                self._stage(due, "written")
+            if late := self._late():
+                self._stage(late, "late")
+        except Exception as error:  # whatever it is, what waits must be tried again
+            trouble = self._mask(str(error) or type(error).__name__)
+            if self.trouble != trouble:
+                _log.warning("labels wait to be written: %s", trouble)
+            self.trouble = trouble
+            return 0
+        self.trouble = None
+        return len(due)
+
+    def _due(self, *, at_once: bool) -> list[LabellingEntry]:
+        """Return the labels to be written, which cannot be undone from now on."""
+        with self._store.reading() as connection:
+            query = "SELECT 1 FROM entries WHERE stage IN ('held', 'writing') LIMIT 1"
+            if connection is None or connection.execute(query).fetchone() is None:
+                return []
+            waiting = held(connection)
+        now = self._clock()
+        due = [entry.number for entry in waiting if at_once or self._is_due(entry, now)]
+        with self._store.writing() as connection:
+            # It may have been taken back meanwhile.
+            _set_stage(connection, due, "writing", "AND stage = 'held'")
+            return to_write(connection)
+
+    def _is_due(self, entry: LabellingEntry, now: int) -> bool:
+        # A clock that was set back holds no label for longer than it is to be held.
+        if not now - self._grace < entry.time <= now:
+            return True
+        expires = (self._requests.request(entry.id) or {}).get("expires")
+        return isinstance(expires, int | float) and now >= expires - MARGIN
+
+    def _late(self) -> list[LabellingEntry]:
+        """Return the written labels that arrived after their requests had expired.
+
+        A request that is no longer open was answered (its record has a label) or expired.
+        """
+        now = self._clock()
+        if 0 <= now - self._looked < WATCHED_EVERY:
+            return []
+        self._looked = now
+        with self._store.reading() as connection:
+            entries = [] if connection is None else newly_written(connection, WATCHED)
+        self._settled &= {entry.number for entry in entries}
+        late = []
+        for entry in entries:
+            if entry.number in self._settled or self._requests.request(entry.id) is not None:
+                continue
+            found = self._requests.judged(entry.id)
+            if found is None:
+                continue
+            expires = found.get("expires")
+            is_over = not isinstance(expires, int | float) or expires <= now
+            if not found.get("asked") or found["labels"]:
+                self._settled.add(entry.number)
+            elif is_over:
+                late.append(entry)
+        return late
+
+    def _stage(self, entries: list[LabellingEntry], stage: str) -> None:
+        with self._store.writing() as connection:
+            _set_stage(connection, [entry.number for entry in entries], stage)
+
+
+def _set_stage(connection: Connection, numbers: list[int], stage: str, where: str = "") -> None:
+    connection.executemany(
+        f"UPDATE entries SET stage = ? WHERE number = ? {where}",
+        [(stage, number) for number in numbers],
+    )
+
+
+def _message(entry: LabellingEntry) -> Label:
+    assert entry.label is not None
+    given = datetime.fromtimestamp(entry.time / 1000, UTC).isoformat(timespec="milliseconds")
+    return Label(entry.id, entry.label, given, entry.person)

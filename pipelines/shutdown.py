@@ -1,0 +1,87 @@
+"""Graceful shutdown: a stop token, interruptible waits, and retries until success or stop."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+from streamboost.errors import ConnectorError
+
+__all__ = ["RECOVERED", "WAITING", "Interrupted", "StopToken"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+WAITING = "waiting: %s. It is tried again until it succeeds"
+RECOVERED = "continuing: the operation that was retried has succeeded"
+"""Log lines at the first retriable failure of an operation (`WAITING`), and at its success."""
+
+
+class Interrupted(BaseException):
+    """Interruption of a wait because a stop was requested.
+
+    Like KeyboardInterrupt, Interrupted is no Exception. Handlers of Exception do not mistake the
+    interruption for a failure of the operation.
+    """
+
+
+class StopToken:
+    """Token that requests a stop; may be used from a signal handler or another thread."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._is_interruptible = False
+        # A SimpleQueue may be put to within a signal handler, which an Event's lock forbids.
+        self._wake: SimpleQueue[None] = SimpleQueue()
+
+    def request(self) -> None:
+        """Request a stop after the commit of the current batch."""
+        self.requested = True
+        self._wake.put(None)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for `seconds`, or until a stop is requested."""
+        try:
+            self._wake.get(timeout=seconds)
+        except Empty:
+            return
+
+    def retry_until_success(self, action: Callable[[], T], interval: float) -> T:
+        """Retry `action` after retriable errors until success; return its result.
+
+        A retry follows every `interval` seconds until a stop request. The first failure and the
+        success after failures are logged.
+        """
+        is_waiting = False
+        while True:
+            try:
+                found = action()
+                if is_waiting:
+                    _log.info(RECOVERED)
+                return found
+            except ConnectorError as error:
+                if not error.retriable or self.requested:
+                    raise
+                if not is_waiting:
+                    _log.warning(WAITING, error)
+                is_waiting = True
+                self.wait(interval)
+
+    @contextmanager
+    def interruptible(self, on: bool = True) -> Iterator[None]:
+        """Allow `interrupt` to raise Interrupted in this context, for waits that may never end.
+
+        With `on` False, `interrupt` is ignored in the context, as its work ends by itself.
+        """
+        before, self._is_interruptible = self._is_interruptible, on
+        try:
+            yield
+        finally:
+            self._is_interruptible = before
+
+    def interrupt(self) -> None:
+        """Raise Interrupted in an interruptible context; called from a signal handler."""
+        if self._is_interruptible:
+            raise Interrupted

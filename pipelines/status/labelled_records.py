@@ -1,0 +1,298 @@
+"""Records requested and labelled records for the status file.
+
+Batches note requests and labels at little cost to the loop. Feature contributions are computed
+during publication, within a share of a second, while the committee still exists.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.connectors.messages.outgoing import features_of
+from streamboost.connectors.messages.schema import Schema
+from streamboost.connectors.messages.values import as_fields
+from streamboost.errors import DataError
+from streamboost.learner.labelled_rows import verdict
+from streamboost.pipelines.runner.batch import StepResult
+from streamboost.pipelines.runner.pipeline import Pipeline
+from streamboost.pipelines.status.annotators import Annotators, votes_of
+from streamboost.pipelines.status.file import Row
+from streamboost.pipelines.status.history import text_of
+from streamboost.pipelines.status.requests import Sent, other_fields, shown_by
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = [
+    "LabelEvent",
+    "LabelledChanges",
+    "LabelledRecordLog",
+    "LabelledRecordRows",
+    "Usual",
+    "why",
+]
+
+MOST_AT_ONCE = 500
+"""Maximum number of requests, and of labels, that a publication has events for."""
+
+
+class RequestEvent(msgspec.Struct, frozen=True):
+    """A request: the sent message, the record's row (D,), and the committee that scored it."""
+
+    sent: Sent
+    tick: int
+    version: int
+    margin: float | None
+    x: np.ndarray
+    committee: "Committee | None"
+
+
+class LabelEvent(msgspec.Struct, frozen=True):
+    """A learned label of a record, with its batch time `tick`; None: the label was retracted."""
+
+    id: str
+    label: Label | None
+    tick: int
+    source: str | None = None
+    predicted: Label | None = None
+    x: np.ndarray | None = None
+    values: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledChanges:
+    """Events since the last publication, in order; `columns` are the names of the rows' columns.
+
+    `on_conflict` is the rule for records with several labels.
+    """
+
+    events: Sequence[tuple[str, RequestEvent | LabelEvent]]
+    columns: Sequence[str] = ()
+    on_conflict: str | None = None
+
+
+@dataclass(slots=True)
+class LabelledRecordLog:
+    """Log of the requests and labels of batches, at little cost to the runner."""
+
+    pipeline: Pipeline
+    _events: deque[tuple[str, RequestEvent | LabelEvent]] = field(
+        default_factory=lambda: deque(maxlen=2 * MOST_AT_ONCE)
+    )
+
+    def __call__(self, effects: StepResult, asked: Mapping[str, Sent]) -> None:
+        """Log the requests and labels of a batch; `asked` has the sent requests."""
+        scored, tick, join = effects.scored, effects.tick, self.pipeline.join
+        are_open = join.open_requests
+        committee = self.pipeline.versions.held(scored.version) if asked else None
+        ids = effects.records.ids if asked else ()
+        rows = {id: row for row, id in enumerate(ids) if id in asked}
+        for id, sent in list(asked.items())[-MOST_AT_ONCE:]:
+            if id not in are_open:
+                continue  # the label is in the same batch, and its event is enough
+            margin = float(scored.margins[rows[id]]) if id in rows else None
+            x = join.requested(id).x
+            seen = RequestEvent(sent, tick, scored.version, margin, x, committee)
+            self._events.append((id, seen))
+        joined = effects.joined
+        for at in range(max(len(joined.ids) - MOST_AT_ONCE, 0), len(joined.ids)):
+            id = joined.ids[at]
+            told = LabelEvent(
+                id,
+                joined.labels[at],
+                tick,
+                joined.sources[at],
+                joined.predicted[at],
+                joined.rows[at],
+                joined.values[at],
+            )
+            self._events.append((id, told))
+        for again in joined.again[-MOST_AT_ONCE:]:
+            self._events.append((again.id, LabelEvent(again.id, again.label, tick, again.source)))
+
+    def take(self) -> LabelledChanges:
+        """Return the events since the last call."""
+        events, self._events = list(self._events), deque(maxlen=2 * MOST_AT_ONCE)
+        pipeline = self.pipeline
+        learner = pipeline.learner
+        return LabelledChanges(
+            events, learner.columns(pipeline.schema.features), learner.on_conflict
+        )
+
+
+NAMED = 10
+"""Number of features named for each record: those with the largest contributions."""
+
+CLASSES = 8
+"""Number of classes with contributions: the likeliest."""
+
+
+def why(
+    committee: "Committee", x: np.ndarray, columns: Sequence[str], said: Mapping[str, float | None]
+) -> dict[str, Any] | None:
+    """Return each feature's contribution to the scores of the likeliest classes (SHAP values).
+
+    `x` (D,) is the row, `columns` its column names, `said` the probabilities by class. None if the
+    committee does not support contributions.
+    """
+    try:
+        owed = committee.contributions(x[None, : committee.n_features])[0]
+    except DataError:
+        return None
+    classes = [str(label) for label in committee.classes.tolist()]
+    likely = sorted(range(len(classes)), key=lambda k: -(said.get(classes[k]) or 0.0))[:CLASSES]
+    effect = np.abs(
+        owed[likely[0], :-1] - owed[likely[1], :-1] if len(likely) > 1 else owed[0, :-1]
+    )
+    ordered = np.argsort(-effect, kind="stable")
+    most, rest = ordered[:NAMED], np.sort(ordered[NAMED:])
+    return {
+        "classes": [classes[k] for k in likely],
+        "features": [[columns[d], *owed[likely, d].round(4).tolist()] for d in most.tolist()],
+        "n_others": len(rest),
+        "others": owed[likely][:, rest].sum(axis=1).round(4).tolist(),
+        "base": owed[likely, -1].round(4).tolist(),
+    }
+
+
+MOST = 5_000
+"""Maximum number of records kept, the newest."""
+
+MOST_BYTES = 32_000_000
+"""Maximum total size of the kept records."""
+
+WORK = 0.005
+"""Seconds of CPU time per publication for computing contributions."""
+
+Usual = tuple[float | None, float | None]
+"""Mean and standard deviation of a feature in the sliding window."""
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class LabelledRecordRows:
+    """Rows of the table ``records`` by record id, bounded to the newest.
+
+    Attributes
+    ----------
+    annotators : agreement and conflict counts of the annotators of these records
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Row] = {}
+        self.annotators = Annotators()
+        self._bytes = 0
+
+    def resume(self, rows: Iterable[Row]) -> None:
+        """Restore the rows of an earlier run, the oldest first."""
+        for id, *row in rows:
+            self._put(id, tuple(row), _decode(row[-1]))
+
+    def update(
+        self,
+        judged: LabelledChanges,
+        schema: Schema,
+        usual: Mapping[str, Usual] = MappingProxyType({}),
+    ) -> None:
+        """Update the rows by new events; `usual` has the features' recent mean and deviation."""
+        end, shown = time.thread_time() + WORK, shown_by(schema)
+        for id, event in judged.events:
+            if isinstance(event, LabelEvent):
+                self._tell(event, schema, judged.on_conflict)
+                continue
+            before = self.rows.get(id)
+            value = _asked(event, shown)
+            if before is not None:
+                known = _decode(before[-1])
+                fields = value["fields"] or known["fields"]
+                # The committee may have learned the label by now: the first prediction stays.
+                if known["labels"]:
+                    self._keep(id, {"again": event.tick} | known | {"fields": fields}, before[1])
+                    continue
+                value["fields"] = fields
+            if event.committee is not None and time.thread_time() < end:
+                said = value.get("probabilities") or {}
+                value["why"] = why(event.committee, event.x, judged.columns, said)
+                named = [row[0] for row in (value["why"] or {}).get("features", ())]
+                value["usual"] = {name: _short(usual[name]) for name in named if name in usual}
+            self._keep(id, value, None if before is None else before[1])
+
+    def fields(self, id: str) -> dict[str, Any]:
+        """Return the further fields of a record; empty if the record is not kept."""
+        row = self.rows.get(id)
+        return {} if row is None else dict(_decode(row[-1])["fields"])
+
+    def _tell(self, told: LabelEvent, schema: Schema, rule: str | None) -> None:
+        row = self.rows.get(told.id)
+        value = _unasked(told, schema) if row is None else _decode(row[-1])
+        value["labels"] = [*value["labels"], [told.tick, told.label, told.source]][-20:]
+        truth = None if told.label is None else str(told.label)
+        if truth is not None and row is not None and row[1] is not None:
+            votes = [(one.source, one.label) for one in votes_of(value["labels"])]
+            truth = str(verdict(rule or "last", votes, row[1]))
+        self._keep(told.id, value, truth)
+
+    def _keep(self, id: str, value: dict[str, Any], truth: str | None) -> None:
+        said = value.get("label")
+        self._put(
+            id,
+            (
+                value["labels"][-1][0] if value["labels"] else value["arrived"],
+                truth,
+                None if said is None else str(said),
+                text_of(value),
+            ),
+            value,
+        )
+
+    def _put(self, id: str, row: Row, value: Mapping[str, Any]) -> None:
+        self.annotators.note(id, value)
+        before = self.rows.pop(id, None)
+        self._bytes += len(row[-1]) - (len(before[-1]) if before else 0)
+        self.rows[id] = row
+        while len(self.rows) > MOST or self._bytes > MOST_BYTES:
+            oldest = next(iter(self.rows))
+            self._bytes -= len(self.rows.pop(oldest)[-1])
+            self.annotators.forget(oldest)
+
+
+def _short(usual: Usual) -> Usual:
+    mean, deviation = (None if one is None else float(f"{one:.5g}") for one in usual)
+    return mean, deviation
+
+
+def _asked(seen: RequestEvent, shown: Set[str]) -> dict[str, Any]:
+    request, payload = seen.sent
+    return _decode(request) | {
+        "asked": True,
+        "arrived": seen.tick,
+        "version": seen.version,
+        "margin": seen.margin,
+        "fields": other_fields(payload, shown),
+        "labels": [],
+    }
+
+
+def _unasked(told: LabelEvent, schema: Schema) -> dict[str, Any]:
+    """Return the data of a record with an unsolicited label."""
+    features: Mapping[str, Any] = {}
+    if told.values is not None:
+        features = as_fields(schema.features, told.values)
+    elif told.x is not None:
+        features = features_of(schema.features, told.x[-len(schema.features) :])
+    return {
+        "id": told.id,
+        "label": told.predicted,
+        "asked": False,
+        "arrived": told.tick,
+        "features": features,
+        "fields": {},
+        "labels": [],
+    }

@@ -1,0 +1,172 @@
+"""Nearest neighbours of a request among the newest labelled records, and medians by class.
+
+Only columns with a static encoding are compared. Distances are Euclidean, in standard deviations of
+the labelled records; missing values count as the mean.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamboost.checks import Label, as_wide
+
+__all__ = [
+    "LABELLED",
+    "SMALL_IMAGE",
+    "LabelledIndex",
+    "LabelledSummary",
+    "near",
+    "nearest",
+    "quartiles",
+    "typical",
+]
+
+LABELLED = 1_000
+"""Number of the newest labelled records to search."""
+
+NEAR = 3
+"""Number of nearest neighbours shown."""
+
+FEWEST = 3
+"""Minimum number of labelled records of a class for its medians."""
+
+MOST_CLASSES = 50
+
+MOST_NUMBERS = 5_000
+"""Maximum number of published medians: with many classes, only the first columns have some."""
+
+
+SMALL_IMAGE = 20_000
+"""Maximum characters of an image that is shown with other records."""
+
+MOST_LOOKS = 4_000_000
+"""Maximum total characters of the kept images."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledIndex:
+    """Snapshot of the newest labelled records.
+
+    Attributes
+    ----------
+    ids, labels
+        Id and label of each record.
+    X
+        Features, float32 (n, D).
+    steady
+        The columns to compare, by name.
+    """
+
+    ids: list[str]
+    labels: list[Label]
+    X: np.ndarray
+    steady: Mapping[str, int]
+
+
+class LabelledSummary:
+    """Images of the newest requested records, shown with their nearest neighbours."""
+
+    def __init__(self) -> None:
+        self._images: OrderedDict[str, str] = OrderedDict()
+        self._held = 0
+
+    def note(self, id: str, fields: Mapping[str, Any]) -> None:
+        """Store a record's first image, if the image is small."""
+        for value in fields.values():
+            if isinstance(value, str) and value.startswith("data:image/"):
+                if len(value) <= SMALL_IMAGE:
+                    self._held += len(value) - len(self._images.pop(id, ""))
+                    self._images[id] = value
+                break
+        while self._held > MOST_LOOKS:
+            self._held -= len(self._images.popitem(last=False)[1])
+
+    def of(self, id: str) -> dict[str, str]:
+        """Return a record's stored image under the key `picture`; empty without one."""
+        image = self._images.get(id)
+        return {} if image is None else {"picture": image}
+
+
+def near(known: LabelledIndex, rows: Mapping[str, np.ndarray]) -> dict[str, list[dict[str, Any]]]:
+    """Return the nearest records of `known` for each record of `rows` (D,), by id."""
+    columns = list(known.steady.values())
+    if not rows or not columns or not known.ids:
+        return {}
+    wanted = as_wide(list(rows.values()), known.X.shape[1])[:, columns]
+    places, _ = nearest(wanted, known.X[:, columns], NEAR + 1)  # one may be the record itself
+    found = {}
+    for id, row in zip(rows, places.tolist(), strict=True):
+        others = [place for place in row if known.ids[place] != id][:NEAR]
+        found[id] = [{"id": known.ids[place], "label": known.labels[place]} for place in others]
+    return found
+
+
+def nearest(wanted: np.ndarray, there: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nearest rows of `there` (n, D) for each row of `wanted` (m, D), and distances.
+
+    Both results are (m, min(most, n)), the nearest first. A distance is the root mean square of the
+    column differences, in standard deviations.
+    """
+    mean, deviation = _spread(there.astype(np.float64))
+    a, b = (_or_zero((part - mean) / deviation).astype(np.float32) for part in (wanted, there))
+    # The squared norm of `a` is left out: it is constant in a row. `@` would wake BLAS's threads,
+    # which then spin for longer than this computation takes.
+    distances = (b * b).sum(1) - 2.0 * np.einsum("md,nd->mn", a, b)
+    some = np.argpartition(distances, min(most, len(b)) - 1, axis=1)[:, :most]
+    order = np.argsort(np.take_along_axis(distances, some, axis=1), axis=1, kind="stable")
+    places = np.take_along_axis(some, order, axis=1)
+    return places, np.sqrt(((a[:, None] - b[places]) ** 2).mean(axis=2))
+
+
+def _or_zero(X: np.ndarray) -> np.ndarray:
+    """Replace missing values by 0, and clip values whose square would overflow."""
+    return np.clip(np.where(np.isnan(X), 0.0, X), -1e9, 1e9)
+
+
+def _spread(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation of each column (n, D); 1 for constant columns."""
+    there = ~np.isnan(X)
+    n = np.maximum(there.sum(axis=0), 1)
+    mean = np.where(there, X, 0.0).sum(axis=0) / n
+    deviation = np.sqrt((np.where(there, X - mean, 0.0) ** 2).sum(axis=0) / n)
+    return mean, np.where(deviation > 0, deviation, 1.0)
+
+
+def typical(known: LabelledIndex) -> dict[str, Any]:
+    """Return the medians of each class: `classes`, `names` of columns, `medians` by both."""
+    labels = np.array(known.labels, dtype=object)
+    counts = {label: int((labels == label).sum()) for label in dict.fromkeys(known.labels)}
+    common = sorted(counts, key=lambda label: -counts[label])[:MOST_CLASSES]
+    classes = [label for label in common if counts[label] >= FEWEST]
+    names = list(known.steady)[: MOST_NUMBERS // max(len(classes), 1)]
+    columns = [known.steady[name] for name in names]
+    medians = [_medians(known.X[labels == label][:, columns]) for label in classes]
+    return {"classes": classes, "names": names, "medians": medians}
+
+
+def _medians(X: np.ndarray) -> list[float | None]:
+    return [None if found is None else found[1] for found in quartiles(X)]
+
+
+def quartiles(X: np.ndarray) -> list[Sequence[float] | None]:
+    """Return the three quartiles of each column (n, D); None if all values are missing.
+
+    >>> quartiles(np.array([[3.0], [1.0], [np.nan], [2.0], [5.0], [4.0]]))
+    [(2.0, 3.0, 4.0)]
+    """
+    ordered = np.sort(X, axis=0)  # missing values (NaN) are sorted last
+    counts = (~np.isnan(X)).sum(axis=0).tolist()
+    return [
+        tuple(_short(column[round(part * (n - 1))]) for part in (0.25, 0.5, 0.75)) if n else None
+        for column, n in zip(ordered.T, counts, strict=True)
+    ]
+
+
+def _short(value: Any) -> float:
+    """Round a number to six significant digits."""
+    number = float(value)
+    return float(f"{number:.6g}") if math.isfinite(number) else number

@@ -1,0 +1,74 @@
+"""Filter for labelled records, and its conditions in SQL."""
+
+from dataclasses import dataclass
+
+__all__ = ["CHOSEN", "DISPUTED", "RecordFilter"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Filter for labelled records. None (and False, except for `disputed`) means no restriction.
+
+    Attributes
+    ----------
+    truth : the label of the record
+    said : the predicted label
+    by : an annotator with a vote on the record, see `votes_of`
+    since, until : the first and last version that made the prediction
+    wrong : whether the prediction differs from the label
+    contested : whether the votes of two annotators differ; with `by`, one of them is `by`
+    disputed : whether another class has at least as many votes as `truth`; False leaves these out
+    closed : whether to leave out records with an open request
+    """
+
+    truth: str | None = None
+    said: str | None = None
+    by: str | None = None
+    since: int | None = None
+    wrong: bool = False
+    contested: bool = False
+    until: int | None = None
+    disputed: bool | None = None
+    closed: bool = False
+
+    @property
+    def by_prediction(self) -> bool:
+        """Whether the choice depends on predictions."""
+        bounds = self.said, self.since, self.until
+        return self.wrong or any(one is not None for one in bounds)
+
+
+_SAID_LAST = """(
+    SELECT json_extract(value, '$[2]') AS source, max(key), CASE json_type(value, '$[1]')
+        WHEN 'true' THEN 'True' WHEN 'false' THEN 'False'
+        ELSE CAST(json_extract(value, '$[1]') AS TEXT) END AS label
+    FROM json_each(records.value, '$.labels') WHERE key > coalesce((
+        SELECT max(key) FROM json_each(records.value, '$.labels')
+        WHERE json_type(value, '$[1]') = 'null'
+    ), -1) GROUP BY source, CASE WHEN source IS NULL THEN key END
+)"""
+"""Votes on a record as text, as in `votes_of`: all labels without a name count.
+
+SQLite takes the columns next to `max(key)` from the row with the maximum.
+"""
+
+DISPUTED = f"""EXISTS (
+    SELECT 1 FROM {_SAID_LAST} AS other WHERE other.label <> truth GROUP BY other.label
+    HAVING count(*) >= max(1, (SELECT count(*) FROM {_SAID_LAST} AS own WHERE own.label = truth))
+)"""
+"""Condition for a row of ``records`` with a disputed label."""
+
+CHOSEN = f"""truth IS NOT NULL
+AND (:truth IS NULL OR truth = :truth)
+AND (:said IS NULL OR said = :said)
+AND (NOT :wrong OR said <> truth)
+AND (:since IS NULL OR json_extract(value, '$.version') >= :since)
+AND (:until IS NULL OR json_extract(value, '$.version') <= :until)
+AND (:by IS NULL OR EXISTS (SELECT 1 FROM {_SAID_LAST} AS own WHERE own.source = :by))
+AND (NOT :contested OR EXISTS (
+    SELECT 1 FROM {_SAID_LAST} AS own JOIN {_SAID_LAST} AS other ON own.label <> other.label
+    WHERE :by IS NULL OR own.source = :by
+))
+AND (:disputed IS NULL OR :disputed = {DISPUTED})
+AND (NOT :closed OR id NOT IN (SELECT id FROM requests))"""
+"""Condition of a filter on a row of ``records``, with the filter's fields as named values."""

@@ -1,1 +1,0 @@
-"""What to ask: utilities and budgets."""

@@ -1,0 +1,241 @@
+"""Validation of a learner's arguments, before its state changes."""
+
+from collections.abc import Iterable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from streamboost.errors import ConfigurationError, DataError
+
+__all__ = [
+    "Label",
+    "as_array",
+    "as_ids",
+    "as_labels",
+    "as_predictions",
+    "as_propensity",
+    "as_records",
+    "as_rows",
+    "as_seed",
+    "as_sources",
+    "as_tick",
+    "as_weights",
+    "as_wide",
+]
+
+Label = str | int
+
+_INT64 = np.iinfo(np.int64)
+_HEAVIEST = 2.0**30
+"""Ratio of weights beyond which light records vanish in the floating-point sums of a training."""
+_KINDS = {str: "text", int: "whole numbers"}
+
+
+def as_rows(X: Any, n_features: int | None) -> np.ndarray:
+    """Return `X` as float32 (n, D) in C-order; NaN is a missing value.
+
+    Raises
+    ------
+    DataError
+        When `X` is not a table of numbers, has another number of columns than `n_features`, or
+        holds an infinity or a number that float32 cannot hold.
+    """
+    try:
+        table = np.asarray(X)
+        if table.dtype.kind not in "buifO":
+            raise TypeError(
+                f"it holds {table.dtype} values; give numbers, NaN where one is missing"
+            )
+        rows = np.ascontiguousarray(table if table.dtype == np.float32 else _narrow(table))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"X is not a table of numbers: {error}") from error
+    if rows.ndim != 2:
+        raise DataError(f"X has shape {rows.shape}: give an array (records, features)")
+    if n_features is not None and rows.shape[1] != n_features:
+        raise DataError(
+            f"X has {rows.shape[1]} features, and this learner began with {n_features}: give "
+            "every record the same columns, NaN where a value is missing"
+        )
+    infinite = np.isinf(rows)
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
+        raise DataError(
+            f"X[{row}, {column}] is {table[row, column]!r}, infinite or too large for "
+            "float32: give a finite number, or NaN for a missing value"
+        )
+    return rows
+
+
+def as_wide(rows: Any, n_features: int) -> np.ndarray:
+    """Pad rows, (n, D) or a list of n, to float32 (n, `n_features`) with NaN.
+
+    Columns may have been added since a row was made: they are missing. None in place of a row is a
+    row of missing values. Rows that are long enough are not changed.
+    """
+    if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] >= n_features:
+        return rows
+    n_features = max([n_features, *(len(row) for row in rows if row is not None)])
+    wide = np.full((len(rows), n_features), np.nan, dtype=np.float32)
+    for out, row in zip(wide, rows, strict=True):
+        if row is not None:
+            out[: len(row)] = row
+    return wide
+
+
+def _narrow(table: np.ndarray) -> np.ndarray:
+    # A number too large for float32 becomes an infinity, which `as_rows` rejects.
+    with np.errstate(over="ignore"):
+        return table.astype(np.float32)
+
+
+def as_ids(ids: Sequence[str], n: int) -> list[str]:
+    """Return `ids` as a list of `n` texts, or raise DataError."""
+    ids = list(ids)
+    if len(ids) != n:
+        raise DataError(f"{len(ids)} ids for {n} records: give one id per record")
+    if {*map(type, ids)} <= {str}:
+        return ids
+    for i, one in enumerate(ids):
+        if not isinstance(one, str):
+            raise DataError(f"ids[{i}] is {one!r}: ids are text")
+    return ids
+
+
+def as_labels(y: Any, n: int, kind: type | None, *, name: str = "y") -> list[Label]:
+    """Return `y` as `n` labels, all str or all int.
+
+    `kind` is the type of the learner's labels so far, None before the first. `name` is the name
+    of `y` in errors.
+
+    Raises
+    ------
+    DataError
+        When the number is wrong, or a label is neither text nor a whole number of 64 bits, or
+        not of the type of the others.
+    """
+    labels = list(y.tolist() if isinstance(y, np.ndarray) else y)
+    if len(labels) != n:
+        raise DataError(f"{len(labels)} labels for {n} records: give one label per record")
+    for i, label in enumerate(labels):
+        if isinstance(label, np.generic):
+            labels[i] = label = label.item()
+        if type(label) not in (str, int):
+            raise DataError(f"{name}[{i}] is {label!r}: labels are text or whole numbers")
+        if type(label) is int and not _INT64.min <= label <= _INT64.max:
+            raise DataError(f"{name}[{i}] is {label!r}: whole-number labels have at most 64 bits")
+        kind = kind or type(label)
+        if type(label) is not kind:
+            raise DataError(
+                f"{name}[{i}] is {label!r}, and this learner's labels are {_KINDS[kind]}: keep to "
+                "one kind"
+            )
+    return labels
+
+
+def as_array(labels: Iterable[Label]) -> np.ndarray:
+    """Return labels of one type as an array: int64 for whole numbers, object for text.
+
+    numpy's text arrays would use the length of the longest label, and strip trailing NULs.
+    """
+    known = list(labels)
+    return np.array(known, dtype=object if known and isinstance(known[0], str) else np.int64)
+
+
+def as_propensity(propensity: Any, n: int) -> np.ndarray:
+    """Return `propensity` as float64 (n,), NaN without a request; None means all NaN."""
+    if propensity is None:
+        return np.full(n, np.nan)
+    values = np.asarray(propensity, dtype=np.float64)
+    if values.shape != (n,):
+        raise DataError(f"propensity has shape {values.shape}, and there are {n} records")
+    wrong = ~(np.isnan(values) | ((values > 0) & (values <= 1)))
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"propensity[{i}] is {values[i]}: give a chance above 0 and at most 1, or NaN where "
+            "nobody asked"
+        )
+    return values
+
+
+def as_predictions(predicted: Any, n: int) -> list[Label | None]:
+    """Return `predicted` as `n` labels, None without a prediction; None means all None."""
+    if predicted is None:
+        return [None] * n
+    known = list(predicted.tolist() if isinstance(predicted, np.ndarray) else predicted)
+    if len(known) != n:
+        raise DataError(f"{len(known)} predictions for {n} records: give one each, None for none")
+    return known
+
+
+def as_records(
+    records: Sequence[tuple[Any, ...]] | None, n: int, wanted: bool
+) -> Sequence[tuple[Any, ...]]:
+    """Return the values of `n` records, which are required if `wanted`, and else not allowed."""
+    if wanted != (records is not None):
+        raise DataError(
+            "records is missing: features learn from the values that rows were made of"
+            if wanted
+            else "records were given to a learner without features, which cannot use them"
+        )
+    if records is not None and len(records) != n:
+        raise DataError(f"{len(records)} records for {n} rows: give one each")
+    return [()] * n if records is None else records
+
+
+def as_seed(name: str, seed: Any) -> int:
+    """Return `seed`, the argument `name`, as an int, or raise ConfigurationError.
+
+    >>> as_seed("random_state", 7)
+    7
+    """
+    try:
+        value = index(seed)
+    except TypeError:
+        value = -1
+    if value < 0:
+        raise ConfigurationError(f"{name} is {seed!r}: give a whole number of at least 0")
+    return value
+
+
+def as_sources(sources: Sequence[str | None] | None, n: int) -> list[str | None]:
+    """Return the annotators of `n` labels, None where unknown; None means all None."""
+    known: list[str | None] = [None] * n if sources is None else list(sources)
+    if len(known) != n:
+        raise DataError(f"{len(known)} sources for {n} labels: give one each, None for none")
+    for i, one in enumerate(known):
+        if one is not None and not isinstance(one, str):
+            raise DataError(f"sources[{i}] is {one!r}: who gave a label is text, or None")
+    return known
+
+
+def as_tick(tick: Any) -> int:
+    """Return `tick` as an int of 64 bits, or raise DataError."""
+    try:
+        value = index(tick)
+    except TypeError:
+        value = _INT64.max + 1
+    if not _INT64.min <= value <= _INT64.max:
+        raise DataError(f"tick is {tick!r}: give whole milliseconds since the epoch")
+    return value
+
+
+def as_weights(weight: Any, n: int) -> np.ndarray:
+    """Return `weight` as float64 (n,), or raise DataError; None means all 1."""
+    if weight is None:
+        return np.ones(n)
+    try:
+        values = np.asarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"weight is not numbers: {error}; give one for each record") from error
+    if values.shape != (n,):
+        raise DataError(f"weight has shape {values.shape}, and there are {n} records")
+    wrong = ~((values >= 0) & (values <= _HEAVIEST))
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"weight[{i}] is {values[i]}: give a finite number, 0 or more and at most "
+            f"{_HEAVIEST:.0f}, as how many records it is to count"
+        )
+    return values

@@ -1,0 +1,117 @@
+"""Handshake: authenticates worker connections by token, without blocking on slow peers.
+
+If the cluster uses TLS, connections use its certificates, with one on each side.
+"""
+
+import hmac
+import json
+import selectors
+import socket
+import ssl
+import struct
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["HEADER", "MAX_HANDSHAKE_BYTES", "Encryption", "authenticated_connections"]
+
+HEADER = struct.Struct("!q")  # number of bytes that follow
+MAX_HANDSHAKE_BYTES = 65_536
+_MAX_UNAUTHENTICATED = 50  # unauthenticated connections; the oldest is closed first
+_CHECK_SECONDS = 0.5  # interval to check whether the attempt was abandoned
+
+
+@dataclass(frozen=True, slots=True)
+class Encryption:
+    """TLS contexts of a worker: for accepted connections, and for outgoing ones."""
+
+    accepted_context: ssl.SSLContext
+    outgoing_context: ssl.SSLContext
+
+    @classmethod
+    def of(cls, worker: Any) -> "Encryption | None":
+        """Return the contexts of a Dask worker, or None if its cluster does not use TLS."""
+        if worker.address.split("://")[0] not in ("tls", "wss"):
+            return None
+        accepted_context = worker.security.get_listen_args("worker")["ssl_context"]
+        return cls(accepted_context, worker.security.get_connection_args("worker")["ssl_context"])
+
+
+def authenticated_connections(
+    server: socket.socket, token: bytes, encryption: Encryption | None
+) -> Generator[tuple[socket.socket, dict[str, str]]]:
+    """Yield authenticated connections with their environments; close the others."""
+    unauthenticated = dict[socket.socket, bytearray]()
+    with selectors.DefaultSelector() as selector:
+        with suppress(ValueError):  # it may be closed already, which the loop detects
+            selector.register(server, selectors.EVENT_READ)
+        try:
+            while server.fileno() >= 0:
+                for key, _ in selector.select(_CHECK_SECONDS):
+                    connection = key.fileobj
+                    assert isinstance(connection, socket.socket)
+                    if connection is server:
+                        _accept_connection(server, unauthenticated, selector, encryption)
+                    elif connection in unauthenticated:
+                        message = _read_handshake(connection, unauthenticated[connection], token)
+                        if message is None:
+                            continue
+                        selector.unregister(connection)
+                        del unauthenticated[connection]
+                        if message:
+                            connection.setblocking(True)
+                            yield connection, json.loads(message)
+                        else:
+                            connection.close()
+            raise ConnectionAbortedError("the attempt was given up")
+        finally:
+            for connection in unauthenticated:
+                connection.close()
+
+
+def _accept_connection(
+    server: socket.socket,
+    unauthenticated: dict[socket.socket, bytearray],
+    selector: selectors.BaseSelector,
+    encryption: Encryption | None,
+) -> None:
+    if len(unauthenticated) == _MAX_UNAUTHENTICATED:
+        oldest = next(iter(unauthenticated))
+        selector.unregister(oldest)
+        del unauthenticated[oldest]
+        oldest.close()
+    connection, _ = server.accept()
+    connection.setblocking(False)
+    if encryption is not None:  # the TLS handshake is non-blocking, too
+        connection = encryption.accepted_context.wrap_socket(
+            connection, server_side=True, do_handshake_on_connect=False
+        )
+    unauthenticated[connection] = bytearray()
+    selector.register(connection, selectors.EVENT_READ)
+
+
+def _read_handshake(connection: socket.socket, received: bytearray, token: bytes) -> bytes | None:
+    """Return the message after the token; empty: not authenticated; None: incomplete.
+
+    Unauthenticated data is handled as bytes alone.
+    """
+    has_ended = False
+    try:
+        # Read all: data that TLS has buffered does not make the socket readable again.
+        while not has_ended and len(received) <= HEADER.size + MAX_HANDSHAKE_BYTES:
+            chunk = connection.recv(MAX_HANDSHAKE_BYTES)
+            received += chunk
+            has_ended = not chunk
+    except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        pass
+    except OSError:
+        return b""
+    begin = HEADER.size + len(token)
+    if len(received) < begin:
+        return b"" if has_ended else None
+    (n,) = HEADER.unpack_from(received)
+    is_known = hmac.compare_digest(bytes(received[HEADER.size : begin]), token)
+    if has_ended or not is_known or not len(token) < n <= MAX_HANDSHAKE_BYTES:
+        return b""
+    return bytes(received[begin:]) if len(received) == HEADER.size + n else None

@@ -1,0 +1,1 @@
+"""Unbiased estimates of prediction quality from few labels, with confidence intervals."""

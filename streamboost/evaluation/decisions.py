@@ -1,0 +1,164 @@
+"""Cost-sensitive decisions about records, in addition to predicted labels."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamboost.errors import ConfigurationError
+from streamboost.predictions import Scored
+
+__all__ = ["Decisions"]
+
+_SAME = 1e-9
+"""Relative difference below which expected costs count as equal, to absorb rounding errors."""
+
+_MOST = sys.float_info.max
+"""Largest cost; whole numbers above it do not fit into a float."""
+
+
+class Decisions:
+    """Decides on a class by the cost of errors, or by a minimum probability for some classes.
+
+    With costs, the decision is the class k of least expected cost, the sum over the classes j of
+    P_j C_jk (Elkan 2001, equation 1); in a tie, the most probable one. With thresholds, classes
+    whose probability reaches their threshold come first, then the classes without a threshold: the
+    most probable one is decided on. If there is none, the decision is None. A class of probability
+    0 is never decided on.
+
+    Classes are identified by their names as text: 1 and "1" are the same class.
+
+    Parameters
+    ----------
+    costs
+        For each true class, the cost by the decided class: a finite number, not negative, 0 on
+        the diagonal. Missing entries cost 1 off the diagonal. Empty: no costs.
+    threshold
+        For some classes the least probability, in (0, 1], to decide on them.
+
+    Raises
+    ------
+    ConfigurationError
+        When a number is out of its range, both are given, or neither is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamboost.predictions import Scored
+    >>> P, classes = np.array([[0.8, 0.2], [0.95, 0.05]]), np.array(["ok", "fraud"], object)
+    >>> scored = Scored(np.array(["ok", "ok"], object), classes, P, np.zeros(2), 1)
+    >>> Decisions(costs={"fraud": {"ok": 10}}).decide(scored).tolist()
+    ['fraud', 'ok']
+    >>> Decisions(threshold={"ok": 0.9}).decide(scored).tolist()
+    ['fraud', 'ok']
+    """
+
+    def __init__(
+        self,
+        costs: Mapping[Any, Mapping[Any, float]] | None = None,
+        threshold: Mapping[Any, float] | None = None,
+    ) -> None:
+        self.costs = {str(true): _row_of(true, row) for true, row in (costs or {}).items()}
+        self.threshold = {str(label): _share(label, p) for label, p in (threshold or {}).items()}
+        if bool(self.costs) == bool(self.threshold):
+            given = "both" if self.costs else "neither"
+            raise ConfigurationError(
+                f"decisions go by costs or by thresholds, and {given} are given: give one of them"
+            )
+
+    def decide(self, scored: Scored) -> np.ndarray:
+        """Return the decided class of each record, object (n,); None without a decision."""
+        classes = scored.classes.tolist()
+        chosen = self.choose(scored.probabilities, classes).tolist()
+        decided = np.full(len(scored), None, dtype=object)
+        decided[:] = [classes[k] if k >= 0 else None for k in chosen]
+        return decided
+
+    def choose(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray:
+        """Return the decided columns, int64 (n,), for probabilities `P` (n, K); -1: none."""
+        if not P.shape[1]:
+            return np.full(len(P), -1)
+        if self.costs:
+            C = self.matrix(classes)
+            expected = np.where(P > 0.0, P @ C, np.inf)
+            least = expected.min(axis=1, keepdims=True)
+            among = expected <= least * (1.0 + _SAME)
+        else:
+            cut = np.array([self.threshold.get(str(label), 0.0) for label in classes])
+            among = (P > 0.0) & (cut <= P)
+            sure = among & (cut > 0.0)
+            among = np.where(sure.any(axis=1, keepdims=True), sure, among)
+        chosen = np.where(among & (P > 0.0), P, -1.0).argmax(axis=1)
+        return np.where((among & (P > 0.0)).any(axis=1), chosen, -1)
+
+    def matrix(self, classes: Sequence[Any]) -> np.ndarray:
+        """Return the cost of deciding on class k if j is true, float64 (K, K) at [j, k]."""
+        names = [str(label) for label in classes]
+        rows = [[self.costs.get(j, {}).get(k, float(j != k)) for k in names] for j in names]
+        return np.array(rows, dtype=np.float64).reshape(len(names), len(names))
+
+    def decision_cost(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray | None:
+        """Return the cost of each decision by true class, float64 (n, K).
+
+        NaN for records without a decision; None if there are no costs.
+        """
+        if not self.costs:
+            return None
+        if not classes:  # records have arrived, but no label yet
+            return np.empty((len(P), 0))
+        chosen = self.choose(P, classes)
+        decision_cost: np.ndarray = self.matrix(classes).T[chosen]
+        decision_cost[chosen < 0] = np.nan
+        return decision_cost
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes that costs or thresholds name, in their order."""
+        decided = (name for row in self.costs.values() for name in row)
+        return list(dict.fromkeys([*self.costs, *decided, *self.threshold]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings; `Decisions(**found)` is an equal object."""
+        if self.costs:
+            return {"costs": self.costs}
+        return {"threshold": self.threshold}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Decisions) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(str(self.to_json()))
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value}" for name, value in self.to_json().items())
+        return f"Decisions({given})"
+
+
+def _row_of(true: Any, row: Any) -> dict[str, float]:
+    if not isinstance(row, Mapping):
+        raise ConfigurationError(
+            f"costs.{true} is {row!r}: name the classes that may be decided on where {true} is "
+            f"true, such as costs.{true}.other = 10"
+        )
+    found = {}
+    for decided, cost in row.items():
+        where = f"costs.{true}.{decided} is {cost!r}"
+        if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) <= _MOST:
+            raise ConfigurationError(f"{where}: give a finite number")
+        if cost < 0:
+            raise ConfigurationError(
+                f"{where}: costs are not negative; give 0 for a decision that does no harm"
+            )
+        if str(decided) == str(true) and cost:
+            raise ConfigurationError(f"{where}: the right decision costs nothing; leave it out")
+        found[str(decided)] = float(cost)
+    return found
+
+
+def _share(label: Any, p: Any) -> float:
+    if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
+        raise ConfigurationError(
+            f"threshold.{label} is {p!r}: give a probability above 0 and at most 1"
+        )
+    return float(p)

@@ -1,0 +1,526 @@
+"""Unbiased evaluation of the predictions made on arrival, from few labels with delays.
+
+Requests select hard records, so the plain mean over their labels is biased. The inclusion
+probabilities of the requests correct this bias. A record's label may arrive late or never:
+
+- The estimates cover the records up to the newest record whose label arrived, including records
+  with open requests. Open requests are imputed from answered requests whose delay is at least the
+  time that the request has been open (`impute_open_requests`). So labels that arrive fast do not
+  replace labels that arrive slowly. Accumulated sums end at the oldest open request.
+- Expired requests are imputed from answered requests around them, with more weight for similar
+  confidence: annotators skip hard records. This is unbiased if labels are missing at random among
+  records of similar confidence. No reweighting can do better; bounds without that assumption are
+  as wide as the share of lost labels, which `Evaluation.unanswered` reports.
+- Unsolicited labels are no random sample and do not enter the estimates; the two baselines use
+  them.
+- A label correction replaces the counted label, for the newest 20,000 counted records, or fewer
+  with many classes. The baselines' predictions stay.
+- Records in a pool may be requested until they leave the pool, and wait until then. Records that
+  a query round selected, and records with an unsolicited label, are not in the audit's sampling
+  frame. They represent themselves alone; audited records represent all others.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamboost.checks import Label, as_ids, as_labels, as_propensity
+from streamboost.evaluation.decisions import Decisions
+from streamboost.evaluation.pending import (
+    PARTS,
+    ClassCounts,
+    DecisionCost,
+    Outcome,
+    PendingPredictions,
+    Strides,
+    similarity_weights,
+)
+from streamboost.evaluation.report import Report, report
+from streamboost.evaluation.sufficient_stats import (
+    Blocks,
+    JudgedRecords,
+    SufficientStats,
+    UnlabelledSums,
+)
+from streamboost.predictions import Scored
+from streamboost.query.settings import check_whole
+from streamboost.storage import Arrays, part
+
+__all__ = ["Evaluation", "impute_open_requests"]
+
+_MAX_DONORS = 200
+"""Number of newest labels that impute open requests."""
+
+_FEWEST = 10
+"""Least number of labels that impute an open request."""
+
+_AT_ONCE = 2**16
+"""Records times classes that are summed up in one call: one stride each takes three times as
+long."""
+
+
+class _PendingLabel(NamedTuple):
+    """Sums over pending predictions, and imputed sums for open requests."""
+
+    judged: SufficientStats
+    open: list[SufficientStats]
+    n_open: int
+
+
+class Evaluation:
+    """Evaluates the predictions made on arrival with the requested labels.
+
+    Parameters
+    ----------
+    block
+        m, the records in a block of the audit: each record's inclusion probability is at least
+        1/m. 0 without an audit: then only streams with a request for every record have estimates.
+    window
+        Size in records of the sliding window, which advances by tenths.
+    patience
+        Records to wait for an answer; a request that is open longer counts as unanswered. Bounds
+        the memory, with O(K²) numbers for K classes.
+    pool
+        Number of newest records that may be requested after their arrival, by `ask`; 0 if
+        requests are decided on arrival.
+
+    Attributes
+    ----------
+    unanswered
+        Number of expired requests.
+    decisions
+        Decisions whose cost is estimated, or None. Setting them discards the cost of earlier
+        decisions. Records that are not yet part of the sums count with the new decisions.
+
+    Examples
+    --------
+    A classifier that is always 90 % sure and right two times in three, with one record in ten
+    asked about:
+
+    >>> import numpy as np
+    >>> from streamboost.learner import Scored
+    >>> rng = np.random.default_rng(7)
+    >>> ids, classes = [str(i) for i in range(900)], np.array(["no", "yes"], dtype=object)
+    >>> labels, P = np.full(900, "yes", dtype=object), np.tile([0.1, 0.9], (900, 1))
+    >>> scored = Scored(labels, classes, P, margins=np.ones(900), version=1)
+    >>> truth = classes[(np.arange(900) % 3 > 0).astype(int)]
+    >>> evaluation = Evaluation(block=10)
+    >>> asked = rng.random(900) < 0.1
+    >>> evaluation.arrive(ids, scored, np.where(asked, 0.1, np.nan))
+    >>> evaluation.label([ids[i] for i in np.flatnonzero(asked)], truth[asked])
+    >>> accuracy = evaluation.since_start().committee.accuracy
+    >>> accuracy.low < 2 / 3 < accuracy.high
+    True
+    """
+
+    def __init__(
+        self, block: int = 0, window: int = 2_000, patience: int = 10_000, pool: int = 0
+    ) -> None:
+        check_whole("evaluation block", block, at_least=0)
+        check_whole("evaluation pool", pool, at_least=0)
+        check_whole("evaluation window", window)
+        check_whole("evaluation patience", patience, at_least=0)
+        self.block = block
+        self.window = window
+        self.patience = patience
+        self.pool = pool
+        self.unanswered = 0
+        self._known = ClassCounts()
+        self._stride = -(-window // PARTS)
+        self._strides = Strides()
+        self._queue = PendingPredictions()
+        self._blocks = Blocks()
+        self._n_final = 0  # final arrivals at the front of the queue
+        self._n_left_pool = 0  # arrivals at the front of the queue that have left the pool
+        self._open: dict[str, int] = {}  # numbers of the waiting records by id
+        self._decisions: Decisions | None = None
+
+    @property
+    def decisions(self) -> Decisions | None:
+        """Decisions whose cost is estimated, or None."""
+        return self._decisions
+
+    @decisions.setter
+    def decisions(self, decisions: Decisions | None) -> None:
+        self._decisions = decisions
+        self._strides.forget_costs()
+
+    @property
+    def labels(self) -> dict[Label, int]:
+        """The known labels, numbered in order of appearance."""
+        return self._known.codes
+
+    @property
+    def counts(self) -> list[int]:
+        """The count of each known label."""
+        return self._known.counts
+
+    @property
+    def pending(self) -> int:
+        """Number of open requests."""
+        rows = self._queue.rows
+        return int(np.count_nonzero(rows["waits"] & (rows["chance"] > 0.0)))
+
+    def arrive(
+        self,
+        ids: Sequence[str],
+        scored: Scored,
+        propensity: Any,
+        inclusion_probabilities: Any = None,
+    ) -> None:
+        """Add n records with their predictions on arrival.
+
+        Parameters
+        ----------
+        ids
+            Their ids.
+        scored
+            Their predictions.
+        propensity
+            (n,), the inclusion probability of each requested record; NaN without a request.
+        inclusion_probabilities
+            (n,), the inclusion probability of each record, requested or not; None: 1 / block.
+
+        Raises
+        ------
+        DataError
+            When the arguments differ in length, or a propensity is not a probability.
+        """
+        ids = as_ids(ids, len(scored))
+        asked = as_propensity(propensity, len(scored))
+        if inclusion_probabilities is None:
+            inclusion_probabilities = np.full(len(ids), 1.0 / max(self.block, 1))
+        columns = [self._code(label) for label in scored.classes.tolist()]
+        labels = scored.labels.tolist()
+        for label in dict.fromkeys(labels):
+            if label is not None:
+                self._code(label)
+        known = self._known
+        P = np.zeros((len(ids), len(known)))
+        P[:, columns] = scored.probabilities
+        predicted = np.empty((len(ids), 3), dtype=np.int64)
+        predicted[:, 0] = [known.codes.get(label, -1) for label in labels]
+        predicted[:, 1:] = known.last, known.commonest
+        number = self._queue.append(ids, P, predicted, asked, inclusion_probabilities)
+        self._strides.outcomes.forget(ids)  # from now on these ids denote the new records
+        waits = range(len(ids)) if self.pool else np.flatnonzero(asked > 0.0).tolist()
+        for i in waits:
+            self._close_request(ids[i])
+            self._open[ids[i]] = number + i
+            self._queue.rows["waits"][number + i - self._queue.first] = True
+        self._fold_final()
+
+    def add_unlabelled_sums(self, rest: UnlabelledSums) -> None:
+        """Add the sums of records without requests that were scored elsewhere.
+
+        Call `arrive` with the requested records of the same batch first; then the estimates cover
+        all of its records.
+        """
+        codes = [self._code(label) for label in rest.classes]
+        tally = rest.among(codes, len(self._known), (self._known.last, self._known.commonest))
+        self._blocks.add(self._queue.first + len(self._queue), tally)
+        self._fold_final()
+
+    def ask(self, ids: Sequence[str], propensity: Any) -> list[str]:
+        """Record the requests for records of the pool; return ids that left without a request.
+
+        Call after every `arrive`, when records leave the pool, and after every query round.
+
+        Parameters
+        ----------
+        ids
+            The ids of the requested records.
+        propensity
+            (n,), the inclusion probability for audit requests, and 1 for requests of a round.
+        """
+        for id, chance in zip(ids, as_propensity(propensity, len(ids)).tolist(), strict=True):
+            if id in self._open:
+                self._queue.rows["chance"][self._open[id] - self._queue.first] = chance
+        left = max(len(self._queue) - self.pool, self._n_left_pool)
+        rows = self._queue.rows[self._n_left_pool : left]
+        places = np.flatnonzero(rows["waits"] & ~(rows["chance"] > 0.0)) + self._n_left_pool
+        left_ids = [self._queue.ids[i] for i in places.tolist()]
+        self._n_left_pool = left
+        for id in left_ids:
+            self._close_request(id)
+        self._fold_final()
+        return left_ids
+
+    def label(self, ids: Sequence[str], labels: Any) -> None:
+        """Record labels (n,) of any records, requested or not, in arrival order.
+
+        Raises
+        ------
+        DataError
+            When the labels are not all text or all whole numbers.
+        """
+        self.label_validated(ids, as_labels(labels, len(ids), self._known.kind, name="labels"))
+
+    def label_validated(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
+        """Record labels of one type; as `label`, without validation."""
+        for id, label in zip(ids, labels, strict=True):
+            self._code(label)
+            code = self._known.add(label)
+            if id in self._open:
+                number = self._open.pop(id)
+                row = self._queue.rows[number - self._queue.first]
+                row["truth"], row["waits"] = code, False
+                row["waited"] = self._queue.first + len(self._queue) - number
+                if not row["chance"] > 0.0:
+                    row["chance"] = 1.0
+        self._fold_final()
+
+    def correct(self, id: str, before: Label, label: Label | None) -> None:
+        """Replace the known label `before` of a record; None retracts the label.
+
+        If the label is not part of the estimates, only the baselines change. A label after a
+        retraction does not enter the estimates.
+        """
+        if label is not None:
+            self._code(label)
+        truth = self._known.correct(before, label)
+        place = self._queue.find(id)
+        if place is None:
+            self._strides.correct(id, truth, self._decision_cost)
+        elif self._queue.rows[place]["truth"] >= 0:
+            self._queue.rows[place]["truth"] = truth
+
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Map one class to another from now on, or drop it (`into` is None).
+
+        Records that are part of the sums are not changed; nor are other records of a dropped class.
+        """
+        if label not in self.labels:
+            return
+        if into is not None:
+            code = self._code(into)
+            self._queue.recode(self.labels[label], code, len(self._known))
+        self._known.rename(label, into)
+
+    def expire(self, ids: Sequence[str]) -> None:
+        """Expire the requests of these records."""
+        for id in ids:
+            self._close_request(id)
+        self._fold_final()
+
+    def since_start(self) -> Report:
+        """Return the report over all evaluated records."""
+        return self._report([self._strides.total], self._waiting(0, 0))
+
+    def recent(self) -> Report:
+        """Return the report over the sliding window of the newest evaluated records."""
+        newest, start, skipped = self._newest()
+        return self._report(newest, self._waiting(start, skipped))
+
+    def both(self) -> tuple[Report, Report]:
+        """Return `since_start` and `recent`, with shared sums."""
+        whole, (newest, *since) = self._waiting(0, 0), self._newest()
+        part = self._waiting(*since) if any(since) else whole
+        return self._report([self._strides.total], whole), self._report(newest, part)
+
+    def in_numbers(self) -> dict[str, Any]:
+        """Return both reports and the number of open and unanswered requests, for JSON."""
+        since_start, recent = self.both()
+        return {
+            "since_start": asdict(since_start),
+            "recent": asdict(recent),
+            "pending": self.pending,
+            "unanswered": self.unanswered,
+        }
+
+    def _code(self, label: Label) -> int:
+        """Return the label's number; add a new label and widen the sums."""
+        if label not in self.labels:
+            self._known.code(label)
+            self._strides.widen(len(self._known))
+        return self.labels[label]
+
+    def _close_request(self, id: str) -> None:
+        number = self._open.pop(id, None)
+        if number is not None:
+            row = self._queue.rows[number - self._queue.first]
+            row["waits"] = False
+            self.unanswered += bool(row["chance"] > 0.0)
+
+    def _fold_final(self) -> None:
+        """Fold complete strides of final arrivals into the sums."""
+        queue = self._queue
+        while self._n_final < len(queue):
+            waits = queue.rows["waits"][self._n_final : self._stride]
+            n = int(waits.argmax())
+            n = n if waits[n] else len(waits)
+            if n == 0 and len(queue) - self._n_final <= self.patience + self.pool:
+                break
+            if n == 0:
+                self._close_request(queue.ids[self._n_final])
+            self._n_final += max(n, 1)
+            if self._n_final == self._stride:
+                self._fold_stride(self._stride)
+        while self._blocks:
+            end, others = self._blocks.whole(queue.first + self._n_final)
+            if others + end - queue.first < self._stride:
+                break
+            self._fold_stride(end - queue.first)
+
+    def _fold_stride(self, n: int) -> None:
+        """Fold a stride of the queue's first `n` arrivals, and the sums of their batches."""
+        queue, rows, n_classes = self._queue, slice(n), len(self._known)
+        others = self._blocks.sums(queue.first + n, n_classes, drop=True)
+        judged, waited = self._judged(rows), queue.rows["waited"][rows]
+        self._strides.add(queue.ids[rows], judged, waited, others)
+        queue.drop(n)
+        self._n_final, self._n_left_pool = self._n_final - n, max(self._n_left_pool - n, 0)
+
+    def _decision_cost(self, P: np.ndarray) -> np.ndarray | None:
+        return (
+            None if self._decisions is None else self._decisions.decision_cost(P, list(self.labels))
+        )
+
+    def _judged(self, rows: slice) -> JudgedRecords:
+        """Return the arrivals `rows` of the queue for evaluation, with the cost of decisions."""
+        judged = self._queue.judged(rows, len(self._known), self.block)
+        return replace(judged, decision_cost=self._decision_cost(judged.P))
+
+    def _newest(self) -> tuple[list[SufficientStats], int, int]:
+        """Return the sums of the sliding window, and the first places in queue and blocks."""
+        covered, first = self._covered(), self._queue.first
+        records = covered + int(self._blocks.whole(first + covered)[1])
+        if records <= self.window:
+            newest = self._strides.newest((self.window - records) // self._stride)
+            return newest, 0, 0
+        if self._blocks:
+            skipped, number = self._blocks.skip(first, records - self.window)
+            return [], number - first, skipped
+        strides = -(-(records - self.window) // self._stride)
+        return [], strides * self._stride, 0
+
+    def _covered(self) -> int:
+        """Return how many arrivals at the front of the queue the estimates cover."""
+        reached = self._queue.horizon()
+        if self.pool:  # the other records may still be requested
+            reached = min(reached, self._n_left_pool)
+        reached = max(reached, self._n_final)
+        return max(self._blocks.reached(self._queue.first + reached) - self._queue.first, 0)
+
+    def _report(self, tallies: Iterable[SufficientStats], waiting: "_PendingLabel") -> Report:
+        """Return the report over `tallies` and pending predictions."""
+        whole = SufficientStats(len(self._known))
+        for tally in (waiting.judged, *tallies, *waiting.open):
+            whole.merge(tally)
+        return report(whole, list(self.labels), waiting.n_open)
+
+    def _waiting(self, start: int, skipped: int) -> "_PendingLabel":
+        """Return the sums of pending predictions and blocks, from these places on."""
+        queue, covered, n_classes = self._queue, self._covered(), len(self._known)
+        whole = self._blocks.sums(queue.first + covered, n_classes, skip=skipped)
+        strides = [
+            slice(at, min(at + self._stride, covered)) for at in range(start, covered, self._stride)
+        ]
+        n = max(_AT_ONCE // (self._stride * max(n_classes, 1)), 1)
+        for at in range(0, len(strides), n):
+            whole.add(_concatenated([self._judged(rows) for rows in strides[at : at + n]]))
+        places = np.flatnonzero(queue.rows["waits"][start:covered]) + start
+        return _PendingLabel(whole, [self._open_sums(places)] if len(places) else [], len(places))
+
+    def _open_sums(self, places: np.ndarray) -> SufficientStats:
+        """Return the imputed sums of the open requests at `places`."""
+        queue, n_classes = self._queue, len(self._known)
+        labels = queue.newest(_MAX_DONORS, self.block)
+        labels += self._strides.outcomes.newest(_MAX_DONORS - len(labels))
+        sure = queue.rows["P"][places].max(axis=1, initial=0.0)
+        inverse_probability = queue.inverse_probability(slice(None), self.block)[places]
+        waited = len(queue) - places
+        return impute_open_requests(
+            sure, inverse_probability, waited, labels, n_classes, self._decision_cost
+        )
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the changing state: a part for JSON, and arrays."""
+        state, arrays = self._strides.state()
+        ids, queue = self._queue.state()
+        arrays |= {"queue": self._queue.probabilities(len(self._known))}
+        arrays |= {f"queue.{name}": array for name, array in queue.items()}
+        state |= self._known.state() | {
+            "unanswered": self.unanswered,
+            "settled": self._n_final,
+            "queue": ids,
+            "decisions": None if self._decisions is None else self._decisions.to_json(),
+        }
+        state["blocks"], waiting = self._blocks.state(self._queue.first)
+        return state, arrays | waiting
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state` of an evaluation with equal settings."""
+        self._known.resume(state)
+        self._strides.resume(state, arrays)
+        self.unanswered = state["unanswered"]
+        self._n_final = state["settled"]
+        given = state["decisions"]
+        self._decisions = None if given is None else Decisions(**given)
+        self._queue = PendingPredictions.resume(
+            state["queue"], part(arrays, "queue."), arrays["queue"]
+        )
+        self._n_left_pool = max(len(self._queue) - self.pool, 0)
+        self._blocks.resume(state["blocks"], arrays)
+        waits = self._queue.rows["waits"].tolist()
+        self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
+
+
+def _concatenated(runs: Sequence[JudgedRecords]) -> JudgedRecords:
+    """Concatenate at least one group of consecutive evaluated records."""
+    P, predicted, truth, others = (
+        np.concatenate([getattr(one, name) for one in runs])
+        for name in ("P", "predicted", "truth", "others")
+    )
+    decision_cost = [one.decision_cost for one in runs if one.decision_cost is not None]
+    return JudgedRecords(
+        P, predicted, truth, others, np.concatenate(decision_cost) if decision_cost else None
+    )
+
+
+def impute_open_requests(
+    sure: np.ndarray,
+    inverse_probability: np.ndarray,
+    waited: np.ndarray,
+    labels: list[Outcome],
+    K: int,
+    decision_cost: DecisionCost,
+) -> SufficientStats:
+    """Return the sums that impute open requests from the answered requests `labels`.
+
+    An open request is imputed from requests that took at least as long: its weight is distributed
+    to these (redistribution to the right, Efron 1967), or to the slowest ones. So fast labels do
+    not replace slow labels.
+
+    Parameters
+    ----------
+    sure, stand_for, waited
+        (m,), of the open requests: the predicted label's probability, 1 / pi, and the number of
+        records since.
+    labels
+        Outcomes of answered requests.
+    K
+        Number of classes.
+    decision_cost
+        Computes `JudgedRecords.decision_cost` from probabilities.
+    """
+    P, tally = np.zeros((len(labels), K)), SufficientStats(K)
+    if not len(labels) or not len(sure):
+        return tally
+    for i, one in enumerate(labels):
+        P[i, : len(one.P)] = one.P
+    took, others = (np.array([one[i] for one in labels], np.float64) for i in (5, 4))
+    slowest = np.sort(took)[-min(_FEWEST, len(took))]
+    slower = (took > waited[:, None]) | (took >= slowest)
+    shares = similarity_weights(sure, P.max(axis=1, initial=0.0), others + 1.0) * slower
+    given = inverse_probability @ (shares / shares.sum(axis=1, keepdims=True))
+    predicted = np.array([one.predicted for one in labels])
+    truth = np.array([one.truth for one in labels])
+    judged = JudgedRecords(P, predicted, truth, others, decision_cost(P))
+    tally.add(replace(judged, others=others + given))
+    alone = SufficientStats(K)
+    alone.add(judged)
+    tally.merge(alone, times=-1.0)
+    return tally

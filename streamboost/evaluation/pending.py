@@ -1,0 +1,519 @@
+"""Pending predictions of an evaluation, and sums over records whose labels are final.
+
+`PendingPredictions` holds the newest records with their predictions. `Strides` adds up final
+records and keeps the outcome of each for label corrections. `ClassCounts` numbers the labels.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.evaluation.sufficient_stats import PREDICTORS, JudgedRecords, SufficientStats
+from streamboost.storage import Arrays, part
+
+__all__ = [
+    "PARTS",
+    "ClassCounts",
+    "Outcome",
+    "Outcomes",
+    "PendingPredictions",
+    "Strides",
+    "similarity_weights",
+]
+
+
+class ClassCounts:
+    """Numbers the labels in order of appearance, and computes the predictions of two baselines.
+
+    Attributes
+    ----------
+    codes
+        The number of each label.
+    counts
+        The count of each label.
+    last, commonest
+        The numbers of the newest and of the most frequent label; -1: none.
+    """
+
+    def __init__(self) -> None:
+        self.codes: dict[Label, int] = {}
+        self.counts: list[int] = []
+        self.last = self.commonest = -1
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def kind(self) -> type | None:
+        """Type of the labels, str or int; None before the first."""
+        return type(next(iter(self.codes))) if self.codes else None
+
+    def code(self, label: Label) -> int:
+        """Return the label's number, and assign a number to a new label."""
+        if label not in self.codes:
+            self.codes[label] = len(self.codes)
+            self.counts.append(0)
+        return self.codes[label]
+
+    def add(self, label: Label) -> int:
+        """Count an arriving label; return its number."""
+        code = self.last = self.code(label)
+        self.counts[code] += 1
+        if self.commonest < 0 or self.counts[code] > self.counts[self.commonest]:
+            self.commonest = code
+        return code
+
+    def correct(self, before: Label, label: Label | None) -> int:
+        """Replace a counted label by another, None: remove it; return the new number, or -1."""
+        truth = -1 if label is None else self.code(label)
+        self.counts[self.codes[before]] -= 1
+        if truth >= 0:
+            self.counts[truth] += 1
+        self._update_commonest()
+        return truth
+
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Map the counts of one class to another, which may be new; None: drop them."""
+        before = self.codes[label]
+        counted, self.counts[before] = self.counts[before], 0
+        code = -1 if into is None else self.code(into)
+        if code >= 0:
+            self.counts[code] += counted
+        self._update_commonest()
+        if self.last == before:
+            self.last = code
+
+    def _update_commonest(self) -> None:
+        self.commonest = int(np.argmax(self.counts)) if any(self.counts) else -1
+
+    def state(self) -> dict[str, Any]:
+        """Return the complete state for JSON."""
+        return {
+            "labels": list(self.codes),
+            "counts": self.counts,
+            "last": self.last,
+            "commonest": self.commonest,
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state`; other keys are ignored."""
+        self.codes = {label: code for code, label in enumerate(state["labels"])}
+        self.counts = list(state["counts"])
+        self.last, self.commonest = state["last"], state["commonest"]
+
+
+PARTS = 10
+"""Strides of a window, which advances by one stride at a time."""
+
+_MOST_BYTES = 8 * 2**20
+_MOST = 20_000
+"""Limits of the stored outcomes in number and bytes; the oldest are evicted first."""
+
+_EACH = 100  # bytes in addition to the probabilities
+
+
+DecisionCost = Callable[[np.ndarray], np.ndarray | None]
+"""Computes the cost of decisions from probabilities (n, K); see `JudgedRecords.decision_cost`."""
+
+
+class Outcome(NamedTuple):
+    """Contribution of one record to the sums."""
+
+    stride: int
+    """The number of its stride."""
+    P: np.ndarray
+    """Float64 (K,), with the classes known then."""
+    predicted: tuple[int, ...]
+    truth: int
+    others: float
+    """Number of further records that the record represents, as `JudgedRecords.others`."""
+    waited: int
+    """Delay of the label in records."""
+
+    def sums(self, truth: int, n_classes: int, decision_cost: DecisionCost) -> SufficientStats:
+        """Return the sums of this record alone if its class is `truth`; -1: not known."""
+        P = np.zeros((1, n_classes))
+        P[0, : len(self.P)] = self.P
+        tally = SufficientStats(n_classes)
+        others = np.array([self.others])
+        tally.add(
+            JudgedRecords(
+                P, np.array([self.predicted]), np.array([truth]), others, decision_cost(P)
+            )
+        )
+        return tally
+
+
+class Outcomes:
+    """Outcomes by id, of the labelled records that are part of the sums."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Outcome] = OrderedDict()
+        self._bytes = 0
+
+    def newest(self, n: int) -> list[Outcome]:
+        """Return the newest `n` outcomes, or all if there are fewer."""
+        return list(islice(reversed(self._kept.values()), n))
+
+    def add(
+        self, ids: Sequence[str], judged: JudgedRecords, waited: np.ndarray, stride: int
+    ) -> None:
+        """Add the outcomes of a stride's labelled records; the oldest may be evicted."""
+        for i in np.flatnonzero(judged.truth >= 0).tolist():
+            self._put(
+                ids[i],
+                Outcome(
+                    stride,
+                    judged.P[i].copy(),
+                    tuple(judged.predicted[i].tolist()),
+                    int(judged.truth[i]),
+                    float(judged.others[i]),
+                    int(waited[i]),
+                ),
+            )
+
+    def _put(self, id: str, outcome: Outcome) -> None:
+        self.pop(id)
+        self._kept[id] = outcome
+        self._bytes += outcome.P.nbytes + _EACH
+        while len(self._kept) > _MOST or self._bytes > _MOST_BYTES:
+            self.pop(next(iter(self._kept)))
+
+    def pop(self, id: str) -> Outcome | None:
+        """Remove and return the outcome of a record, or None."""
+        outcome = self._kept.pop(id, None)
+        if outcome is not None:
+            self._bytes -= outcome.P.nbytes + _EACH
+        return outcome
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """Remove the outcomes of these records, where there are any."""
+        for id in self._kept.keys() & ids:
+            self.pop(id)
+
+    def correct(
+        self, id: str, truth: int, n_classes: int, decision_cost: DecisionCost
+    ) -> tuple[int, SufficientStats] | None:
+        """Set a record's class to `truth`; -1: not known.
+
+        `decision_cost` computes `JudgedRecords.decision_cost`.
+
+        Returns the record's stride and the change of its sums, or None for an unknown record.
+        """
+        outcome = self._kept.get(id)
+        if outcome is None:
+            return None
+        change = outcome.sums(truth, n_classes, decision_cost)
+        change.merge(outcome.sums(outcome.truth, n_classes, decision_cost), times=-1.0)
+        if truth < 0:
+            self.pop(id)
+        else:
+            self._kept[id] = outcome._replace(truth=truth)
+        return outcome.stride, change
+
+    def state(self) -> tuple[list[Any], Arrays]:
+        """Return the complete state: a part for JSON, and arrays."""
+        about = [(id, one.stride, len(one.P), *one[2:]) for id, one in self._kept.items()]
+        P = [one.P for one in self._kept.values()]
+        return about, {"P": np.concatenate(P) if P else np.zeros(0)}
+
+    def resume(self, about: list[Any], arrays: Arrays) -> None:
+        """Restore the result of `state`."""
+        self._kept, self._bytes, start = OrderedDict(), 0, 0
+        for id, stride, n, predicted, *rest in about:
+            P = arrays["P"][start : start + n].copy()
+            self._put(id, Outcome(stride, P, tuple(predicted), *rest))
+            start += n
+
+
+class Strides:
+    """Sums over strides of records: the total, and each of the newest strides.
+
+    Attributes
+    ----------
+    total
+        The sums over all strides.
+    outcomes
+        The outcomes of the labelled records.
+    """
+
+    def __init__(self) -> None:
+        self.total = SufficientStats()
+        self.outcomes = Outcomes()
+        self._recent: deque[SufficientStats] = deque(maxlen=PARTS - 1)
+        self._added = 0
+        self._decided_since = 0  # strides before the current decisions
+
+    def newest(self, n: int) -> list[SufficientStats]:
+        """Return the sums of the newest `n` strides, or of as many as are kept."""
+        return list(self._recent)[max(len(self._recent) - n, 0) :]
+
+    def widen(self, n_classes: int) -> None:
+        """Extend the sums to `n_classes` classes."""
+        for tally in (self.total, *self._recent):
+            tally.widen(n_classes)
+
+    def add(
+        self, ids: Sequence[str], judged: JudgedRecords, waited: np.ndarray, others: SufficientStats
+    ) -> None:
+        """Add a stride: the records `ids` with their evaluation `judged`, and sums of `others`.
+
+        `waited` (n,) is the delay of each label in records.
+        """
+        stride = SufficientStats(self.total.n_classes)
+        stride.add(judged)
+        stride.merge(others)
+        self.outcomes.add(ids, judged, waited, self._added)
+        self.total.merge(stride)
+        self._recent.append(stride)
+        self._added += 1
+
+    def correct(self, id: str, truth: int, decision_cost: DecisionCost) -> None:
+        """Set the class of a stored record to `truth`; -1: not known.
+
+        `decision_cost` computes `JudgedRecords.decision_cost`.
+        """
+        changed = self.outcomes.correct(id, truth, self.total.n_classes, decision_cost)
+        if changed is None:
+            return
+        stride, change = changed
+        if stride < self._decided_since:
+            change.cost[:] = 0.0
+        self.total.merge(change)
+        newest = stride - self._added  # -1 is the last
+        if -newest <= len(self._recent):
+            self._recent[newest].merge(change)
+
+    def forget_costs(self) -> None:
+        """Reset the cost sums, for new decisions."""
+        self._decided_since = self._added
+        for tally in (self.total, *self._recent):
+            tally.cost[:] = 0.0
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the complete state: a part for JSON, and arrays."""
+        outcomes, counted = self.outcomes.state()
+        state = {
+            "outcomes": outcomes,
+            "folded": self._added,
+            "strides": len(self._recent),
+            "decided_since": self._decided_since,
+        }
+        arrays = {f"outcomes.{name}": array for name, array in counted.items()}
+        arrays |= {f"total.{name}": array for name, array in self.total.state().items()}
+        for i, tally in enumerate(self._recent):
+            arrays |= {f"stride{i}.{name}": array for name, array in tally.state().items()}
+        return state, arrays
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state`; other keys are ignored."""
+        self.total = SufficientStats.resume(part(arrays, "total."))
+        self.outcomes.resume(state["outcomes"], part(arrays, "outcomes."))
+        self._added = state["folded"]
+        self._decided_since = state["decided_since"]
+        self._recent.clear()
+        for i in range(state["strides"]):
+            self._recent.append(SufficientStats.resume(part(arrays, f"stride{i}.")))
+
+
+_KEPT = ("predicted", "chance", "design", "waits", "truth", "waited")
+
+_NEAR = 0.1
+"""Difference in confidence at which the imputation weight of a label is halved."""
+
+
+class PendingPredictions:
+    """Queue of the newest records in arrival order, with their predictions.
+
+    The records are stored in an array with free space at its end. When this is used up, they move
+    to the front, or into an array of twice the size if they fill half of it. A record costs
+    amortized constant time.
+
+    Attributes
+    ----------
+    ids
+        The ids of the records.
+    first
+        Number of dropped records before them.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.first = 0
+        self._start = 0
+        self._rows = np.empty(0, dtype=_row(0))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Writable structured array (n,) of the records; see `_row` for the fields."""
+        return self._rows[self._start : self._start + len(self.ids)]
+
+    def append(
+        self,
+        ids: Sequence[str],
+        P: np.ndarray,
+        predicted: Any,
+        chance: np.ndarray,
+        design: np.ndarray,
+    ) -> int:
+        """Add records; return the number of the first one.
+
+        `P` (n, K) are the probabilities, and `predicted` (3,) or (n, 3) the class by each
+        predictor. `chance` (n,) is the inclusion probability of each requested record, NaN without
+        a request; `design` (n,) is the inclusion probability, requested or not.
+        """
+        n = len(self.ids)
+        self._make_room(len(ids), P.shape[1])
+        self.ids += ids
+        new = self.rows[n:]  # of zeros
+        new["P"][:, : P.shape[1]] = P
+        new["predicted"], new["chance"], new["truth"] = predicted, chance, -1
+        new["design"] = design
+        return self.first + n
+
+    def _make_room(self, n: int, n_classes: int) -> None:
+        known = self._rows["P"].shape[1]
+        if n_classes <= known and self._start + len(self) + n <= len(self._rows):
+            return
+        capacity = max(len(self._rows), 256)
+        while capacity < 2 * (len(self) + n):
+            capacity *= 2
+        grown = np.zeros(capacity, dtype=_row(max(n_classes, known)))
+        for name in _KEPT:
+            grown[name][: len(self)] = self.rows[name]
+        grown["P"][: len(self), :known] = self.rows["P"]
+        self._rows, self._start = grown, 0
+
+    def drop(self, n: int) -> None:
+        """Drop the `n` oldest records."""
+        del self.ids[:n]
+        self._start += n
+        self.first += n
+
+    def recode(self, before: int, code: int, n_classes: int) -> None:
+        """Replace class number `before` by `code` in predictions and labels."""
+        self._make_room(0, n_classes)
+        rows = self.rows
+        for name in ("predicted", "truth"):
+            rows[name][rows[name] == before] = code
+        rows["P"][:, code] += rows["P"][:, before]
+        rows["P"][:, before] = 0.0
+
+    def find(self, id: str) -> int | None:
+        """Return the place of the newest record with that id, or None."""
+        for place in range(len(self.ids) - 1, -1, -1):
+            if self.ids[place] == id:
+                return place
+        return None
+
+    def probabilities(self, n_classes: int, rows: slice = slice(None)) -> np.ndarray:
+        """Return the probabilities of the records at `rows`, (n, K); 0 for newer classes."""
+        known = self.rows["P"][rows]
+        P = np.zeros((len(known), n_classes))
+        P[:, : known.shape[1]] = known
+        return P
+
+    def state(self) -> tuple[list[str], Arrays]:
+        """Return ids, and all fields except the probabilities as arrays."""
+        return list(self.ids), {name: self.rows[name].copy() for name in _KEPT}
+
+    @classmethod
+    def resume(cls, ids: Sequence[str], known: Arrays, P: np.ndarray) -> "PendingPredictions":
+        """Restore a queue from the result of `state` and `P` (n, K), numbered from 0."""
+        arrivals = cls()
+        arrivals.append(ids, P, known["predicted"], known["chance"], known["design"])
+        for name in ("waits", "truth", "waited"):
+            arrivals.rows[name] = known[name]
+        return arrivals
+
+    def horizon(self) -> int:
+        """Return how many of the oldest records the arrived labels have reached.
+
+        These are the records up to the newest one with a label, and final records directly after.
+        """
+        came = np.flatnonzero(self.rows["truth"] >= 0)
+        reached = int(came[-1]) + 1 if len(came) else 0
+        waits = np.flatnonzero(self.rows["waits"][reached:])
+        return reached + int(waits[0]) if len(waits) else len(self)
+
+    def judged(self, rows: slice, n_classes: int, block: int) -> JudgedRecords:
+        """Return the records at `rows` for evaluation, with the weight of each answered record.
+
+        The weight is at most `block`, plus a share of the weights of records whose label will
+        never arrive.
+        """
+        found = self.rows[rows]
+        known = found["truth"] >= 0
+        inverse_probability = self.inverse_probability(rows, block)
+        lost = (found["chance"] > 0.0) & ~known & ~found["waits"]
+        P, predicted = self.probabilities(n_classes, rows), found["predicted"].copy()
+        if lost.any() and known.any():
+            sure = P.max(axis=1, initial=0.0)
+            shares = similarity_weights(sure[lost], sure[known], inverse_probability[known])
+            inverse_probability[known] += inverse_probability[lost] @ (
+                shares / shares.sum(axis=1, keepdims=True)
+            )
+        truth = found["truth"].copy()
+        return JudgedRecords(
+            P=P, predicted=predicted, truth=truth, others=inverse_probability - 1.0
+        )
+
+    def newest(self, n: int, block: int) -> list[Outcome]:
+        """Return the outcomes of the newest `n` records with a label, or of all."""
+        places = np.flatnonzero(self.rows["truth"] >= 0)[::-1][:n].tolist()
+        found = []
+        for i in places:
+            row, inverse_probability = (
+                self.rows[i],
+                self.inverse_probability(slice(i, i + 1), block)[0],
+            )
+            told = row["predicted"].tolist(), int(row["truth"]), inverse_probability - 1.0
+            found.append(Outcome(-1, row["P"], *told, int(row["waited"])))
+        return found
+
+    def inverse_probability(self, rows: slice, block: int) -> np.ndarray:
+        """Return 1 / pi (n,) of the records at `rows`, at most `block`."""
+        found = self.rows[rows]
+        own = np.where(found["chance"] > 0.0, found["chance"], found["design"])
+        return np.asarray(1.0 / np.maximum(own, 1.0 / max(block, 1)))
+
+
+def similarity_weights(missing: np.ndarray, known: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return the shares (m, n) in which known labels impute missing labels.
+
+    Annotators skip hard records. So labels of records with similar confidence, `missing` (m,) and
+    `known` (n,), get more weight, and so do labels of larger `weight` (n,).
+    """
+    return np.asarray(weight / (_NEAR + np.abs(missing[:, None] - known)))
+
+
+def _row(n_classes: int) -> np.dtype:
+    """Return the dtype of a pending record.
+
+    - P: the probabilities of the classes known on arrival.
+    - predicted: the class by each of `PREDICTORS`, -1 for none.
+    - chance: the inclusion probability of a requested record; NaN without a request.
+    - design: the inclusion probability, requested or not.
+    - truth: the class, -1 where not known.
+    - waits: whether the label may still arrive, or the record may still be requested.
+    - waited: the delay of the label in records.
+    """
+    return np.dtype(
+        [
+            ("P", np.float64, (n_classes,)),
+            ("predicted", np.int64, (len(PREDICTORS),)),
+            ("chance", np.float64),
+            ("design", np.float64),
+            ("truth", np.int64),
+            ("waits", np.bool_),
+            ("waited", np.int64),
+        ],
+        align=True,
+    )

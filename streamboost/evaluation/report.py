@@ -1,0 +1,488 @@
+"""Reports accuracy and related metrics from one `SufficientStats`, with 95 % intervals.
+
+The difference estimator (Särndal, Swensson and Wretman 1992, §6.3): for records without a label,
+the committee's own probabilities give the expectation. The requested labels correct its mean error,
+
+    total = sum over labelled z + sum over the rest E[z] + n_rest sum v r / sum v,
+
+with r = z - E[z] and v = 1/pi - 1. If a record was certain to be requested, pi = 1 and v = 0: the
+record represents itself only. If all inclusion probabilities are equal, the last factor is the
+plain mean residual.
+
+Its variance is the estimate of Horvitz and Thompson (1952), sum v (v + 1) r² over the labelled.
+With few labels this estimate is uncertain, and too small if none of them happened to be wrong. So
+the variance that the committee's probabilities expect counts as `PSEUDO` further labels and is a
+lower bound: sum v E[r²] over all records, requested or not.
+
+If a committee is overconfident, both variances are too small until one of its few mistakes is
+requested. So the expected variance includes the effect of `MISTAKES` further mistakes among the
+labels, over all inclusion probabilities, as Agresti and Coull (1998) add to counts. For e labels of
+equal inclusion probability, none of them wrong, the upper bound of the error is about 2 / e. The
+effect vanishes as labels arrive.
+
+Undetected mistakes can only lower an accuracy, a recall or a similar metric. So the lower bound of
+such metrics uses the interval just described. The upper bound uses the plain interval, from the
+variance of the labels and, as `PSEUDO` labels, of the probabilities: if an estimate is too low,
+requested mistakes made it so, and these are in the variance of the labels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.evaluation.sufficient_stats import BINS, MEAN_COLUMNS, PREDICTORS, SufficientStats
+from streamboost.storage import Arrays
+
+__all__ = [
+    "Bin",
+    "ClassFigures",
+    "Estimate",
+    "Figures",
+    "Question",
+    "Report",
+    "difference",
+    "estimate",
+    "estimates_by_class",
+    "naive",
+    "report",
+]
+
+PSEUDO = 10.0
+"""Number of labels that the variance expected by the probabilities counts as."""
+
+MISTAKES = 1.0
+"""Assumed mistakes among the effective labels, in addition to the expected ones."""
+
+FEWEST = 5.0
+"""Least residuals for an estimate, by Kish's effective number (sum v)² / sum v²."""
+
+_TAIL = 0.975
+
+_NO_WEIGHT = 1e-9
+"""Bound for total weights: retracted labels leave rounding errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Estimated metric with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def within(self, low: float, high: float) -> "Estimate":
+        """Return the estimate clipped to the range of the metric."""
+        value, a, b = (float(min(max(x, low), high)) for x in (self.value, self.low, self.high))
+        return Estimate(value, a, b)
+
+    def moved_to(self, value: float) -> "Estimate":
+        """Return an estimate of another value with an interval of the same width."""
+        by = value - self.value
+        return Estimate(value, self.low + by, self.high + by)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """Metric as a function of the sums: its value, and t and w (K,) of its residual.
+
+    `falls` means that every mistake lowers the metric.
+    """
+
+    value: float
+    t: np.ndarray
+    w: np.ndarray
+    falls: bool = False
+
+
+def difference(
+    *,
+    rest: float,
+    known: float,
+    weight: float,
+    weight_square: float,
+    shift: float,
+    first: float,
+    second: float,
+    model: float,
+    doubt: float,
+    falls: bool = False,
+) -> Estimate | None:
+    """Return the estimate of a total; see `SufficientStats` for the sums.
+
+    `doubt` is the sum of v r² over all records if each was predicted wrongly. `falls` means that
+    each mistake lowers the total. Returns None if there are too few residuals.
+    """
+    from scipy.special import stdtrit  # imported here: a slow import delays short commands
+
+    if rest == 0.0:
+        return Estimate(known, known, known)
+    if weight <= _NO_WEIGHT:
+        return None
+    effective = weight**2 / (weight_square - weight)
+    if effective < FEWEST:
+        return None
+    mean = shift / weight
+    squares = max(second - 2.0 * mean * first + mean**2 * weight_square, 0.0) / weight_square
+    seen = squares * weight_square * (rest / weight) ** 2
+    with_more = model + MISTAKES / effective * doubt
+    plain, wide = (
+        (effective * seen + PSEUDO * expected) / (effective + PSEUDO)
+        for expected in (model, with_more)
+    )
+    quantile = stdtrit(effective + PSEUDO - 1.0, _TAIL)
+    below = quantile * sqrt(max(wide, with_more, 0.0))
+    above = quantile * sqrt(max(plain, 0.0)) if falls else below
+    value = known + rest * mean
+    return Estimate(value, value - below, value + above)
+
+
+def estimate(tally: SufficientStats, predictor: int, question: Question) -> Estimate | None:
+    """Return the metric's estimate with an interval by linearization (Särndal et al., §5.5)."""
+    sums, t, w = tally.sums, question.t, question.w
+    model = _squares(t, w, sums["model"], sums["model_own"][predictor])
+    found = difference(
+        rest=tally.rest,
+        known=0.0,
+        weight=tally.weight,
+        weight_square=tally.weight_square,
+        shift=float(t @ np.einsum("aa->a", sums["cells_shift"][predictor]))
+        - float(w @ sums["truth_shift"]),
+        first=float(t @ sums["first_own"][predictor] - w @ sums["first"]),
+        second=_squares(t, w, sums["second"], sums["second_own"][predictor]),
+        model=model,
+        doubt=_doubt(sums, predictor, t, w, model),
+        falls=question.falls,
+    )
+    return found and found.moved_to(question.value)
+
+
+def estimates_by_class(
+    tally: SufficientStats, values: np.ndarray, t: np.ndarray, w: np.ndarray, *, falls: bool = False
+) -> list[Estimate | None]:
+    """Return the result of `estimate` for the committee's metric on each class, vectorized.
+
+    The metric of class k has the value `values[k]`. Its t and w (K,) are `t[k]` and `w[k]` at k
+    and 0 elsewhere, so that only diagonals of the sums of squares are needed.
+    """
+    sums = tally.sums
+
+    def own(name: str) -> np.ndarray:
+        return np.asarray(np.einsum("aa->a", sums[name][0]))
+
+    def squares(name: str) -> np.ndarray:
+        whole, alone = np.einsum("aa->a", sums[name]), own(f"{name}_own")
+        return np.asarray(w**2 * whole - 2.0 * t * w * alone + t**2 * alone)
+
+    K, model, stands = len(t), squares("model"), sums["represented"][0]
+    P = stands.sum(axis=0)
+    alone = stands.sum(axis=1) / K + (1.0 - 2.0 / K) * own("represented")
+    doubt = w**2 * (P.sum() / K + (1.0 - 2.0 / K) * P) + (t**2 - 2.0 * t * w) * alone - model
+    columns = {
+        "shift": t * own("cells_shift") - w * sums["truth_shift"],
+        "first": t * sums["first_own"][0] - w * sums["first"],
+        "second": squares("second"),
+        "model": model,
+        "doubt": doubt * K / max(K - 1, 1),
+    }
+    whole = {"weight": tally.weight, "weight_square": tally.weight_square}
+    found: list[Estimate | None] = []
+    for value, *row in zip(
+        values.tolist(), *(one.tolist() for one in columns.values()), strict=True
+    ):
+        about = dict(zip(columns, row, strict=True))
+        one = difference(rest=tally.rest, known=0.0, **whole, **about, falls=falls)
+        found.append(one and one.moved_to(value))
+    return found
+
+
+def _squares(t: np.ndarray, w: np.ndarray, whole: np.ndarray, own: np.ndarray) -> float:
+    """Return the sum of r², from sums of d dᵀ and, by the predicted class a, of d[a] d."""
+    return float(w @ whole @ w - 2.0 * t @ own @ w + t**2 @ np.einsum("aa->a", own))
+
+
+def _doubt(sums: Arrays, predictor: int, t: np.ndarray, w: np.ndarray, model: float) -> float:
+    """Return the sum of v r² over all records if all labels were mistakes; see `difference`.
+
+    A label that is uniform over the classes, U = 1/K, is a mistake with probability (K - 1)/K, and
+    E[d dᵀ] = diag(U) - U Pᵀ - P Uᵀ + P Pᵀ. `SufficientStats` holds P Pᵀ as diag(P) minus the
+    model.
+    """
+    K, stands = len(t), sums["represented"][predictor]
+    P, own, size = (
+        sums["represented"][0].sum(axis=0),
+        np.einsum("aa->a", stands),
+        stands.sum(axis=1),
+    )
+    whole = (P.sum() / K + P) @ w**2 - 2.0 * w.sum() * (P @ w) / K
+    cross = t @ ((size / K + own) * w - (stands @ w + own * w.sum()) / K)
+    alone = t**2 @ (size / K + own - 2.0 * own / K)
+    return float(whole - 2.0 * cross + alone - model) * K / max(K - 1, 1)
+
+
+def naive(hits: float, answered: float) -> Estimate | None:
+    """Return the share `hits` / `answered` with the interval of a simple random sample.
+
+    Requested labels are no simple random sample, so the interval is not valid.
+    """
+    if not answered:
+        return None
+    share = hits / answered
+    half = 1.96 * sqrt(share * (1.0 - share) / answered)
+    return Estimate(share, share - half, share + half)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Metrics of one predictor; None where there are too few labels.
+
+    Attributes
+    ----------
+    accuracy
+        Share of records with a correct prediction. Before the first label there is no prediction,
+        which counts as wrong.
+    balanced_accuracy
+        Mean recall over the classes of answered requests.
+    kappa
+        Cohen's kappa: 0 for a random predictor with the same shares of predictions and labels.
+    naive_accuracy
+        Share of correct predictions among the requested labels, as if they were a random sample.
+        Requests select hard records, so this is biased, and its interval usually misses the
+        accuracy.
+    """
+
+    accuracy: Estimate | None
+    balanced_accuracy: Estimate | None
+    kappa: Estimate | None
+    naive_accuracy: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFigures:
+    """Metrics of the committee on one class: its share of the records, recall and precision."""
+
+    label: Label
+    share: Estimate | None
+    recall: Estimate | None
+    precision: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Bin of the reliability curve: predictions with a probability in [low, high).
+
+    Attributes
+    ----------
+    records
+        Number of predictions.
+    confidence
+        Their mean probability; None for an empty bin.
+    accuracy
+        Share of correct predictions.
+    """
+
+    low: float
+    high: float
+    records: int
+    confidence: float | None
+    accuracy: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Metrics over consecutive records.
+
+    Attributes
+    ----------
+    records
+        Number of records before the newest request whose label arrived, all evaluated.
+    answered
+        Evaluated records whose label was requested and arrived. In a pool, also records whose
+        label was known before a request.
+    waiting
+        Evaluated records with an open request, imputed from answered requests.
+    committee, repeat_last, majority
+        Metrics of the learner's predictions, and of two baselines: repeating the newest known
+        label, and always predicting the most frequent one.
+    log_loss
+        Log loss of the committee in nats, over the records after the first label. Probabilities
+        below 1e-7 count as 1e-7.
+    classes
+        One entry for each known label.
+    reliability
+        Ten bins of the predicted label's probability.
+    confusion
+        Estimated number of records by predicted (row) and true label, in the order of `classes`.
+        The rows exclude records predicted before the first label. None with too few labels.
+    cost
+        Mean cost of a decision (`Decisions`); None without costs.
+    """
+
+    records: int
+    answered: int
+    waiting: int
+    committee: Figures
+    repeat_last: Figures
+    majority: Figures
+    log_loss: Estimate | None
+    classes: tuple[ClassFigures, ...]
+    reliability: tuple[Bin, ...]
+    confusion: tuple[tuple[float, ...], ...] | None
+    cost: Estimate | None = None
+
+    def measure(self, metric: Any) -> Any:
+        """Update a fresh River `metric` with the estimated confusion matrix, and return it.
+
+        Accepts any metric of predicted labels, River's or one with the same
+        ``update(y_true, y_pred, w)``. Negative cells count as 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from river import metrics
+        >>> from streamboost.evaluation.evaluation import Evaluation
+        >>> from streamboost.predictions import Scored
+        >>> evaluation = Evaluation()
+        >>> scored = Scored(np.array(["a", "b"], object), np.array(["a", "b"], object),
+        ...                 np.array([[0.8, 0.2], [0.4, 0.6]]), np.zeros(2), 1)
+        >>> evaluation.arrive(["1", "2"], scored, np.ones(2))
+        >>> evaluation.label(["1", "2"], ["a", "a"])
+        >>> evaluation.since_start().measure(metrics.MicroF1()).get()
+        0.5
+        """
+        labels = [one.label for one in self.classes]
+        for predicted, row in zip(labels, self.confusion or (), strict=False):
+            for truth, n in zip(labels, row, strict=True):
+                if n > 0.0:
+                    metric.update(truth, predicted, w=n)
+        return metric
+
+
+def report(tally: SufficientStats, labels: Sequence[Label], waiting: int) -> Report:
+    """Return the metrics of `tally`, with classes `labels` and `waiting` open requests."""
+    answered = tally.records - tally.rest
+    judged = [_figures(tally, j, answered) for j in range(len(PREDICTORS))]
+    bins, loss = tally.means[:BINS], tally.means[BINS]
+    cells = _cells(tally, 0)
+    return Report(
+        records=int(tally.records),
+        answered=int(answered),
+        waiting=waiting,
+        committee=judged[0],
+        repeat_last=judged[1],
+        majority=judged[2],
+        log_loss=_mean(loss, 0.0, np.inf),
+        classes=_classes(tally, labels),
+        reliability=tuple(_bin(i, row) for i, row in enumerate(bins)),
+        confusion=None if cells is None else tuple(tuple(row) for row in cells.tolist()),
+        cost=_mean(tally.cost[0], 0.0, np.inf),
+    )
+
+
+def _cells(tally: SufficientStats, j: int) -> np.ndarray | None:
+    """Return the estimated number of records (K, K) by predicted and true class."""
+    return _totals(tally, tally.sums["cells"][j], tally.sums["cells_shift"][j])
+
+
+def _truth(tally: SufficientStats) -> np.ndarray | None:
+    return _totals(tally, tally.sums["truth"], tally.sums["truth_shift"])
+
+
+def _totals(tally: SufficientStats, known: np.ndarray, shift: np.ndarray) -> np.ndarray | None:
+    if not tally.rest:
+        return known
+    return known + tally.rest * shift / tally.weight if tally.weight else None
+
+
+def _figures(tally: SufficientStats, j: int, answered: float) -> Figures:
+    sums = tally.sums
+    n, K = tally.records, tally.n_classes
+    cells, truth = _cells(tally, j), _truth(tally)
+    share = naive(float(sums["hits"][j]), answered)
+    if cells is None or truth is None or not n or not answered:
+        return Figures(None, None, None, share)
+    right = np.diag(cells)
+    falls = j == 0  # a mistake of the committee need not be one of another predictor
+    accuracy = Question(float(right.sum()) / n, np.full(K, 1.0 / n), np.zeros(K), falls)
+    # For classes without an answered request, the size is only the committee's own guess.
+    counted = (sums["seen"] > 0) & (truth > 0)
+    size = np.where(counted, truth, 1.0)
+    recall = np.where(counted, np.clip(right / size, 0.0, 1.0), 0.0)
+    t = counted / size / max(counted.sum(), 1)
+    balanced = Question(float(recall.sum()) / max(counted.sum(), 1), t, recall * t, falls)
+    return Figures(
+        accuracy=_bounded(tally, j, accuracy),
+        balanced_accuracy=_bounded(tally, j, balanced),
+        kappa=_kappa(tally, j, accuracy, truth / n),
+        naive_accuracy=share and share.within(0.0, 1.0),
+    )
+
+
+def _kappa(
+    tally: SufficientStats, j: int, accuracy: Question, truth: np.ndarray
+) -> Estimate | None:
+    """Return Cohen's kappa, (p_o - p_e) / (1 - p_e).
+
+    p_e is the sum over classes of predicted share x true share.
+    """
+    n = tally.records
+    predicted = tally.sums["predicted"][j] / n
+    chance = float(predicted @ truth)
+    if chance >= 1.0:
+        return None
+    slope = (1.0 - accuracy.value) / (1.0 - chance) ** 2
+    value = (accuracy.value - chance) / (1.0 - chance)
+    t = accuracy.t / (1.0 - chance)
+    found = estimate(tally, j, Question(value, t, slope * predicted / n, accuracy.falls))
+    return found and found.within(-1.0, 1.0)
+
+
+def _classes(tally: SufficientStats, labels: Sequence[Label]) -> tuple[ClassFigures, ...]:
+    """Return the committee's metrics on each class."""
+    cells, truth, n = _cells(tally, 0), _truth(tally), tally.records
+    if cells is None or truth is None or not n:
+        return tuple(ClassFigures(label, None, None, None) for label in labels)
+    none = np.zeros(tally.n_classes)
+    shares = estimates_by_class(tally, truth / n, none, none - 1.0 / n)
+    has_recall = (truth > 0.0) & (tally.sums["seen"] > 0)
+    size = np.where(has_recall, truth, 1.0)
+    recall = np.clip(np.diag(cells) / size, 0.0, 1.0)
+    recalls = estimates_by_class(tally, recall, 1.0 / size, recall / size, falls=True)
+    # The number of records predicted as a class is known, so precision is a mean over these.
+    precisions = [_mean(row, 0.0, 1.0, falls=True) for row in tally.means[BINS + 1 :]]
+    return tuple(
+        ClassFigures(label, _share(shares[k]), _share(recalls[k]) if told else None, precisions[k])
+        for k, (label, told) in enumerate(zip(labels, has_recall.tolist(), strict=True))
+    )
+
+
+def _share(found: Estimate | None) -> Estimate | None:
+    return found and found.within(0.0, 1.0)
+
+
+def _bounded(tally: SufficientStats, j: int, question: Question) -> Estimate | None:
+    return _share(estimate(tally, j, question))
+
+
+def _bin(i: int, row: np.ndarray) -> Bin:
+    columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
+    n = columns["records"]
+    return Bin(
+        low=i / BINS,
+        high=(i + 1) / BINS,
+        records=int(n),
+        confidence=columns["confidence"] / n if n else None,
+        accuracy=_mean(row, 0.0, 1.0, falls=True),
+    )
+
+
+def _mean(row: np.ndarray, low: float, high: float, falls: bool = False) -> Estimate | None:
+    """Return the estimated mean of one row of `SufficientStats.means`."""
+    columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
+    n = columns.pop("records")
+    columns.pop("confidence")
+    found = difference(**columns, falls=falls) if n else None
+    return found and Estimate(found.value / n, found.low / n, found.high / n).within(low, high)

@@ -1,0 +1,453 @@
+"""Sufficient statistics of evaluated records, from which the unbiased estimates are computed.
+
+For each record, the committee's probabilities P are the expectation of its label. If the label was
+requested and arrived, d = onehot(y) - P is the error of that expectation. A record requested with
+inclusion probability pi represents itself and v = 1/pi - 1 records without a request. So sums of
+v d estimate the unknown errors of these, and sums of v (v + 1) d dᵀ estimate the variance of that
+estimate (Horvitz and Thompson 1952). For every metric used here, a record's residual is
+
+    r = t[a] d[a] - w . d,        a: the class predicted for it,
+
+with t and w (K,) that depend on the metric alone, so that K x K sums serve all metrics.
+
+`UnlabelledSums` holds the same sums over records that were scored elsewhere and not requested.
+For these records, metrics need only expectations by their probabilities: O(K²) numbers per batch,
+however many records it has. The baselines' predictions are added where the labels are known.
+"""
+
+import math
+import zlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.predictions import Scored
+from streamboost.storage import Arrays
+
+__all__ = [
+    "BINS",
+    "LEAST_PROBABILITY",
+    "MEAN_COLUMNS",
+    "PREDICTORS",
+    "Blocks",
+    "JudgedRecords",
+    "SufficientStats",
+    "UnlabelledSums",
+]
+
+PREDICTORS = ("committee", "repeat_last", "majority")
+"""Evaluated predictors; the two baselines predict the newest and the most frequent known label."""
+
+BINS = 10
+"""Bins of equal width in the reliability curve."""
+
+LEAST_PROBABILITY = 1e-7
+"""Lower bound of probabilities in log loss, about the difference from 1 that float32 resolves."""
+
+_J = len(PREDICTORS)
+MEAN_COLUMNS = (
+    "records",
+    "rest",  # records whose label is not known
+    "known",  # sum of the values, expected values where the label is not known
+    "weight",  # of the residuals: sum of v
+    "weight_square",  # sum of v (v + 1)
+    "shift",  # sum of v r
+    "first",  # sum of v (v + 1) r
+    "second",  # sum of v (v + 1) r²
+    "model",  # sum of 1/pi - 1 times the variance of the value that P expects
+    "confidence",  # sum of the predicted label's probability
+    "doubt",  # sum of 1/pi - 1 times the square of r that a mistake gives
+)
+
+_SHAPES = {
+    "counts": "4",  # records, answered, sum of v, sum of v (v + 1)
+    "hits": "J",  # right among the answered
+    "seen": "K",  # labels among the answered
+    "predicted": "JK",
+    "cells": "JKK",  # predicted, true: counts where the label is known, sums of P elsewhere
+    "cells_shift": "JKK",  # sums of v d
+    "truth": "K",  # cells, also where nothing was predicted
+    "truth_shift": "K",
+    "first": "K",  # sums of v (v + 1) d
+    "first_own": "JK",  # the same of d[a] alone, by a
+    "second": "KK",  # sums of v (v + 1) d dᵀ
+    "second_own": "JKK",  # sums of v (v + 1) d[a] d, by a
+    "model": "KK",  # sum of 1/pi - 1 times the covariance of d that P expects
+    "model_own": "JKK",
+    "represented": "JKK",  # sums of (1/pi - 1) P, by a
+}
+_BY_LABEL = ("counts", "seen", "truth", "truth_shift", "first", "second", "model")
+_BY_PREDICTED = (
+    "hits",
+    "predicted",
+    "cells",
+    "cells_shift",
+    "first_own",
+    "second_own",
+    "represented",
+    "model_own",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedRecords:
+    """Evaluated records in arrival order, whose labels are final: known, or never to arrive.
+
+    Attributes
+    ----------
+    P
+        float64 (n, K), the committee's probabilities on arrival; all 0 before the first label.
+    predicted
+        int64 (n, 3), the class that each of `PREDICTORS` gave, -1 for none.
+    truth
+        int64 (n,), the class, -1 if the label was not requested or never arrived.
+    others
+        float64 (n,), 1/pi - 1: number of further records that each requested record represents.
+    decision_cost
+        float64 (n, K), the cost of the decision by true class, NaN without a decision; None: there
+        are no decisions.
+    """
+
+    P: np.ndarray
+    predicted: np.ndarray
+    truth: np.ndarray
+    others: np.ndarray
+    decision_cost: np.ndarray | None = None
+
+
+class SufficientStats:
+    """Additive sums over records with K classes: O(K²) numbers, regardless of the record count."""
+
+    def __init__(self, n_classes: int = 0) -> None:
+        self._lay_out(n_classes)
+
+    def _lay_out(self, n_classes: int) -> None:
+        """Set all sums to 0, as views of one flat array, so that `merge` is one addition."""
+        self.n_classes = n_classes
+        self._all = np.zeros(sum(math.prod(shape) for shape in _shapes(n_classes).values()))
+        self.sums: Arrays = {}
+        start = 0
+        for name, shape in _shapes(n_classes).items():
+            end = start + math.prod(shape)
+            self.sums[name] = self._all[start:end].reshape(shape)
+            start = end
+        # Rows: the reliability curve's bins, log loss, and being right by predicted class.
+        self.means = self.sums.pop("means")
+        self.cost = self.sums.pop("cost")  # of decisions
+
+    @property
+    def records(self) -> float:
+        """Records added."""
+        return float(self.sums["counts"][0])
+
+    @property
+    def rest(self) -> float:
+        """Number of records whose label is not known."""
+        return float(self.sums["counts"][0] - self.sums["counts"][1])
+
+    @property
+    def weight(self) -> float:
+        """Sum of v."""
+        return float(self.sums["counts"][2])
+
+    @property
+    def weight_square(self) -> float:
+        """Sum of v (v + 1)."""
+        return float(self.sums["counts"][3])
+
+    def widen(self, n_classes: int) -> None:
+        """Extend the sums to `n_classes` classes."""
+        before = self.state()
+        self._lay_out(n_classes)
+        self._take(before)
+
+    def merge(self, other: "SufficientStats", times: float = 1.0) -> None:
+        """Add `times` the sums of `other`, which has the same number of classes."""
+        self._all += other._all if times == 1.0 else times * other._all
+
+    def add(self, judged: JudgedRecords) -> None:
+        """Add evaluated records."""
+        truth, others = judged.truth, np.ascontiguousarray(judged.others)
+        P, predicted = np.ascontiguousarray(judged.P), np.ascontiguousarray(judged.predicted)
+        committee = np.ascontiguousarray(predicted[:, 0])
+        sums, kernels = self.sums, _kernels()
+        kernels.add_judged(P, truth, others, *(sums[name] for name in _BY_LABEL))
+        kernels.add_predicted(P, predicted, truth, others, *(sums[name] for name in _BY_PREDICTED))
+        kernels.add_means(P, committee, truth, others, LEAST_PROBABILITY, self.means)
+        if judged.decision_cost is not None:
+            kernels.add_costs(
+                P, np.ascontiguousarray(judged.decision_cost), truth, others, self.cost[0]
+            )
+
+    def state(self) -> Arrays:
+        """Return the sums; `resume` is the inverse."""
+        return {**self.sums, "means": self.means, "cost": self.cost}
+
+    @classmethod
+    def resume(cls, arrays: Arrays) -> "SufficientStats":
+        """Restore the sums from the result of `state`."""
+        tally = cls(len(arrays["truth"]))
+        tally._take(arrays)
+        return tally
+
+    def __reduce__(self) -> Any:
+        # Copied separately, the arrays would no longer be views of one array.
+        return SufficientStats.resume, (self.state(),)
+
+    def _take(self, arrays: Arrays) -> None:
+        """Copy the sums of at most as many classes; the other sums stay 0."""
+        for name, total in self.state().items():
+            total[tuple(slice(length) for length in arrays[name].shape)] = arrays[name]
+
+
+@cache
+def _kernels() -> Any:
+    """Return the kernels, whose slow import is not needed to read sums."""
+    from streamboost.kernels import evaluation
+
+    return evaluation
+
+
+@cache
+def _shapes(n_classes: int) -> dict[str, tuple[int, ...]]:
+    sizes = {"4": 4, "J": _J, "K": n_classes}
+    shapes = {name: tuple(sizes[kind] for kind in kinds) for name, kinds in _SHAPES.items()}
+    width = len(MEAN_COLUMNS)
+    return {**shapes, "means": (BINS + 1 + n_classes, width), "cost": (1, width)}
+
+
+MOST = 256
+"""Batches that may wait for labels before neighbouring batches are merged."""
+
+FINEST = 10
+"""Neighbouring batches are merged up to this fraction of the number of records after them. The
+newest batches stay separate, so that a window can begin between them."""
+
+_MEANS = [
+    MEAN_COLUMNS.index(name)
+    for name in ("records", "rest", "known", "model", "doubt", "confidence")
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnlabelledSums:
+    """Sums over records that were scored elsewhere and have no label request.
+
+    Attributes
+    ----------
+    classes
+        The labels of the classes of `tally`.
+    tally
+        Sums for the committee's predictions; the baselines are missing.
+    """
+
+    classes: list[Label]
+    tally: SufficientStats
+
+    @classmethod
+    def of(
+        cls, scored: Scored, asked: Sequence[int], block: int, chances: np.ndarray | None = None
+    ) -> "UnlabelledSums":
+        """Sum up the records of `scored` except the rows `asked`.
+
+        `chances` (n,) are the inclusion probabilities; None: 1 / `block`. Each record represents at
+        most `block` records.
+        """
+        classes: list[Label] = scored.classes.tolist()
+        rows = np.ones(len(scored), dtype=bool)
+        rows[list(asked)] = False
+        code = {label: k for k, label in enumerate(classes)}
+        predicted = np.full((int(rows.sum()), 3), -1)
+        predicted[:, 0] = [code.get(label, -1) for label in scored.labels[rows].tolist()]
+        n, tally = len(predicted), SufficientStats(len(classes))
+        P = scored.probabilities[rows]
+        most = max(block, 1)
+        stands = (
+            np.full(n, float(most))
+            if chances is None
+            else 1.0 / np.maximum(chances[rows], 1.0 / most)
+        )
+        tally.add(JudgedRecords(P, predicted, truth=np.full(n, -1), others=stands - 1.0))
+        return cls(classes, tally)
+
+    def pack(self) -> bytes:
+        """Return the compressed sums in float32, which is as exact as the scores are."""
+        sums = self.tally.sums
+        parts = [
+            np.array([self.tally.records]),
+            sums["truth"],
+            sums["predicted"][0],
+            sums["cells"][0],
+            sums["model"],
+            sums["model_own"][0],
+            sums["represented"][0],
+            self.tally.means[:, _MEANS],
+        ]
+        return zlib.compress(np.concatenate([p.ravel() for p in parts]).astype("<f4").tobytes(), 1)
+
+    @classmethod
+    def unpack(cls, classes: Sequence[Label], packed: bytes) -> "UnlabelledSums":
+        """Return the sums that `pack` compressed; raise ValueError for other bytes."""
+        K = len(classes)
+        shapes: dict[str, tuple[int, ...]] = {
+            "records": (1,),
+            "truth": (K,),
+            "predicted": (K,),
+            "cells": (K, K),
+            "model": (K, K),
+            "model_own": (K, K),
+            "represented": (K, K),
+            "means": (BINS + 1 + K, len(_MEANS)),
+        }
+        try:
+            flat = np.frombuffer(zlib.decompress(packed), dtype="<f4").astype(np.float64)
+        except zlib.error as error:
+            raise ValueError(f"sums that cannot be read: {error}") from error
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
+        if len(flat) != ends[-1]:
+            raise ValueError(f"{len(flat)} sums, and of {K} classes there are {ends[-1]}")
+        parts = np.split(flat, ends[:-1])
+        found = {n: p.reshape(s) for (n, s), p in zip(shapes.items(), parts, strict=True)}
+        tally = SufficientStats(K)
+        tally.sums["counts"][0] = found["records"][0]
+        tally.sums["truth"] += found["truth"]
+        tally.sums["model"] += found["model"]
+        for name in ("predicted", "cells", "model_own", "represented"):
+            tally.sums[name][0] += found[name]
+        tally.means[:, _MEANS] = found["means"]
+        return cls(list(classes), tally)
+
+    def among(
+        self, codes: Sequence[int], n_classes: int, baselines: Sequence[int]
+    ) -> SufficientStats:
+        """Return the sums with the classes renumbered to `codes` of `n_classes`.
+
+        `baselines` are the classes that the two baselines predict for all these records; -1: none.
+        """
+        places, K = np.asarray(codes, dtype=np.intp), len(codes)
+        whole, own = SufficientStats(n_classes), self.tally
+        square = np.ix_(places, places)
+        whole.sums["counts"] += own.sums["counts"]
+        whole.sums["truth"][places] = own.sums["truth"]
+        whole.sums["model"][square] = own.sums["model"]
+        whole.sums["predicted"][0, places] = own.sums["predicted"][0]
+        whole.sums["cells"][0][square] = own.sums["cells"][0]
+        whole.sums["model_own"][0][square] = own.sums["model_own"][0]
+        whole.sums["represented"][0][square] = own.sums["represented"][0]
+        stands = whole.sums["represented"][0].sum(axis=0)
+        for j, label in enumerate(baselines, start=1):
+            if label >= 0:
+                whole.sums["predicted"][j, label] = own.records
+                whole.sums["cells"][j, label] = whole.sums["truth"]
+                whole.sums["model_own"][j, label] = whole.sums["model"][label]
+                whole.sums["represented"][j, label] = stands
+        rows = np.concatenate([np.arange(BINS + 1), BINS + 1 + places])
+        whole.means[rows] = own.means[: BINS + 1 + K]
+        return whole
+
+
+class Blocks:
+    """Sums of batches, each counted once the requests of its records are answered or expired.
+
+    One late answer delays all later batches. If many wait, neighbours are merged, the coarser the
+    older they are: O(log n) sums wait for n batches (exponential histograms, Datar, Gionis, Indyk
+    and Motwani 2002).
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, SufficientStats]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, end: int, tally: SufficientStats) -> None:
+        """Add a batch whose last record with a request is the one before number `end`."""
+        self._waiting.append((end, tally))
+        if len(self._waiting) > MOST:
+            self._put_together()
+
+    def _put_together(self) -> None:
+        """Merge neighbours whose merged size is small compared with the records after them."""
+        kept: deque[tuple[int, SufficientStats]] = deque()
+        newer = 0.0  # records after the oldest batch that is kept so far
+        while self._waiting:
+            end, tally = self._waiting.pop()
+            if kept and FINEST * (kept[0][1].records + tally.records) <= newer:
+                tally.widen(kept[0][1].n_classes)
+                kept[0][1].merge(tally)
+                continue
+            newer += kept[0][1].records if kept else 0.0
+            kept.appendleft((end, tally))
+        self._waiting = kept
+
+    def whole(self, settled: int) -> tuple[int, float]:
+        """Return the number up to which batches are complete, and the records in their sums.
+
+        All records before number `settled` are final.
+        """
+        number, records = 0, 0.0
+        for end, tally in self._settled(settled):
+            number, records = end, records + tally.records
+        return number, records
+
+    def reached(self, settled: int) -> int:
+        """Return `settled`, or the end of the newest complete batch if a batch is incomplete.
+
+        Requested records of an incomplete batch do not count without its other records.
+        """
+        ends = [end for end, _ in self._waiting]
+        return settled if not ends or ends[-1] <= settled else self.whole(settled)[0]
+
+    def skip(self, first: int, records: float) -> tuple[int, int]:
+        """Return how many batches hold at least `records` records, and the end of the last one.
+
+        Numbers start with `first`.
+        """
+        start, n = first, 0
+        for end, tally in self._waiting:
+            if records <= 0.0:
+                break
+            records -= tally.records + end - start
+            start, n = end, n + 1
+        return n, start
+
+    def sums(
+        self, settled: int, n_classes: int, *, skip: int = 0, drop: bool = False
+    ) -> SufficientStats:
+        """Return the sums of the complete batches without the oldest `skip`; remove with `drop`."""
+        total, found = SufficientStats(n_classes), list(self._settled(settled))
+        for _, tally in found[skip:]:
+            tally.widen(n_classes)
+            total.merge(tally)
+        for _ in found if drop else ():
+            self._waiting.popleft()
+        return total
+
+    def _settled(self, settled: int) -> Iterator[tuple[int, SufficientStats]]:
+        return takewhile(lambda one: one[0] <= settled, self._waiting)
+
+    def state(self, first: int) -> tuple[list[int], Arrays]:
+        """Return the state, with numbers relative to `first`: a JSON part and arrays."""
+        arrays = {
+            f"block{i}.{name}": array
+            for i, (_, tally) in enumerate(self._waiting)
+            for name, array in tally.state().items()
+        }
+        return [end - first for end, _ in self._waiting], arrays
+
+    def resume(self, ends: Sequence[int], arrays: Arrays) -> None:
+        """Restore the result of `state`, with numbers from 0."""
+        self._waiting.clear()
+        for i, end in enumerate(ends):
+            own: dict[str, Any] = {
+                name.removeprefix(f"block{i}."): array
+                for name, array in arrays.items()
+                if name.startswith(f"block{i}.")
+            }
+            self._waiting.append((end, SufficientStats.resume(own)))

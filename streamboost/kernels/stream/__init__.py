@@ -1,1 +1,0 @@
-"""What a stream is scored and judged by: experts, and sums over judged records."""

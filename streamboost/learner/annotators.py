@@ -1,0 +1,115 @@
+"""Annotators and the estimated reliability of their labels."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, astuple, dataclass
+from typing import Any
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.learner.labelled_rows import AnnotatedRow
+
+__all__ = ["MOST_SOURCES", "Annotator", "Annotators", "guess_of", "reliable"]
+
+MOST_SOURCES = 1_000
+"""Most annotators counted separately: labels with ever new names cannot fill the memory."""
+
+_OTHERS = "further names"
+
+_SURE = 0.9
+"""Least probability of a confident prediction."""
+
+_PRIOR, _PRIOR_RIGHT = 5.0, 4.5
+"""Prior for an annotator: number of labels, and number of correct ones among them."""
+
+_WORST, _BEST = 0.05, 0.98
+
+
+@dataclass(slots=True)
+class Annotator:
+    """Label statistics of one annotator.
+
+    Attributes
+    ----------
+    labels
+        Number of labels learned, including second labels of a record.
+    shared, agreed
+        Pairs with another annotator's label of the same record, and the pairs with equal labels.
+    judged, confirmed
+        Labels of records without another annotator's label whose prediction on arrival was
+        confident (0.9 or more), and the labels equal to that prediction.
+    """
+
+    labels: int = 0
+    shared: int = 0
+    agreed: int = 0
+    judged: int = 0
+    confirmed: int = 0
+
+    @property
+    def reliability(self) -> float:
+        """The estimated share of correct labels, between 0.05 and 0.98."""
+        return float(reliable(self.agreed + self.confirmed, self.shared + self.judged))
+
+
+class Annotators:
+    """Statistics of all annotators. Labels without a source count for one unnamed annotator.
+
+    >>> annotators, row = Annotators(), AnnotatedRow(1, [("ann", "ok")])
+    >>> annotators.observe(row)
+    >>> row.add_vote("bob", "fraud"); annotators.observe(row)
+    >>> annotators.in_numbers()["bob"]
+    {'labels': 1, 'shared': 1, 'agreed': 0, 'judged': 0, 'confirmed': 0}
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Annotator] = {}
+
+    def of(self, source: str | None) -> Annotator:
+        """Return the statistics of one annotator."""
+        name = source or ""
+        if name not in self._known:
+            if len(self._known) >= MOST_SOURCES:
+                name = _OTHERS
+            self._known.setdefault(name, Annotator())
+        return self._known[name]
+
+    def observe(self, row: AnnotatedRow) -> None:
+        """Count the newest label of a row, whose earlier votes have been counted before."""
+        source, label = row.votes[-1]
+        who, others = self.of(source), row.votes[:-1]
+        who.labels += 1
+        if not others and row.guess is not None:
+            who.judged += 1
+            who.confirmed += label == row.guess
+        for other, said in others:
+            for one in (who, self.of(other)):
+                one.shared += 1
+                one.agreed += label == said
+        if len(others) == 1 and row.guess is not None:  # now it counts as shared
+            first, said = others[0]
+            self.of(first).judged -= 1
+            self.of(first).confirmed -= said == row.guess
+
+    def in_numbers(self) -> dict[str, dict[str, int]]:
+        """Return the statistics of each named annotator, for JSON."""
+        return {name: asdict(one) for name, one in self._known.items() if name}
+
+    def state(self) -> list[Any]:
+        """Return the changing state for JSON."""
+        return [(name, *astuple(one)) for name, one in self._known.items()]
+
+    def resume(self, state: Iterable[Any]) -> None:
+        """Restore the result of `state`."""
+        self._known = {name: Annotator(*counts) for name, *counts in state}
+
+
+def reliable(right: Any, given: Any) -> Any:
+    """Return the estimated reliability from `right` correct of `given` labels."""
+    return np.clip((right + _PRIOR_RIGHT) / (given + _PRIOR), _WORST, _BEST)
+
+
+def guess_of(classes: Sequence[Label], probabilities: np.ndarray) -> Label | None:
+    """Return the label that probabilities (K,) predict with confidence, or None."""
+    k = int(probabilities.argmax())
+    return classes[k] if probabilities[k] >= _SURE else None

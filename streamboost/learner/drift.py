@@ -1,0 +1,171 @@
+"""Drift detection with River's detectors on the committee's errors and margins."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.learner.labelled_rows import LabelledRows
+from streamboost.learner.schedule import Schedule
+from streamboost.predictions import Scored, gap_of, uncalibrated
+from streamboost.storage import Arrays
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["Detector", "DriftWatch"]
+
+_LONGEST = 4096
+_CONTINUED = 1024
+_WINDOW, _NEWEST = 100, 30  # KSWIN compares the newest of its window with as many older values
+
+
+class Detector:
+    """Detects rises of one signal from 0 (good) to 1 (bad), and estimates where they began.
+
+    Wraps a detector of River with River's settings. Its state cannot be exported, so the values
+    since the last change are stored, and a restored detector processes them again. At 4,096 values
+    the detector is rebuilt from the newest 1,024. Changes that are no rise reset the values, as
+    River's detectors restart then, too. The change is located where the cumulative sum of the
+    values minus their mean is lowest. ADWIN's window, which shrinks by whole buckets, may still
+    hold many values from before the change.
+
+    Parameters
+    ----------
+    kind
+        "adwin" (Bifet & Gavaldà, 2007), "page_hinkley" (Page, 1954), which detects rises only,
+        or "kswin" (Raab et al., 2020).
+    seed
+        Seed of the older values that KSWIN samples.
+
+    Examples
+    --------
+    >>> detector = Detector("adwin", seed=0)
+    >>> found = [detector.update(i >= 500) for i in range(1000)]
+    >>> [(i, n) for i, n in enumerate(found) if n is not None]
+    [(511, 12)]
+    """
+
+    def __init__(self, kind: str, seed: int) -> None:
+        self._kind = kind
+        self._seed = seed
+        self._values: list[float] = []
+        self._changes = self._new()
+
+    def _new(self) -> Any:
+        from river import drift
+
+        if self._kind == "adwin":
+            return drift.ADWIN()  # type: ignore[no-untyped-call]
+        if self._kind == "page_hinkley":
+            return drift.PageHinkley(mode="up")
+        return drift.KSWIN(window_size=_WINDOW, stat_size=_NEWEST, seed=self._seed)
+
+    def update(self, value: float) -> int | None:
+        """Add a value; return the number of newest values after a detected rise, else None."""
+        self._values.append(float(value))
+        self._changes.update(float(value))
+        if self._changes.drift_detected:
+            n = self._since_change() if self._is_worse() else 0
+            self.restart()
+            return n or None
+        if len(self._values) == _LONGEST:
+            self.resume(self._values[-_CONTINUED:])
+        return None
+
+    def _is_worse(self) -> bool:
+        """Return whether the detected change is a rise: newest values above the mean of all."""
+        if self._kind == "page_hinkley":
+            return True
+        if self._kind == "adwin":
+            newest, whole = int(self._changes.width), self._values
+        else:
+            newest, whole = _NEWEST, self._values[-_WINDOW:]
+        return bool(np.mean(whole[-newest:]) > np.mean(whole))
+
+    def _since_change(self) -> int:
+        """Return how many values follow the change, if it is a rise."""
+        values = np.array(self._values)
+        return len(values) - 1 - int(np.cumsum(values - values.mean()).argmin())
+
+    def restart(self) -> None:
+        """Forget all values."""
+        self.resume([])
+
+    def state(self) -> np.ndarray:
+        """Return the changing state, float64 (n,)."""
+        return np.array(self._values, dtype=np.float64)
+
+    def resume(self, values: Iterable[float]) -> None:
+        """Restore the result of `state` of a detector with equal settings."""
+        self._values = [float(value) for value in values]
+        self._changes = self._new()
+        for value in self._values:
+            self._changes.update(value)
+
+
+class DriftWatch:
+    """Detects drift by the signals of a schedule, and marks its begin in the labelled rows.
+
+    The error signal is that of each labelled record's prediction on arrival. The margin signal is
+    that of each queried record, a difference of the committee's own probabilities that needs no
+    labels. A retrained committee has another distribution of margins, so a retraining restarts the
+    margin's detector.
+    """
+
+    def __init__(self, schedule: Schedule, seeds: np.random.SeedSequence) -> None:
+        self._kind = schedule.on_drift or ""
+        signals = ("error", "margin") if self._kind else ()
+        self._names = [name for name in signals if schedule.drift_signal in (name, "both")]
+        self._version = 0
+        self._rounds = 0
+        self._begin(int(seeds.generate_state(1)[0]))
+
+    def _begin(self, seed: int) -> None:
+        self._seed = seed
+        self._signals = {name: Detector(self._kind, seed) for name in self._names}
+
+    @property
+    def uses_errors(self) -> bool:
+        """Whether the error is a signal, which needs predictions of labelled records."""
+        return "error" in self._signals
+
+    def observe_error(self, predicted: Label, label: Label, rows: LabelledRows) -> None:
+        """Process the newest of `rows`, whose class is `label` and was predicted as `predicted`."""
+        n = self._signals["error"].update(predicted != label)
+        if n is not None:
+            rows.suspect(rows.total - n + 1)
+
+    def watch(
+        self, scored: Scored, committee: "Committee | None", rows: LabelledRows, seen: int
+    ) -> None:
+        """Process records scored by `committee`, after `seen` records had been queried."""
+        detector = self._signals.get("margin")
+        if detector is None or committee is None or not scored.version:
+            return
+        self._observe_version(committee, detector)
+        # A changing temperature is no property of the records: use uncalibrated probabilities.
+        gaps = gap_of(uncalibrated(scored).probabilities).tolist()
+        for i, gap in enumerate(gaps, start=1):
+            n = detector.update(1.0 - gap)
+            if n is not None:
+                rows.suspect(rows.first_after(seen + i - n))
+
+    def _observe_version(self, committee: "Committee", detector: Detector) -> None:
+        if committee.version != self._version:
+            if committee.n_rounds <= self._rounds:  # an extension would have more
+                detector.restart()
+            self._version, self._rounds = committee.version, committee.n_rounds
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the changing state: a part for JSON, and arrays."""
+        about = {"version": self._version, "rounds": self._rounds, "seed": self._seed}
+        return about, {name: detector.state() for name, detector in self._signals.items()}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state` of a watch with an equal schedule."""
+        self._version, self._rounds = state["version"], state["rounds"]
+        self._begin(state["seed"])
+        for name, detector in self._signals.items():
+            detector.resume(arrays[name])

@@ -1,0 +1,169 @@
+"""Estimators of the stream learner: defaults, class weights and serialization in snapshots."""
+
+import json
+from collections.abc import Mapping
+from copy import copy
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.errors import ConfigurationError, ModelFileError
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = [
+    "Trainable",
+    "class_weight_of",
+    "default_estimator",
+    "describe",
+    "every_label_estimator",
+    "rebuild",
+    "suited",
+]
+
+_MANY = 3_000
+_FOR_MANY = {
+    "learning_rate": 0.1,
+    "max_leaf_nodes": 16,
+    "max_bins": 255,
+    "min_child_weight": 0.5,
+    "l2_regularization": 1.0,
+}
+
+
+class Trainable(Protocol):
+    """Interface of an estimator for a learner; all of streamboost's estimators implement it."""
+
+    def train(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        sample_weight: np.ndarray | None = None,
+        *,
+        seed: int,
+        committee: "Committee | None" = None,
+        n_estimators: int | None = None,
+    ) -> "Committee":
+        """Train a committee on rows (n, D) with labels (n,), or extend `committee`."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters the estimator was made with."""
+
+    def set_params(self, **params: Any) -> Any:
+        """Change parameters of the estimator."""
+
+
+def default_estimator() -> Trainable:
+    """Return the default estimator for streams, with settings for few labels (tens or more)."""
+    from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+
+    return SketchLogitBoostClassifier(
+        n_estimators=150,
+        learning_rate=0.2,
+        max_leaf_nodes=6,
+        min_child_weight=0.02,
+        l2_regularization=0.3,
+    )
+
+
+def suited(estimator: Trainable, n_rows: int) -> Trainable:
+    """Return `estimator` for training on `n_rows` rows, with other defaults for many rows.
+
+    Settings for tens of labels underfit thousands. From 3,000 rows on, the default estimator has
+    larger trees, finer bins and smaller steps. Trained on 12,000 rows, committees then have an
+    accuracy of 86.0 instead of 84.0 % on electricity, 92.5 instead of 89.4 % on letter and 81.0
+    instead of 80.9 % on weather.
+    """
+    if n_rows < _MANY:
+        return estimator
+    few, given = default_estimator().get_params(), estimator.get_params()
+    is_default = type(estimator).__name__ == "SketchLogitBoostClassifier" and all(
+        given[name] == few[name] for name in (*_FOR_MANY, "n_estimators")
+    )
+    return copy(estimator).set_params(**_FOR_MANY) if is_default else estimator
+
+
+def every_label_estimator() -> Trainable:
+    """Return the estimator for fully labelled streams: fewer, larger, more regularized trees."""
+    from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
+
+    return SketchLogitBoostClassifier(
+        n_estimators=50,
+        learning_rate=0.3,
+        max_leaf_nodes=10,
+        min_child_weight=0.02,
+        l2_regularization=1.0,
+    )
+
+
+def class_weight_of(estimator: Trainable, label: Label, counts: Mapping[Label, int]) -> float:
+    """Return the weight of a record of class `label`, given the `counts` of the labels so far."""
+    weights = getattr(estimator, "class_weight", None)
+    if weights is None:
+        return 1.0
+    if isinstance(weights, Mapping):
+        return float(weights.get(label, 1.0))
+    known = counts if label in counts else {**counts, label: 0}
+    return (sum(counts.values()) + 1) / (len(known) * (known[label] + 1))
+
+
+def describe(estimator: Trainable) -> dict[str, Any]:
+    """Return the estimator's public name and parameters for JSON.
+
+    Raises
+    ------
+    ConfigurationError
+        When the estimator is not one of streamboost's public estimators, or JSON cannot represent
+        a parameter.
+    """
+    name = type(estimator).__name__
+    if _public(name) is not type(estimator):
+        raise ConfigurationError(
+            f"a snapshot cannot name the estimator {name}: use one of the estimators that "
+            "streamboost exports"
+        )
+    params = {key: _plain(value) for key, value in estimator.get_params(deep=False).items()}
+    for key, value in params.items():
+        try:
+            json.dumps(value)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"a snapshot cannot hold {name}'s {key} = {value!r}: give a number, text or None"
+            ) from error
+    return {"name": name, "params": params}
+
+
+def rebuild(description: dict[str, Any]) -> Trainable:
+    """Return the estimator from the result of `describe`.
+
+    Raises
+    ------
+    ModelFileError
+        When this release has no estimator of that name.
+    """
+    made = _public(description["name"])
+    if made is None or not hasattr(made, "train"):
+        raise ModelFileError(
+            f"the snapshot's estimator is {description['name']!r}, which this release of "
+            "streamboost does not have: read it with the release that wrote it"
+        )
+    params = description["params"]
+    if isinstance(params.get("class_weight"), list):
+        params = params | {"class_weight": dict(params["class_weight"])}
+    estimator: Trainable = made(**params)
+    return estimator
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter for JSON: a dictionary as pairs, since its keys may be numbers."""
+    if isinstance(value, dict):
+        return [[_plain(key), _plain(one)] for key, one in value.items()]
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def _public(name: str) -> Any:
+    package = import_module("streamboost")
+    return getattr(package, name) if name in package.__all__ else None

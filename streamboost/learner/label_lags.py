@@ -1,0 +1,65 @@
+"""Lagged labels: the newest known labels as features."""
+
+from typing import Any
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.query.settings import check_whole
+
+__all__ = ["LabelLags"]
+
+
+class LabelLags:
+    """Encodes the newest known labels as categorical columns (lagged target).
+
+    If labels are autocorrelated, the last label predicts the next one. With delayed labels, the
+    newest known labels are older than the newest records: training needs the lags that were known
+    when the record was predicted, not those known when its label arrives.
+
+    Parameters
+    ----------
+    label_lags
+        Number of columns: the newest label's first, then that of the label before, etc.
+
+    Raises
+    ------
+    ConfigurationError
+        When `label_lags` is not a whole number of at least 0.
+
+    Examples
+    --------
+    >>> lags = LabelLags(2)
+    >>> lags.add("up")
+    >>> lags.rows(1)
+    array([[ 0., nan]], dtype=float32)
+    """
+
+    def __init__(self, label_lags: int = 0) -> None:
+        check_whole("label_lags", label_lags, at_least=0)
+        self.n = label_lags
+        self._codes: dict[Label, int] = {}
+        self._newest = [float("nan")] * label_lags
+
+    def add(self, label: Label) -> None:
+        """Add the label that has just become known."""
+        if self.n:
+            code = self._codes.setdefault(label, len(self._codes))
+            self._newest = [float(code), *self._newest[:-1]]
+
+    def rows(self, n: int) -> np.ndarray:
+        """Return the label codes, in order of appearance, `n` times: float32 (n, lags).
+
+        NaN where there are fewer labels than lags.
+        """
+        return np.tile(np.array(self._newest, dtype=np.float32), (n, 1))
+
+    def state(self) -> dict[str, Any]:
+        """Return the changing state for JSON."""
+        known = [None if code != code else int(code) for code in self._newest]
+        return {"labels": list(self._codes), "newest": known}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state` with the same number of lags."""
+        self._codes = {label: code for code, label in enumerate(state["labels"])}
+        self._newest = [float("nan") if code is None else float(code) for code in state["newest"]]

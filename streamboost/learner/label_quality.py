@@ -1,0 +1,213 @@
+"""Label quality: trust in annotators' labels, and relabel requests for labels that look wrong."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.learner.annotators import Annotators, reliable
+from streamboost.learner.labelled_rows import AnnotatedRow, LabelledRows
+
+__all__ = ["LabelQuality", "RelabelRequests"]
+
+_WRONG = 0.5
+"""Trust below which a label is a candidate for relabelling."""
+
+_MOST_VOTES = 3
+"""Votes from which on a record is not relabelled again."""
+
+_LEAST = 0.01
+"""Least prior probability of a class, as the committee was young when the record arrived."""
+
+_OFTEN = 0.2
+"""Error rate up to which no annotator is excluded from relabel requests."""
+
+_MOST_SURE = 50.0
+"""Limit of the log odds from votes."""
+
+_ROUNDS = 10
+"""Iterations of expectation maximization between reliabilities and posteriors."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RelabelRequests:
+    """Records to be labelled again; all sequences have length m.
+
+    Attributes
+    ----------
+    ids
+        The records' ids.
+    doubt
+        float64 (m,), the probability that the current label is wrong.
+    excluded_annotators
+        Names of annotators that must not answer: with a label for the record, or unreliable.
+    """
+
+    ids: list[str]
+    doubt: np.ndarray
+    excluded_annotators: list[list[str]]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class LabelQuality:
+    """Combines the votes for a record with its prediction on arrival.
+
+    The posterior of Dawid and Skene (1979), with the prediction as prior, which does not depend on
+    the label; CROWDLAB (Goh, Tkachenko and Mueller 2022) combines both in the same way. For a
+    single label, an annotator's reliability is that of `Annotator`. For all labels, the reliability
+    is estimated from there by expectation maximization over the posteriors, so that predictions
+    without confidence contribute, too.
+    """
+
+    def __init__(self, rows: LabelledRows, annotators: Annotators) -> None:
+        self._rows = rows
+        self._annotators = annotators
+        self._seen = -1  # number of labels when no label looked wrong
+
+    def trust(self, row: AnnotatedRow, label: Label) -> float:
+        """Return the probability that `label` is right for `row`; 1 for an unknown class."""
+        if label not in self._rows.counts:
+            return 1.0
+        about = self._cells([(row, label)])
+        return float(about.posterior(self._counted(about.names))[0])
+
+    def _counted(self, names: Sequence[str]) -> np.ndarray:
+        return np.array([self._annotators.of(name).reliability for name in names])
+
+    def _prior(self, row: AnnotatedRow) -> tuple[list[Label], np.ndarray]:
+        """Return the labels that a record may have, and the probability of each on arrival."""
+        known = list(self._rows.counts)
+        if row.arrival_prediction is None:
+            return known, np.ones(len(known))
+        place = {name: k for k, name in enumerate(known)}
+        prior = np.zeros(len(known))
+        for name, p in zip(
+            row.arrival_prediction[0], row.arrival_prediction[1].tolist(), strict=True
+        ):
+            if name in place:
+                prior[place[name]] = p
+        return known, prior
+
+    def weights(self, orders: np.ndarray) -> np.ndarray:
+        """Return the trust (n,) in the rows of these `orders`, with mean 1."""
+        rows, trusts, _ = self._all()
+        trusted = {row.order: one for (_, row, _), one in zip(rows, trusts.tolist(), strict=True)}
+        found = np.array([trusted.get(order, 1.0) for order in orders.tolist()])
+        return np.asarray(found / max(found.mean(), _LEAST)) if len(found) else found
+
+    def worst(self, n: int, may: Callable[[str], bool]) -> RelabelRequests:
+        """Return at most `n` records whose label looks wrong, the least trusted first.
+
+        Only records whose id passes the predicate `may` are considered.
+        """
+        if self._seen == self._rows.total:
+            return RelabelRequests([], np.zeros(0), [])
+        rows, trusts, known = self._all()
+        found = [
+            (trusts[i], id, row)
+            for i, (id, row, _) in enumerate(rows)
+            if trusts[i] < _WRONG and len(row.votes) < _MOST_VOTES and may(id)
+        ]
+        if not found:
+            self._seen = self._rows.total
+        found.sort(key=lambda one: one[:2])
+        chosen, poor = found[:n], _poor(known)
+        return RelabelRequests(
+            [id for _, id, _ in chosen],
+            np.array([1.0 - trust for trust, *_ in chosen]),
+            [_excluded_annotators(row, poor) for *_, row in chosen],
+        )
+
+    def _all(self) -> tuple[list[tuple[str, AnnotatedRow, Label]], np.ndarray, dict[str, float]]:
+        """Return the n rows with an id, the trust (n,) in their labels, and the reliabilities."""
+        rows = list(self._rows.named())
+        about = self._cells([(row, label) for _, row, label in rows])
+        known = self._counted(about.names)
+        cell, who = about.votes
+        for _ in range(_ROUNDS):
+            known = reliable(np.bincount(who, about.posterior(known)[cell]), np.bincount(who))
+        reliability = dict(zip(about.names, known.tolist(), strict=True))
+        return rows, about.posterior(known)[about.own], reliability
+
+    def _cells(self, rows: Sequence[tuple[AnnotatedRow, Label]]) -> "_Cells":
+        place = {name: k for k, name in enumerate(self._rows.counts)}
+        own: list[int] = []
+        votes: list[tuple[int, int]] = []
+        priors: list[float] = []
+        row_of: list[int] = []
+        names: dict[str, int] = {}
+        for i, (row, label) in enumerate(rows):
+            cells = {label: len(priors)}
+            own.append(len(priors))
+            for source, said in row.votes:
+                if said in place:
+                    cell = cells.setdefault(said, len(priors) + len(cells))
+                    votes.append((cell, names.setdefault(source or "", len(names))))
+            prior = np.maximum(self._prior(row)[1], _LEAST)
+            priors += (prior[[place[said] for said in cells]] / prior.sum()).tolist()
+            row_of += [i] * len(cells)
+        return _Cells(
+            own=np.array(own, dtype=np.intp),
+            row=np.array(row_of, dtype=np.intp),
+            prior=np.array(priors),
+            votes=np.array(votes, dtype=np.intp).reshape(-1, 2).T,
+            names=list(names),
+            n_classes=len(place),
+        )
+
+    def state(self) -> int:
+        """Return the changing state."""
+        return self._seen
+
+    def resume(self, state: int) -> None:
+        """Restore the result of `state`."""
+        self._seen = state
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """Cells of n rows: the m distinct labels of each row, current or voted for.
+
+    Attributes
+    ----------
+    own
+        (n,), the cell of each row's current label.
+    row, prior
+        (m,), each cell's row, and its prior probability.
+    votes
+        (2, v), each vote's cell, and its annotator's index in `names`.
+    n_classes
+        Number of classes; errors are spread evenly over the other classes.
+    """
+
+    own: np.ndarray
+    row: np.ndarray
+    prior: np.ndarray
+    votes: np.ndarray
+    names: list[str]
+    n_classes: int
+
+    def posterior(self, known: np.ndarray) -> np.ndarray:
+        """Return the probability (m,) of each cell, from the reliability `known` of `names`."""
+        cell, who = self.votes
+        gain = np.log(known / (1.0 - known) * max(self.n_classes - 1, 1))
+        said = np.bincount(cell, gain[who], len(self.prior))
+        odds = np.exp(np.minimum(said, _MOST_SURE))
+        others = np.bincount(self.row, self.prior * (odds - 1.0))
+        return np.asarray(self.prior * odds / (1.0 + others[self.row]))
+
+
+def _poor(reliability: dict[str, float]) -> list[str]:
+    """Return named annotators with an error rate above twice the median."""
+    errs = {name: 1.0 - right for name, right in reliability.items() if name}
+    usual = float(np.median(list(errs.values()))) if errs else 0.0
+    return [name for name, often in errs.items() if often > max(2.0 * usual, _OFTEN)]
+
+
+def _excluded_annotators(row: AnnotatedRow, poor: list[str]) -> list[str]:
+    """Return the annotators to exclude: with a label for the record, or unreliable."""
+    answered = [source for source, _ in row.votes if source is not None]
+    return answered + [name for name in poor if name not in answered]

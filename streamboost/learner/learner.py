@@ -1,0 +1,1050 @@
+"""Stream learner: scores records, requests labels and trains on the labels that arrive.
+
+The module holds `StreamLearner` alone. Query decisions (`query_controller`), labelled rows,
+trainings, the stack of experts (`streamboost.stacking`) and the evaluation have their own modules.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamboost.checks import (
+    Label,
+    as_ids,
+    as_labels,
+    as_predictions,
+    as_propensity,
+    as_records,
+    as_rows,
+    as_seed,
+    as_sources,
+    as_tick,
+    as_weights,
+    as_wide,
+)
+from streamboost.errors import ConfigurationError, DataError, ModelFileError
+from streamboost.evaluation.decisions import Decisions
+from streamboost.evaluation.delayed_evaluator import DelayedEvaluator
+from streamboost.evaluation.evaluation import Evaluation
+from streamboost.evaluation.sufficient_stats import UnlabelledSums
+from streamboost.features import Features
+from streamboost.features.layout import Values
+from streamboost.learner.annotators import Annotators, guess_of
+from streamboost.learner.drift import DriftWatch
+from streamboost.learner.estimators import Trainable, class_weight_of, describe, rebuild
+from streamboost.learner.label_lags import LabelLags
+from streamboost.learner.label_quality import LabelQuality, RelabelRequests
+from streamboost.learner.labelled_rows import (
+    ON_CONFLICT,
+    AnnotatedRow,
+    LabelledRows,
+    Vote,
+    verdict,
+)
+from streamboost.learner.query_controller import QueryController
+from streamboost.learner.schedule import Schedule, Training
+from streamboost.learner.trainer import Trainer, from_arrays, in_arrays
+from streamboost.learner.working_set import WorkingSet
+from streamboost.predictions import Scored, renamed, score_with_shares
+from streamboost.query.config import QueryConfig, Requests
+from streamboost.query.settings import check_choice
+from streamboost.query.token_bucket import Ledger
+from streamboost.stacking.experts import as_experts
+from streamboost.stacking.prediction_cache import PredictionCache
+from streamboost.stacking.stacking import OnlineStacking
+from streamboost.storage import FORMAT, Arrays, pack_json, part, unpack_json
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["StreamLearner", "without_training"]
+
+_NEWEST = 5_000
+"""Newest labelled records that the experts are retrained on after `rename`; few remember more."""
+
+
+class StreamLearner:
+    """Scores every record, requests labels for a few records, and trains on the labels returned.
+
+    The learner is deterministic: settings, seed and calls fix its results. The same calls give
+    bitwise equal results, also when the learner is saved and restored in between.
+    With `Schedule(training="background")` a thread trains. Call `deploy(trainer.finished())`
+    between batches to deploy the committee that the thread trained.
+
+    Parameters
+    ----------
+    estimator
+        Trains the committee, one of streamboost's estimators. None: a
+        `SketchLogitBoostClassifier` with settings for few labels, and others from 3,000 rows on.
+    working_set
+        Selects the labelled records for training. None: the newest 40,000 with equal weights.
+    schedule
+        Times of training. None: whenever the labels have grown by 5 %, or by 500, with extensions
+        in between.
+    query
+        Selects the records to request labels for. None: small margins, with a budget of 5 %.
+    n_features
+        D, the number of features; None: that of the first records.
+    random_state
+        Seed of all random choices, at least 0.
+    calibrate
+        Calibrate the probabilities with the temperature fitted to requested labels (`Temperature`).
+    coverage
+        Share of the sets of `predict_set` that should contain the true label, in (0, 1).
+    label_lags
+        Number of newest learned labels that are features, too (lagged target). `with_lags` puts
+        them first, and they count in D. List them in the estimator's `categorical_features`.
+    features
+        Encodes the fields of records as columns, for `arrive`, `rows` and `learn`. The estimator
+        is given the indices of the categorical columns. None: records are rows of arrays.
+    experts
+        Experts that predict in addition to the committee, weighted online by the labels
+        (`OnlineStacking`): "all"; "committee" for none; or a list of "committee" and any of
+        "correction", "neighbours", "transitions", "linear", and "text" where features hold texts.
+    on_conflict
+        Label that holds when a record is labelled again, where the record's id is found in the
+        working set: "last", "first", or "vote" (the most frequent label, where each source counts
+        with its newest; a tie keeps the current label). An id passed to `query` denotes a new
+        record from then on; "" denotes none. None: each label is learned as a separate record.
+
+    decisions
+        Decisions made in addition to predicted labels, see `decide`. `evaluation` estimates their
+        cost. None: no decisions.
+
+    Attributes
+    ----------
+    n_features
+        D, the number of features; None before the first records.
+    trainer
+        The trainings: the running one, pausing, retraining.
+    evaluator
+        Estimates the quality of predictions from the requested labels.
+    annotators
+        Statistics of the labels of each annotator.
+    strategy
+        Query settings: which records to request labels for, and whether to request them again.
+
+    Raises
+    ------
+    ConfigurationError
+        When `random_state`, `coverage` or `label_lags` is out of its range, an expert's name is
+        unknown, or there are categories and the estimator does not support them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> learner = StreamLearner(query=QueryConfig(budget=0.5, audit=0), random_state=7)
+    >>> X = np.array([[0.0], [1.0], [0.1], [0.9]])
+    >>> learner.learn(["a", "b"], X[:2], ["low", "high"])
+    (Training(kind='first', labels=2, seed=..., version=1),)
+    >>> scored = learner.score(X)
+    >>> scored.version
+    1
+    >>> len(learner.query(X, scored, ["a", "b", "c", "d"])) <= 2
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Trainable | None = None,
+        working_set: WorkingSet | None = None,
+        schedule: Schedule | None = None,
+        query: QueryConfig | None = None,
+        n_features: int | None = None,
+        random_state: int = 0,
+        calibrate: bool = True,
+        coverage: float = 0.9,
+        label_lags: int = 0,
+        features: Features | None = None,
+        experts: str | Sequence[str] = "all",
+        on_conflict: str | None = "last",
+        decisions: Decisions | None = None,
+    ) -> None:
+        if on_conflict is not None:
+            check_choice("on_conflict", on_conflict, ON_CONFLICT)
+        self.on_conflict = on_conflict
+        self.working_set = working_set or WorkingSet()
+        self.schedule = schedule or Schedule()
+        self.query_config = query or QueryConfig()
+        seeds = np.random.SeedSequence(as_seed("random_state", random_state))
+        trainings, asking, keeping, watching = seeds.spawn(4)
+        self._rows = LabelledRows(self.working_set, keeping)
+        self.trainer = Trainer(estimator, self.schedule, trainings, self._rows)
+        self._lags = LabelLags(label_lags)
+        self.features = features
+        self.experts = as_experts(experts)
+        self._stacking = OnlineStacking(
+            self.experts, self.schedule.correction, features, label_lags
+        )
+        self._query_controller = QueryController(
+            self.query_config, asking, self._rows, self._stacking
+        )
+        self.annotators = Annotators()
+        self._label_quality = LabelQuality(self._rows, self.annotators)
+        if self.query_config.relabel:
+            self._rows.trust = self._label_quality.weights
+        self._drift = DriftWatch(self.schedule, watching)
+        pool = self.query_config.window if self.query_config.mode == "pool" else 0
+        self.evaluator = DelayedEvaluator(
+            self._query_controller.block, calibrate=calibrate, coverage=coverage, pool=pool
+        )
+        self.decisions = decisions
+        self._renamed: dict[Label, Label | None] = {}  # classes that are others now, or none
+        self._categorical_columns: list[int] | None = None  # as set in the estimator
+        self.n_features: int | None = None
+        if features is not None:
+            self.update_columns()
+        elif n_features is not None:
+            self.widen(n_features)
+
+    @property
+    def estimator(self) -> Trainable:
+        """The estimator that trains the committee."""
+        return self.trainer.estimator
+
+    @property
+    def committee(self) -> "Committee | None":
+        """The committee that scores; None before the first training."""
+        return self.trainer.champion
+
+    @property
+    def expert_weights(self) -> dict[str, float]:
+        """The normalized weights of the committee and of each expert (`OnlineStacking`)."""
+        return self._stacking.normalized_weights
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels learned so far; a correction or retraction counts as one more label."""
+        return self._rows.total
+
+    @property
+    def classes(self) -> list[Label]:
+        """The labels of the records learned so far, without duplicates, in order of appearance."""
+        return list(self._rows.class_counts)
+
+    @property
+    def n_labelled(self) -> int:
+        """Number of records with a label: corrections count once, retracted labels do not."""
+        return self._rows.n_labelled
+
+    def label_of(self, id: str) -> Label | None:
+        """Return the label of a record of the working set, or None if the record is not found."""
+        found = self._rows.find(id)
+        return None if found is None else found[2]
+
+    def has_row(self, id: str) -> bool:
+        """Return whether `correct` finds the record; its label may have been retracted."""
+        return self._rows.find(id) is not None
+
+    def newest_labelled(self, most: int) -> tuple[list[str], list[Label], np.ndarray]:
+        """Return ids, labels and features float32 (n, D) of the newest `most` labelled records."""
+        return self._rows.newest(most)
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Unbiased estimates for the predictions passed to `query`, from the requested labels."""
+        return self.evaluator.evaluation
+
+    @property
+    def ledger(self) -> Ledger:
+        """Counts of requested, answered and expired labels, and the budget."""
+        return self._query_controller.ledger
+
+    @property
+    def missing_random_labels(self) -> int:
+        """Number of labels still to request at random although a committee exists, at least 0."""
+        return max(self._query_controller.missing_random_labels, 0)
+
+    @property
+    def decisions(self) -> Decisions | None:
+        """Decisions made in addition to predicted labels, or None. May be set at any time."""
+        return self.evaluation.decisions
+
+    @decisions.setter
+    def decisions(self, decisions: Decisions | None) -> None:
+        self.evaluation.decisions = decisions
+
+    @property
+    def label_lags(self) -> int:
+        """Number of lagged labels, the first columns of each row (`with_lags`)."""
+        return self._lags.n
+
+    def columns(self, fields: Sequence[str]) -> list[str]:
+        """Return the name of each column of a row (D,); without `features`, `fields` are used."""
+        own = fields if self.features is None else self.features.names
+        return [*(f"the label {k + 1} before" for k in range(self._lags.n)), *own]
+
+    def arrive(self, values: Sequence[Values]) -> np.ndarray:
+        """Update the features with arriving records (`Features.values`); return float32 (n, D).
+
+        Keep the row of a record: use the same row to score, to query and, when the label arrives,
+        to learn. Raises DataError if the learner has no features.
+        """
+        return self.with_lags(self._known_features().arrive(values))
+
+    def rows(self, values: Sequence[Values]) -> np.ndarray:
+        """Return the rows (n, D) of records without updating the features."""
+        return self.with_lags(self._known_features().rows(values))
+
+    def with_lags(self, X: np.ndarray) -> np.ndarray:
+        """Return `X` float32 (n, D - lags) with the newest labels learned as first columns, (n, D).
+
+        Keep the row of a record: use the same row to score, to query and, when the label arrives,
+        to learn.
+        """
+        return np.hstack([self._lags.rows(len(X)), X]) if self._lags.n else X
+
+    def _known_features(self) -> Features:
+        if self.features is None:
+            raise DataError("this learner takes arrays: give it features= to take records")
+        return self.features
+
+    def score(self, X: Any) -> Scored:
+        """Predict records `X` (n, D), NaN where missing.
+
+        Before the first training, each record gets the most frequent label so far.
+        """
+        return self.score_rows(self._admit(X))
+
+    def score_rows(self, rows: np.ndarray) -> Scored:
+        """Score rows that `rows` or `arrive` returned; as `score`, without validation."""
+        if self.committee is None:
+            return score_with_shares(self._rows.class_counts, len(rows))
+        scored = self.evaluator.calibrated(self._stacking.score(self.committee, rows))
+        return renamed(scored, self._renamed)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the labels, object (n,), predicted as by `score`."""
+        rows = self._admit(X)
+        if self.committee is None:
+            return score_with_shares(self._rows.class_counts, len(rows)).labels
+        return renamed(self._stacking.score(self.committee, rows), self._renamed).labels
+
+    def predict_set(self, X: Any) -> list[list[Label | None]]:
+        """Return a prediction set for each record of `X` (n, D), the most probable label first.
+
+        A share `coverage` of the records has the true label in its set, as estimated from the
+        labels that `query` requested (`PredictionSets`). None, always the last entry, represents
+        all labels that have not appeared yet. Sets may be empty.
+        """
+        return self.evaluator.sets(self.score(X))
+
+    def decide(self, scored: Scored) -> np.ndarray:
+        """Return the decided class of each record in `scored`, object (n,) (`Decisions`).
+
+        None for records without a decision, and for all records if there are no `decisions`.
+        """
+        if self.decisions is None:
+            return np.full(len(scored), None, dtype=object)
+        return self.decisions.decide(scored)
+
+    def utility(self, X: Any, scored: Scored | None = None) -> np.ndarray:
+        """Return the utility of a label for each record of `X` (n, D); request nothing.
+
+        If the records are `scored` already, the committee does not score them again.
+        """
+        if scored is not None:
+            return self._query_controller.rate(self._admit(X), scored, self.committee)
+        return self._query_controller.measure(self._admit(X), self.committee)
+
+    def remember(self, ids: Sequence[str], scored: Scored) -> None:
+        """Cache the experts' predictions of records until their labels arrive under these `ids`.
+
+        `query` does so, too. For records that are not in the cache, the experts are weighted by
+        their predictions at the time of the label, when they may be better than on arrival.
+        """
+        self._stacking.cache(ids, scored)
+
+    def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
+        """Decide for which of the records `X` (n, D), scored as `scored`, to request labels.
+
+        Each record counts towards the budget here, once; each request spends a token.
+        """
+        rows = self._admit(X)
+        ids = as_ids(ids, len(rows))
+        if len(scored) != len(rows):
+            raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
+        self._rows.release(ids)
+        self._stacking.cache(ids, scored)
+        self._drift.watch(scored, self.committee, self._rows, self._query_controller.records)
+        asked = self._query_controller.arrive(ids, rows, scored, self.committee)
+        self.evaluator.arrive(ids, scored, asked)
+        return asked
+
+    def query_pool(self, n: int) -> Requests:
+        """Request labels for the `n` best records of the pool, as far as the tokens suffice.
+
+        For pool mode only. No record is counted. With labels learned in between, a call is a round
+        of query by committee on a fixed pool (Huang 2009, Algorithm 4).
+
+        Raises
+        ------
+        ConfigurationError
+            When the strategy is not in pool mode, or `n` is not a whole number of at least 1.
+        """
+        asked = self._query_controller.ask(n, self.committee)
+        self.evaluator.ask(asked)
+        return asked
+
+    def query_relabels(self, may: Callable[[str], bool] = lambda id: True) -> RelabelRequests:
+        """Request labels again for records whose label looks wrong, within the `relabel` share.
+
+        Each request costs a token. Pass the answers to `learn` or `correct`, as any second label.
+        Only records whose id passes the predicate `may` are considered.
+        """
+        n = self._query_controller.due_relabels
+        if not n:
+            return RelabelRequests([], np.zeros(0), [])
+        again = self._label_quality.worst(
+            n, lambda id: self._query_controller.is_free(id) and may(id)
+        )
+        self._query_controller.request_relabels(again.ids)
+        return again
+
+    def use_external_scores(self) -> None:
+        """Leave scoring to other processes: queries use their scores, and training is paused."""
+        self._query_controller.uses_external_scores = True
+        self.trainer.pause()
+
+    def observe_scored(
+        self, scored: Scored, asked: Requests, records: int, rest: UnlabelledSums | None
+    ) -> None:
+        """Count records that other processes scored and decided about.
+
+        Parameters
+        ----------
+        scored : predictions of the records with a request, by one committee
+        asked : the requests, one for each record in `scored`
+        records : the number of all records, with and without a request
+        rest : sums over the records without a request; None where another call passes them
+        """
+        self._query_controller.observe_requests(records, asked)
+        self.evaluator.arrive(asked.ids, scored, asked)
+        if rest is not None:
+            self.evaluator.evaluation.add_unlabelled_sums(rest)
+
+    def expire(self, ids: Sequence[str]) -> None:
+        """Expire the requests among `ids`: their tokens stay spent. Other ids are ignored."""
+        ids = list(ids)
+        self._query_controller.expire(ids)
+        self.evaluator.expire(ids)
+
+    def learn(
+        self,
+        ids: Sequence[str],
+        X: Any,
+        y: Any,
+        *,
+        tick: int = 0,
+        propensity: Any = None,
+        predicted: Any = None,
+        records: Sequence[Values] | None = None,
+        weight: Any = None,
+        sources: Sequence[str | None] | None = None,
+    ) -> tuple[Training, ...]:
+        """Learn labels `y` (n,) of records `X` (n, D) in order, and start trainings that are due.
+
+        If the working set holds the record already, `on_conflict` decides; the row keeps its
+        features and ignores `X`. Returns the trainings that were started, each on the rows up to
+        the row that made the training due. Inline trainings are complete on return.
+
+        Parameters
+        ----------
+        ids
+            The records' ids.
+        X, y
+            Features, NaN where missing; labels, all text or all whole numbers.
+        tick
+            Milliseconds since the epoch, not decreasing between calls. Schedules in seconds and
+            working sets by time use the tick.
+        propensity
+            (n,), the inclusion probability of each request; NaN, or None for all, for labels
+            without a request.
+        predicted
+            (n,), the labels predicted on arrival, for `on_drift`. None: the current committee
+            predicts just before the label is learned.
+        records
+            The field values (n) of the rows, required with features, which learn from them, too.
+            If the row in `X` is None, the row is encoded here, after the labels before it.
+        weight
+            (n,), the weight of each record in training; a record of weight 0 is not learned, and
+            its request expires. None: 1 for each.
+        sources
+            (n,), the annotator of each label, None where unknown; None for all.
+
+        Raises
+        ------
+        DataError
+            When an argument is invalid; nothing has been learned then.
+        """
+        rows = self._admit(X)
+        ids = as_ids(ids, len(rows))
+        labels = as_labels(y, len(rows), self._kind)
+        for label in self._renamed.keys() & {*labels}:  # it is there again
+            del self._renamed[label]
+        chances = as_propensity(propensity, len(rows))
+        guesses = as_predictions(predicted, len(rows))
+        weights = as_weights(weight, len(rows))
+        tick = as_tick(tick)
+        values = as_records(records, len(rows), self.features is not None)
+        who = as_sources(sources, len(rows))
+        taught = np.flatnonzero(weights).tolist()
+        if len(taught) < len(ids):
+            self.expire([ids[i] for i in range(len(ids)) if not weights[i]])
+        self._query_controller.answer([ids[i] for i in taught], chances[taught])
+        again = self._second_labels(ids, taught)
+        new = [i for i in taught if i not in again]
+        predictions = [self.evaluator.prediction_of(id) for id in ids]
+        self.evaluator.label([ids[i] for i in new], [labels[i] for i in new])
+        started: list[Training] = []
+        for i in taught:
+            if i in again:
+                kept = values[i] or None
+                started += self._correct(ids[i], labels[i], who[i], tick, kept)
+                continue
+            is_made_now = self.features is not None and X[i] is None
+            row = self.arrive([values[i]])[0] if is_made_now else rows[i]
+            named = self._named(labels[i], who[i], predictions[i], values[i])
+            known = float(chances[i]), guesses[i], named
+            weighs = float(weights[i])
+            started += self._learn(ids[i], row, labels[i], values[i], weighs, tick, *known)
+        return tuple(started)
+
+    def learn_unsolicited(
+        self, id: str, row: np.ndarray, label: Label, values: Values, weight: float
+    ) -> tuple[Training, ...]:
+        """Learn one label without a request; as `learn`, without validation.
+
+        `row` float32 (D,) is the result of `arrive` or `rows` for `values`. `label` has the type
+        of the other labels, and `weight` is positive.
+        """
+        self._query_controller.exclude([id])
+        self.evaluator.label([id], [label])
+        return self._learn(id, row, label, values, weight)
+
+    def _learn(
+        self,
+        id: str,
+        row: np.ndarray,
+        label: Label,
+        values: Values,
+        weight: float,
+        tick: int = 0,
+        chance: float = math.nan,
+        guess: Label | None = None,
+        named: AnnotatedRow | None = None,
+    ) -> tuple[Training, ...]:
+        uses_errors = self._drift.uses_errors and self.committee is not None
+        if uses_errors and guess is None:
+            guess = self.predict(row[None])[0]
+        trust = 1.0 if named is None else self.trust(named, label)
+        row = self._update_models(id, row, label, values, weight * trust)
+        kept = id if self.on_conflict is not None else ""
+        self._rows.append(
+            row, label, tick, chance, self._query_controller.records, weight, kept, named
+        )
+        if named is not None:
+            self.annotators.observe(named)
+        if uses_errors:
+            assert guess is not None
+            self._drift.observe_error(guess, label, self._rows)
+        self._lags.add(label)
+        return self.trainer.on_label(row, label)
+
+    def _update_models(
+        self, id: str, row: np.ndarray, label: Label, value: Values, weight: float
+    ) -> np.ndarray:
+        """Update stack and features with a label; return `row` widened to the current columns."""
+        row = self._wide(row)  # labels before add columns
+        weight *= class_weight_of(self.estimator, label, self._rows.counts)
+        self._stacking.learn(id, row, label, weight, self.committee)
+        if self.features is None:
+            return row
+        self.features.learn(value, label)
+        if self.features.fixed:  # no label adds columns
+            return row
+        self.update_columns()
+        return self._wide(row)
+
+    def _wide(self, row: np.ndarray) -> np.ndarray:
+        n_features = self.n_features or 0
+        return row if len(row) >= n_features else np.asarray(as_wide(row[None], n_features)[0])
+
+    def _second_labels(self, ids: Sequence[str], taught: Sequence[int]) -> set[int]:
+        """Return which of the labels `taught` belong to records that have, or will have, a row."""
+        if self.on_conflict is None:
+            return set()
+        again, seen = set(), set()
+        for i in taught:
+            if ids[i] and (ids[i] in seen or self._rows.find(ids[i]) is not None):
+                again.add(i)
+            seen.add(ids[i])
+        return again
+
+    def _named(
+        self,
+        label: Label,
+        source: str | None,
+        prediction: tuple[list[Label], np.ndarray] | None,
+        values: Values,
+    ) -> AnnotatedRow:
+        """Return the annotation of a newly labelled record, with its prediction on arrival."""
+        row = AnnotatedRow(0, [(source, label)])
+        if prediction is not None:
+            row.guess = guess_of(*prediction)
+            if self.query_config.relabel:
+                row.arrival_prediction = prediction[0], prediction[1].astype(np.float32)
+        if self.features is not None and self.on_conflict is not None:
+            row.values = self.features.categories_only(values)
+        return row
+
+    def trust(self, row: AnnotatedRow, label: Label) -> float:
+        """Return the training weight of a row by trust in its label; 1 without relabelling."""
+        return self._label_quality.trust(row, label) if self.query_config.relabel else 1.0
+
+    def correct(
+        self,
+        ids: Sequence[str],
+        y: Sequence[Label | None],
+        *,
+        tick: int = 0,
+        sources: Sequence[str | None] | None = None,
+        records: Sequence[Values | None] | None = None,
+    ) -> tuple[Training, ...]:
+        """Apply second labels `y` (n,) to records learned before; None retracts a record's label.
+
+        Records are found by id in the working set, and unknown ids are ignored.
+
+        - The unbiased estimates count the new label instead of the old one.
+        - Running rates of categories subtract the old label.
+        - Models trained label by label learn the new label as one more example.
+        - A row without a label leaves the working set. If the record is labelled again, the row
+          returns; as many of the newest such rows are kept as the working set may hold. The
+          unbiased estimates do not count the new label then.
+
+        Returns the trainings that were started: each change counts as a label learned.
+
+        Parameters
+        ----------
+        ids, y, tick, sources
+            As for `learn`.
+        records
+            The field values (n) of the rows, where there are features; None where they are no
+            longer available: then text features are not updated.
+
+        Raises
+        ------
+        DataError
+            When an argument is invalid; nothing has been learned then.
+        """
+        labels: list[Label | None] = list(y)
+        ids, who, tick = as_ids(ids, len(labels)), as_sources(sources, len(labels)), as_tick(tick)
+        given = [label for label in labels if label is not None]
+        as_labels(given, len(given), self._kind)
+        values = [None] * len(ids) if records is None else list(records)
+        started: list[Training] = []
+        for one in zip(ids, labels, who, values, strict=True):
+            started += self._correct(*one[:3], tick, one[3])
+        return tuple(started)
+
+    def _correct(
+        self,
+        id: str,
+        label: Label | None,
+        source: str | None,
+        tick: int,
+        values: Values | None = None,
+    ) -> tuple[Training, ...]:
+        """Apply a label from `source` to a record that has a row; None retracts the label.
+
+        The row keeps its features and its place in the order of labels. Counters and sums replace
+        the old label with the new one. Models trained step by step learn the new label as one more
+        example; they do not undo a retracted label. `values` are the record's fields, if available.
+        Returns the trainings that were started.
+        """
+        rows = self._rows
+        self._query_controller.close(id)
+        found = rows.find(id)
+        if found is None:
+            return ()
+        named, row, before = found
+        after = label
+        if label is not None:
+            is_new = source is None or all(source != who for who, _ in named.votes)
+            named.add_vote(source, label)
+            if is_new:
+                self.annotators.observe(named)
+            if before is not None:
+                after = verdict(self.on_conflict or "first", named.votes, before)
+        if after == before:
+            return ()
+        values = named.values if values is None else values
+        rows.correct(id, after, tick, self._query_controller.records)
+        if before is not None:
+            self.evaluator.correct(id, before, after)
+        elif after is not None:
+            self.evaluator.label([id], [after])
+        if after is not None:
+            row = np.asarray(as_wide(row[None], self.n_features or 0)[0])
+            weight = class_weight_of(self.estimator, after, rows.counts)
+            weight *= self.trust(named, after)
+            self._stacking.correct(row, after, weight, self.committee)
+        if self.features is not None and values is not None:
+            self.features.correct(values, before, after)
+            self.update_columns()
+        return self.trainer.start_due_training()
+
+    def rename(self, label: Label, into: Label | None) -> tuple[Training, ...]:
+        """Map one class to another, or drop the class with its labels (`into` is None).
+
+        The committee is retrained. Until its successor is deployed, its predictions are mapped to
+        the current classes. The experts are retrained on the newest records of the working set.
+        Sums of the unbiased estimates are not changed. Returns the trainings that were started.
+
+        Raises
+        ------
+        DataError
+            When the classes are not of the type of the labels, or are equal.
+        """
+        as_labels([label] if into is None else [label, into], 1 + (into is not None), self._kind)
+        if label == into:
+            raise DataError(f"the class {label!r} is itself: name another that it is to be")
+        classes = {a: into if b == label else b for a, b in self._renamed.items()}
+        self._renamed = {a: b for a, b in classes.items() if a != into} | {label: into}
+        trainer = self.trainer
+        trainer.rename(label, into)
+        self.evaluator.rename(label, into)
+        if not self._rows.rename(label, into):
+            return trainer.start_due_training()
+        if self.features is not None:
+            self.features.rename(label, into)
+            self.update_columns()
+        self._learn_again()
+        return trainer.retrain() if trainer.champion is not None else trainer.start_due_training()
+
+    def votes_for(self, label: Label) -> list[tuple[str, str | None]]:
+        """Return ids and sources of the votes for a class, of the rows with an id."""
+        named = self._rows.named()
+        return [(id, who) for id, row, _ in named for who, vote in row.votes if vote == label]
+
+    def restore_classes(
+        self,
+        restored: Mapping[str, Sequence[tuple[str | None, Label, Label]]],
+        now: Callable[[Label], Label | None],
+    ) -> tuple[Training, ...]:
+        """Restore the classes that labels had before `rename`, as far as their rows are kept.
+
+        The committee is retrained, as after `rename`. Returns the trainings that were started.
+
+        Parameters
+        ----------
+        restored
+            By record id: the source of a label, its class until now, and the restored class.
+        now
+            Maps a class to its current name; None: the class was dropped.
+        """
+        classes = {label: now(label) for label in self._renamed}
+        self._renamed = {label: into for label, into in classes.items() if into != label}
+        changed = False
+        for id, changes in restored.items():
+            found = self._rows.find(id)
+            if found is None:
+                continue
+            named, _, before = found
+            if before is None:  # its label was taken back
+                continue
+            for source, was, again in changes:
+                if (source, was) in named.votes:
+                    named.votes[named.votes.index((source, was))] = source, again
+            after = _resolve_votes(self.on_conflict or "first", named.votes)
+            if after == before:
+                continue
+            changed = True
+            self._rows.correct(id, after, self._rows.tick, self._query_controller.records)
+            self.evaluator.correct(id, before, after)
+            if self.features is not None and named.values is not None:
+                self.features.correct(named.values, before, after)
+        trainer = self.trainer
+        if not changed:
+            return trainer.start_due_training()
+        if self.features is not None:
+            self.update_columns()
+        self._learn_again()
+        return trainer.retrain() if trainer.champion is not None else trainer.start_due_training()
+
+    def _learn_again(self) -> None:
+        """Retrain the experts from scratch on the newest rows, and keep their weights."""
+        before, sample = self._stacking, self._rows.sample()
+        stacking = OnlineStacking(
+            self.experts, self.schedule.correction, self.features, self._lags.n
+        )
+        stacking.copy_weights(before)
+        stacking.widen(self.n_features or 0)
+        newest = slice(max(len(sample.y) - _NEWEST, 0), None)
+        for row, label in zip(sample.X[newest], sample.y[newest].tolist(), strict=True):
+            weight = class_weight_of(self.estimator, label, self._rows.counts)
+            stacking.learn("", row, label, weight)
+        self._stacking = self._query_controller.stacking = stacking
+
+    def deploy(self, committee: "Committee | None") -> tuple[Training, ...]:
+        """Deploy `committee`; None changes nothing.
+
+        The result of `trainer.finished` or `trainer.wait` gets the version of its training. It is
+        deployed at once, or after its evaluation as a challenger (`Schedule.promotion`). Any other
+        committee is deployed at once with a version of its own, and a running training is
+        abandoned. If its family is not the estimator's, the next training does not extend it.
+        Returns the training that was started, if one had become due meanwhile.
+
+        Raises
+        ------
+        DataError
+            When its classes are not of the type of this learner's labels, or it needs features
+            that this learner does not have; the current committee stays deployed.
+        """
+        if committee is None:
+            return ()
+        if committee is self.trainer.finished():
+            return self.trainer.add_challenger(committee)
+        self._admit_committee(committee)
+        self.trainer.deploy_as_new_version(committee)
+        return ()
+
+    def _admit_committee(self, committee: "Committee") -> None:
+        as_labels(committee.classes, len(committee.classes), self._kind, name="committee.classes")
+        if self.n_features is None:
+            self.widen(committee.n_features)
+        if committee.n_features > self._rows.n_features:
+            raise DataError(
+                f"the committee scores {committee.n_features} features, and this learner has "
+                f"{self.n_features}: train one on the same columns"
+            )
+
+    def widen(self, n_features: int) -> None:
+        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        if n_features < self._rows.n_features:
+            raise DataError(
+                f"n_features is {n_features}, and there are {self._rows.n_features} already: "
+                "columns may join but not leave; give NaN where a value is missing"
+            )
+        if n_features > self._rows.n_features:
+            self._rows.widen(n_features)
+            self._stacking.widen(n_features)
+            self._query_controller.widen(n_features)
+        self.n_features = n_features
+
+    def update_columns(self) -> None:
+        """Widen to the columns that the features have gained, and pass on the categorical ones."""
+        assert self.features is not None
+        n_features = self._lags.n + len(self.features)
+        if n_features == self.n_features:
+            return
+        self.widen(n_features)
+        lags = list(range(self._lags.n))
+        columns = lags + [self._lags.n + column for column in self.features.categorical]
+        if columns == self._categorical_columns or not self.features.categorical:
+            return
+        if "categorical_features" not in self.estimator.get_params():
+            self.n_features = None  # so that a caller that continues gets the error again
+            raise ConfigurationError(
+                f"{type(self.estimator).__name__} takes no categories: choose an estimator with "
+                "categorical_features, or leave out the fields that are categories"
+            )
+        self.estimator.set_params(categorical_features=columns)
+        self._categorical_columns = columns
+
+    @property
+    def _kind(self) -> type | None:
+        """Type of the labels, str or int; None before the first label and the first committee."""
+        if self._rows.kind is None and self.committee is not None:
+            return type(self.committee.classes.tolist()[0])
+        return self._rows.kind
+
+    def _admit(self, X: Any) -> np.ndarray:
+        if self.features is not None:
+            X = as_wide(X, self.n_features or 0)
+        rows = as_rows(X, self.n_features)
+        if self.n_features is None:
+            self.widen(rows.shape[1])
+        return rows
+
+    def snapshot(self) -> Arrays:
+        """Return the complete state of the learner as arrays, for `restore`.
+
+        Raises
+        ------
+        ConfigurationError
+            When the estimator is not one of streamboost's, and cannot be described.
+        """
+        labelled, rows = self._rows.state()
+        asking, window = self._query_controller.state()
+        drift, signals = self._drift.state()
+        stacking, expert_arrays = self._stacking.state()
+        trainer, committees = self.trainer.state()
+        about = {
+            "format": FORMAT,
+            "estimator": describe(self.estimator),
+            "working_set": asdict(self.working_set),
+            "schedule": asdict(self.schedule),
+            "query": asdict(self.query_config),
+            "n_features": self.n_features,
+            "calibrate": self.evaluator.calibrate,
+            "coverage": self.evaluator.label_sets.coverage,
+            "labelled": labelled,
+            "trainer": trainer,
+            "asking": asking,
+            "drift": drift,
+            "experts": self.experts,
+            "on_conflict": self.on_conflict,
+            "annotators": self.annotators.state(),
+            "doubts": self._label_quality.state(),
+            "renamed": list(self._renamed.items()),
+            "blend": stacking,
+            "label_lags": self._lags.n,
+            "lags": self._lags.state(),
+        }
+        mixed: Arrays = {}
+        if self.features is not None:
+            about["features"], tables = self.features.state()
+            mixed = {f"features.{name}": array for name, array in tables.items()}
+        return {
+            **mixed,
+            "about": pack_json(about),
+            **{f"rows.{name}": array for name, array in rows.items()},
+            **{f"window.{name}": array for name, array in window.items()},
+            **{f"blend.{name}": array for name, array in expert_arrays.items()},
+            **{f"judge.{name}": array for name, array in self.evaluator.state().items()},
+            **{f"drift.{name}": array for name, array in signals.items()},
+            **{f"trainer.{name}": array for name, array in committees.items()},
+        }
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> "StreamLearner":
+        """Return the learner that `snapshot` took the arrays from.
+
+        A training that was running in a thread is started again, on the same rows.
+
+        Raises
+        ------
+        ModelFileError
+            When the arrays are not a learner's snapshot, or are of another release.
+        """
+        try:
+            about = unpack_json(arrays["about"])
+            if about["format"] != FORMAT:
+                raise ModelFileError(
+                    f"the learner's snapshot has format {about['format']!r}, and this release "
+                    f"reads {FORMAT!r}; train a new learner and take its snapshot"
+                )
+            learner = cls._of(about, arrays)
+            learner._resume(about, arrays)
+            return learner
+        except (LookupError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"these arrays are not a learner's snapshot: {error!r}; give what "
+                "StreamLearner.snapshot returned"
+            ) from error
+
+    @classmethod
+    def _of(cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> "StreamLearner":
+        """Return an untrained learner with the settings of a snapshot."""
+        features = None
+        if (fields := about.get("features")) is not None:
+            features = Features.restore(fields, part(arrays, "features."))
+        return cls(
+            estimator=rebuild(about["estimator"]),
+            working_set=WorkingSet(**about["working_set"]),
+            schedule=Schedule(**about["schedule"]),
+            query=QueryConfig(**about["query"]),
+            n_features=about["n_features"],
+            calibrate=about["calibrate"],
+            coverage=about["coverage"],
+            label_lags=about["label_lags"],
+            features=features,
+            experts=about["experts"],
+            on_conflict=about["on_conflict"],
+        )
+
+    def _resume(self, about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Restore the changing state from the snapshot of a learner with equal settings."""
+        self.annotators.resume(about["annotators"])
+        self._label_quality.resume(about["doubts"])
+        self._renamed = dict(about["renamed"])
+        self._stacking.resume(about["blend"], part(arrays, "blend."))
+        self._rows.resume(about["labelled"], part(arrays, "rows."))
+        self._query_controller.resume(about["asking"], part(arrays, "window."))
+        self._lags.resume(about["lags"])
+        self.evaluator.resume(part(arrays, "judge."))
+        self._drift.resume(about["drift"], part(arrays, "drift."))
+        self.trainer.resume(about["trainer"], part(arrays, "trainer."))
+
+    def export_scoring_state(self) -> Arrays:
+        """Export the read-only state for `load_scoring_state` in scorers that do not learn.
+
+        Large tables are split into parts that rarely change at the same time: the committee with
+        its temperature, the feature tables, the experts, and the label counts.
+        """
+        stacking, tables = self._stacking.state()
+        waiting, cached = PredictionCache().state()  # an empty cache: scorers learn no labels
+        about: dict[str, Any] = {
+            "labels": list(self._rows.counts.items()),
+            "total": self.n_labels,
+            "temperature": self.evaluator.temperature.state(),
+            "renamed": list(self._renamed.items()),
+            "blend": stacking | {"waiting": waiting},
+            "n_features": self.n_features,
+        }
+        arrays = {f"blend.{n}": a for n, a in tables.items() if not n.startswith("said.")}
+        arrays |= {f"blend.said.{name}": array for name, array in cached.items()}
+        if self.features is not None:
+            about["features"], tables = self.features.state()
+            arrays |= {f"features.{name}": array for name, array in tables.items()}
+        return arrays | in_arrays("committee.", self.committee) | {"about": pack_json(about)}
+
+    def load_scoring_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Load the result of `export_scoring_state` of another learner into a new learner.
+
+        Both need equal settings. Raises ModelFileError if the arrays are no exported scoring state.
+        """
+        try:
+            about, given = unpack_json(arrays["about"]), dict(arrays)
+            if "features" in about:
+                assert self.features is not None
+                self.features.resume(about["features"], part(given, "features."))
+                self.update_columns()
+            else:
+                self.widen(about["n_features"])
+            self._rows.counts = dict(about["labels"])
+            self._rows.total = about["total"]
+            self._stacking.resume(about["blend"], part(given, "blend."))
+            self.evaluator.temperature.resume(about["temperature"])
+            self._renamed = dict(about["renamed"])
+            self.trainer.champion = from_arrays("committee.", given)
+        except (LookupError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"these arrays are not what a learner predicts by: {error!r}; let scorers and "
+                "learner be of one release, with one pipeline file"
+            ) from error
+
+
+def _resolve_votes(rule: str, votes: Sequence[Vote]) -> Label:
+    """Return the label that holds by a rule of `ON_CONFLICT` after all `votes`, in order."""
+    label = votes[0][1]
+    for n in range(2, len(votes) + 1):
+        label = verdict(rule, votes[:n], label)
+    return label
+
+
+def without_training(arrays: Mapping[str, np.ndarray]) -> Arrays:
+    """Return a snapshot's arrays without the running training, for use as a predictor only.
+
+    Raises ModelFileError if the arrays are not a snapshot's.
+    """
+    try:
+        about = unpack_json(arrays["about"])
+        about["trainer"]["underway"] = None
+    except (LookupError, TypeError, ValueError) as error:
+        raise ModelFileError(f"these arrays are not a learner's snapshot: {error!r}") from error
+    return {**arrays, "about": pack_json(about)}

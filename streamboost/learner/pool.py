@@ -1,0 +1,173 @@
+"""Pool-based active learning: buys labels for rows of an array (Huang 2009, Algorithm 4)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamboost.checks import as_rows
+from streamboost.errors import ConfigurationError, DataError
+from streamboost.learner.estimators import Trainable
+from streamboost.predictions import evidence
+from streamboost.query.settings import as_decimal, check_choice, check_whole
+from streamboost.query.strategies import UTILITIES, Utility
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["PoolResult", "learn_from_pool"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolResult:
+    """Committee and labels after a training.
+
+    Attributes
+    ----------
+    committee
+        Committee trained on all labels bought so far.
+    rows
+        Rows with a label, int64 (m,), in the order in which their labels were bought.
+    labels
+        The labels (m,).
+    """
+
+    committee: "Committee"
+    rows: np.ndarray
+    labels: np.ndarray
+
+
+def learn_from_pool(
+    estimator: Trainable,
+    X: Any,
+    ask: Callable[[np.ndarray], Any],
+    *,
+    first: int,
+    each: int,
+    most: int | None = None,
+    strategy: str = "margin",
+    evaluated: float = 1.0,
+    random_state: int | None = None,
+) -> Iterator[PoolResult]:
+    """Train a committee and buy labels for rows of `X` (n, D) it is uncertain about, in turn.
+
+    This is Huang's Active GAMBLE (2009, Algorithm 4) with any of the estimators. `first` labels are
+    bought at random, and a committee is trained on all labels. Then the `each` rows of highest
+    utility are bought, ties in random order, and so on. Yields after every training; the last
+    committee is trained on all labels. The printed algorithm differs: the labels bought last are
+    never trained on. Its loop also waits for an empty Q from which the first rows are not removed,
+    so that it does not end. To stop early, stop iterating, for example by the error on hold-out
+    data (section 5.2), as below. `early_stopping` of the estimator limits the rounds.
+
+    Parameters
+    ----------
+    estimator
+        An estimator of streamboost; it is not changed.
+    ask
+        Takes rows, int64 (m,), and returns their labels (m,).
+    first, each
+        Number of labels bought before the first training, and before each other training.
+    most
+        Number of labels bought in total; None: one for every row.
+    strategy
+        Utility of a row's label, as in `QueryConfig`: ``"margin"``, the thesis's, is large where
+        the two largest scores are close.
+    evaluated
+        Share of the rows without a label that are scored, sampled again each time, in (0, 1]: less
+        scoring with many rows (chapter 4). At least as many rows as are bought.
+    random_state
+        Seed; None: a random seed.
+
+    Raises
+    ------
+    ConfigurationError
+        When a setting is out of its range.
+    DataError
+        When `X` is not a numeric table, or `ask` does not return a label for each row.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from streamboost import GambleClassifier, learn_from_pool
+    >>> X, y = load_digits(return_X_y=True)
+    >>> bought = learn_from_pool(
+    ...     GambleClassifier(n_estimators=50), X[::2], lambda rows: y[::2][rows],
+    ...     first=40, each=20, most=300, random_state=0,
+    ... )
+    >>> for step in bought:
+    ...     scores = step.committee.decision(X[1::4])  # rows held out
+    ...     if (step.committee.classes[scores.argmax(axis=1)] == y[1::4]).mean() > 0.85:
+    ...         break
+    >>> len(step.rows) <= 300
+    True
+
+    References
+    ----------
+    J. Huang: A multiclass boosting classification method with active learning. Master's thesis,
+    The Pennsylvania State University, 2009.
+    """
+    rows = as_rows(X, None)
+    most = len(rows) if most is None else most
+    _check(len(rows), first, each, most, strategy, evaluated)
+    rng = np.random.default_rng(random_state)
+    return _train_in_rounds(
+        estimator, rows, ask, (first, each, most), UTILITIES[strategy], evaluated, rng
+    )
+
+
+def _train_in_rounds(
+    estimator: Trainable,
+    rows: np.ndarray,
+    ask: Callable[[np.ndarray], Any],
+    numbers: tuple[int, int, int],
+    utility: Utility,
+    evaluated: float,
+    rng: np.random.Generator,
+) -> Iterator[PoolResult]:
+    first, each, most = numbers
+    known, labels = _request_labels(ask, rng.permutation(len(rows))[:first], None, None)
+    while True:
+        seed = int(rng.integers(2**31 - 1))
+        committee = estimator.train(rows[known], labels, seed=seed)
+        yield PoolResult(committee, known, labels)
+        n = min(each, most - len(known))
+        if n == 0:
+            return
+        left = rng.permutation(np.delete(np.arange(len(rows)), known))
+        left = left[: max(n, int(np.ceil(evaluated * len(left))))]
+        worth = utility.measure(evidence(utility.needs, committee, rows[left]))
+        best = left[np.argsort(-worth, kind="stable")[:n]]
+        known, labels = _request_labels(ask, best, known, labels)
+
+
+def _request_labels(
+    ask: Callable[[np.ndarray], Any],
+    rows: np.ndarray,
+    known: np.ndarray | None,
+    labels: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Buy labels for `rows`; return all rows that have labels, and the labels."""
+    came = np.asarray(ask(rows))
+    if came.shape != rows.shape:
+        raise DataError(
+            f"ask returned labels of shape {came.shape} for {len(rows)} rows: give one for each"
+        )
+    if known is None or labels is None:
+        return rows, came
+    return np.concatenate([known, rows]), np.concatenate([labels, came])
+
+
+def _check(n: int, first: int, each: int, most: int, strategy: str, evaluated: float) -> None:
+    check_choice("strategy", strategy, UTILITIES)
+    for name, value in (("first", first), ("each", each), ("most", most)):
+        check_whole(name, value)
+    if not first <= most <= n:
+        raise ConfigurationError(
+            f"first is {first} and most {most}, of {n} rows: buy at least the first, and at most "
+            "a label for each row"
+        )
+    if not 0 < as_decimal("evaluated", evaluated) <= 1:
+        raise ConfigurationError(
+            f"evaluated is {evaluated!r}: give the share of rows to score, above 0 and at most 1"
+        )

@@ -1,0 +1,197 @@
+"""Query controller: rates records, requests labels and counts answered and expired requests."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamboost.learner.labelled_rows import LabelledRows
+from streamboost.predictions import Scored, by_committee, evidence, surest
+from streamboost.query.config import QueryConfig, Requests
+from streamboost.query.querier import Querier
+from streamboost.query.token_bucket import Ledger
+from streamboost.stacking.stacking import OnlineStacking
+from streamboost.storage import Arrays
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["QueryController"]
+
+_RANDOM_START = Fraction(1, 20)
+"""Least budget whose first labels are drawn at random although a committee exists."""
+
+
+class QueryController:
+    """Applies a query strategy to the stream, with utilities by the current committee.
+
+    Labels are requested to train the committee, so its own uncertainty counts, and not that of the
+    other experts of the stack. On six streams at budgets of 5 and 10 %, two seeds each, this was
+    0.27 points more accurate in the mean, and 0.9 points with 40 classes.
+
+    Utilities are computed from the committee's uncalibrated outputs, without a temperature.
+    """
+
+    def __init__(
+        self,
+        strategy: QueryConfig,
+        seeds: np.random.SeedSequence,
+        rows: LabelledRows,
+        stacking: OnlineStacking,
+    ) -> None:
+        self.config = strategy
+        self.uses_external_scores = False  # utilities come from the scores of other processes
+        self._rows = rows
+        self.stacking = stacking
+        self._querier = Querier(strategy, seeds)
+        self._answered = 0
+        self._expired = 0
+        self._open: dict[str, None] = {}  # in the order of the requests
+        self._open_relabels: dict[str, None] = {}  # open relabel requests
+
+    @property
+    def block(self) -> int:
+        """m, the records in a block of the audit, 0 without audits."""
+        return self._querier.budget.block
+
+    @property
+    def records(self) -> int:
+        """Number of records queried so far."""
+        return self._querier.budget.records
+
+    @property
+    def ledger(self) -> Ledger:
+        """Counts of requested, answered and expired labels, and the budget."""
+        return self._querier.ledger(answered=self._answered, expired=self._expired)
+
+    def widen(self, n_features: int) -> None:
+        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        self._querier.widen(n_features)
+
+    def arrive(
+        self, ids: Sequence[str], X: np.ndarray, scored: Scored, committee: "Committee | None"
+    ) -> Requests:
+        """Decide for which of the arriving records `X` (n, D), scored as `scored`, to request."""
+        self._rescore(committee)
+        utility = self.rate(X, scored, committee)
+        cold = self._is_cold(committee)
+        return self._register(self._querier.decide(ids, X, utility, surest(scored), cold=cold))
+
+    def rate(self, X: np.ndarray, scored: Scored, committee: "Committee | None") -> np.ndarray:
+        """Return the utility (n,) of records `X` (n, D) that were scored as `scored`."""
+        if self.uses_external_scores and scored.version:
+            needed = scored.margins if self.config.needs == "margins" else scored.probabilities
+            return self.config.measure(needed)
+        is_current = committee is not None and scored.version == committee.version
+        own = by_committee(committee, scored) if committee is not None and is_current else None
+        return self.measure(X, committee, own)
+
+    def observe_requests(self, records: int, requests: Requests) -> None:
+        """Count records that other processes decided about, and their requests."""
+        self._querier.budget.count(records, len(requests), int(requests.audit.sum()))
+        self._register(requests)
+
+    def ask(self, n: int, committee: "Committee | None") -> Requests:
+        """Request labels for the `n` best records of the pool; ConfigurationError without one."""
+        self._rescore(committee)
+        return self._register(self._querier.ask(n, cold=self._is_cold(committee)))
+
+    def answer(self, ids: Sequence[str], propensity: np.ndarray) -> None:
+        """Close answered requests; `propensity` (n,) is NaN for labels without a request."""
+        self.exclude(ids)
+        for id, chance in zip(ids, propensity.tolist(), strict=True):
+            if not math.isnan(chance):
+                self._answered += self._close_request(id)
+
+    def exclude(self, ids: Sequence[str]) -> None:
+        """Exclude records with unsolicited labels from requests."""
+        self._querier.exclude(ids)
+
+    @property
+    def due_relabels(self) -> int:
+        """Number of relabel requests that the budget allows now."""
+        return self._querier.budget.due_relabels
+
+    def is_free(self, id: str) -> bool:
+        """Return whether no request of that record is open."""
+        return id not in self._open and id not in self._open_relabels
+
+    def request_relabels(self, ids: Sequence[str]) -> None:
+        """Open relabel requests for these records, for a token each."""
+        self._querier.budget.charge_relabels(len(ids))
+        self._open_relabels |= dict.fromkeys(ids)
+
+    def close(self, id: str) -> None:
+        """Count the answer to a relabel request of this record, if one is open."""
+        if id in self._open_relabels:
+            self._answered += self._close_request(id)
+
+    def expire(self, ids: Sequence[str]) -> None:
+        """Expire the requests among `ids`."""
+        self._expired += sum(map(self._close_request, ids))
+
+    def measure(
+        self, X: np.ndarray, committee: "Committee | None", scored: Scored | None = None
+    ) -> np.ndarray:
+        """Return the utility (n,) of records; score them by the committee unless `scored`."""
+        if committee is None:
+            return np.ones(len(X))
+        model = self.stacking.scoring_model(committee)
+        return self.config.measure(evidence(self.config.needs, model, X, scored))
+
+    def _register(self, requests: Requests) -> Requests:
+        self._open |= dict.fromkeys(requests.ids)
+        return requests
+
+    def _close_request(self, id: str) -> bool:
+        """Close the request with this id; return whether one was open."""
+        for waiting in (self._open, self._open_relabels):
+            if id in waiting:
+                del waiting[id]
+                return True
+        return False
+
+    def _is_cold(self, committee: "Committee | None") -> bool:
+        """Return whether to request at random.
+
+        Without a committee there are no utilities to rank by. With a budget of 5 % or more, two
+        random labels per class are affordable before the margins of a young committee decide; with
+        less, they would cost more than they gain. Pending requests count.
+        """
+        return (
+            committee is None and not self.uses_external_scores
+        ) or self.missing_random_labels > self.ledger.pending
+
+    @property
+    def missing_random_labels(self) -> int:
+        """Number of labels still to be drawn at random; 0 or less: enough."""
+        if self.config.share < _RANDOM_START:
+            return 0
+        return 2 * len(self._rows.counts) - self._rows.total
+
+    def _rescore(self, committee: "Committee | None") -> None:
+        """Rescore stored records if the committee or the stack has changed."""
+        self._querier.rescore(
+            self.stacking.model_version(committee), lambda X: self.measure(X, committee)
+        )
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the changing state: a part for JSON, and arrays."""
+        querier, window = self._querier.state()
+        state = {
+            "querier": querier,
+            "answered": self._answered,
+            "expired": self._expired,
+            "open": list(self._open),
+            "again": list(self._open_relabels),
+        }
+        return state, window
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state` with an equal strategy."""
+        self._querier.resume(state["querier"], arrays)
+        self._answered, self._expired = state["answered"], state["expired"]
+        self._open = dict.fromkeys(state["open"])
+        self._open_relabels = dict.fromkeys(state["again"])

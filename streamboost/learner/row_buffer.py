@@ -1,0 +1,393 @@
+"""Row buffers: store labelled rows in label order, and evict rows by four policies.
+
+`RowBlock` holds rows in one array. The other classes keep the newest rows, the rows of the newest
+seconds, a uniform sample (reservoir), or a share of each class. All keep the order, so that weights
+by age have the same meaning in each.
+"""
+
+from collections import deque
+from dataclasses import dataclass, fields, replace
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from streamboost.storage import Arrays
+
+__all__ = ["BalancedRows", "ReservoirRows", "RowBlock", "RowBuffer", "SlidingRows", "TimeRows"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowBuffer:
+    """Labelled records, oldest label first, as views that the next label may change.
+
+    Attributes
+    ----------
+    X
+        float32 (n, D), NaN where missing.
+    codes
+        int64 (n,), each label's index among the learner's classes.
+    ticks
+        int64 (n,), the tick at which each label was learned.
+    propensity
+        float64 (n,), the inclusion probability of each request, NaN without a request.
+    order
+        int64 (n,), ascending: number of labels learned, including this one.
+    records
+        int64 (n,), ascending: number of records queried when the label was learned.
+    weight
+        float64 (n,), positive: the weight of the record.
+    """
+
+    X: np.ndarray
+    codes: np.ndarray
+    ticks: np.ndarray
+    propensity: np.ndarray
+    order: np.ndarray
+    records: np.ndarray
+    weight: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def parts(self) -> tuple[np.ndarray, ...]:
+        """Return the arrays in the order of the attributes."""
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+
+class RowBlock:
+    """Array of at most `bound` rows (plus one until the next drop) that grows as it fills.
+
+    The capacity is at most twice `bound`. A row dropped from the middle leaves a hole. Holes are
+    closed when the array is full or the rows are read, so that a row costs amortized O(D), and
+    training reads one block.
+    """
+
+    def __init__(self, bound: int, n_features: int) -> None:
+        self._bound = bound
+        self._rows = _blank(min(64, 2 * bound), n_features)
+        self._held = np.zeros(len(self._rows), dtype=bool)
+        self._start = 0
+        self._stop = 0
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def n_features(self) -> int:
+        """Features per row."""
+        return int(self._rows.X.shape[1])
+
+    @property
+    def oldest_tick(self) -> int:
+        """The tick of the oldest row; the block must not be empty."""
+        return int(self._rows.ticks[self._start])
+
+    def append(
+        self,
+        row: np.ndarray,
+        code: int,
+        tick: int,
+        propensity: float,
+        order: int,
+        records: int,
+        weight: float,
+    ) -> None:
+        """Add one row (D,) with the values described in `RowBuffer`."""
+        if self._stop == len(self._rows):
+            self._make_room()
+        rows, place = self._rows, self._stop
+        rows.X[place] = row
+        rows.codes[place] = code
+        rows.ticks[place] = tick
+        rows.propensity[place] = propensity
+        rows.order[place] = order
+        rows.records[place] = records
+        rows.weight[place] = weight
+        self._held[place] = True
+        self._stop += 1
+        self._n += 1
+
+    def drop_oldest(self) -> None:
+        """Drop the row with the oldest label."""
+        self._drop(self._start)
+
+    def drop(self, order: int) -> None:
+        """Drop the row that was appended with `order`."""
+        self._drop(self._place(order))
+
+    def _place(self, order: int) -> int:
+        """Return the index of the row with label number `order`, or its insertion point."""
+        orders = self._rows.order[self._start : self._stop]
+        return self._start + int(np.searchsorted(orders, order))
+
+    def row(self, order: int) -> tuple[np.ndarray, int] | None:
+        """Return features (D,) and code of the row with number `order`; None if evicted."""
+        place = self._place(order)
+        if place == self._stop or not self._held[place] or self._rows.order[place] != order:
+            return None
+        return self._rows.X[place].copy(), int(self._rows.codes[place])
+
+    def weighed(self, order: int) -> tuple[float, float]:
+        """Return propensity and weight of the row with label number `order`, which must exist."""
+        place = self._place(order)
+        return float(self._rows.propensity[place]), float(self._rows.weight[place])
+
+    def recode(self, order: int, code: int) -> None:
+        """Set the class of the row with label number `order`, which must exist."""
+        self._rows.codes[self._place(order)] = code
+
+    def _drop(self, place: int) -> None:
+        self._held[place] = False
+        self._n -= 1
+        while self._start < self._stop and not self._held[self._start]:
+            self._start += 1
+
+    def _make_room(self) -> None:
+        kept = self.view()
+        n = len(kept)
+        self._rows = _blank(min(2 * self._bound, max(64, 2 * n)), self.n_features)
+        for new, old in zip(self._rows.parts(), kept.parts(), strict=True):
+            new[:n] = old
+        self._held = np.arange(len(self._rows)) < n
+        self._start, self._stop = 0, n
+
+    def widen(self, n_features: int) -> None:
+        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        old = self._rows.X
+        filler = np.full((len(old), n_features - old.shape[1]), np.nan, dtype=np.float32)
+        self._rows = replace(self._rows, X=np.hstack([old, filler]))
+
+    def view(self) -> RowBuffer:
+        """Return the rows in one block, without copying them unless there are holes."""
+        if self._n < self._stop - self._start:
+            self._close_holes()
+        return RowBuffer(*(array[self._start : self._stop] for array in self._rows.parts()))
+
+    def _close_holes(self) -> None:
+        places = self._start + np.flatnonzero(self._held[self._start : self._stop])
+        for array in self._rows.parts():
+            array[: self._n] = array[places]
+        self._held = np.arange(len(self._rows)) < self._n
+        self._start, self._stop = 0, self._n
+
+    def state(self) -> Arrays:
+        """Return copies of the rows as arrays."""
+        rows = self.view()
+        return {f.name: getattr(rows, f.name).copy() for f in fields(rows)}
+
+    def resume(self, arrays: Arrays) -> None:
+        """Replace all rows by the result of `state` of a block with an equal bound."""
+        n, n_features = arrays["X"].shape
+        self._rows = _blank(max(min(64, 2 * self._bound), n), n_features)
+        for field, array in zip(fields(RowBuffer), self._rows.parts(), strict=True):
+            array[:n] = arrays[field.name]
+        self._held = np.arange(len(self._rows)) < n
+        self._start, self._stop, self._n = 0, n, n
+
+
+def _blank(capacity: int, n_features: int) -> RowBuffer:
+    whole = [np.empty(capacity, dtype=np.int64) for _ in range(4)]
+    X = np.empty((capacity, n_features), dtype=np.float32)
+    chances, weight = np.empty(capacity), np.empty(capacity)
+    return RowBuffer(X, whole[0], whole[1], chances, whole[2], whole[3], weight)
+
+
+class SlidingRows:
+    """Sliding window of the newest `size` rows."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._block = RowBlock(size, 0)
+
+    def __len__(self) -> int:
+        return len(self._block)
+
+    @property
+    def n_features(self) -> int:
+        """Features per row."""
+        return self._block.n_features
+
+    def append(
+        self,
+        row: np.ndarray,
+        code: int,
+        tick: int,
+        propensity: float,
+        order: int,
+        records: int,
+        weight: float = 1.0,
+    ) -> None:
+        """Add one row (D,) with the values described in `RowBuffer`; evict rows beyond the size."""
+        self._block.append(row, code, tick, propensity, order, records, weight)
+        self._settle(code, tick, order)
+
+    def _settle(self, code: int, tick: int, order: int) -> None:
+        """Evict the rows that the row just added displaces, or that row itself."""
+        if len(self._block) > self._size:
+            self._block.drop_oldest()
+
+    def row(self, order: int) -> tuple[np.ndarray, int] | None:
+        """Return features (D,) and code of the row with number `order`; None if evicted."""
+        return self._block.row(order)
+
+    def weighed(self, order: int) -> tuple[float, float]:
+        """Return propensity and weight of the row with label number `order`, which must exist."""
+        return self._block.weighed(order)
+
+    def recode(self, order: int, code: int) -> None:
+        """Set the class of the row with label number `order`, which must exist."""
+        self._block.recode(order, code)
+
+    def drop(self, order: int) -> None:
+        """Drop the row with label number `order`, which must exist."""
+        self._block.drop(order)
+
+    def rename(self, code: int, into: int | None) -> None:
+        """Map the rows of one class to another; None: drop them."""
+        rows = self.view()
+        for order in rows.order[rows.codes == code].tolist():
+            if into is None:
+                self.drop(order)
+            else:
+                self._block.recode(order, into)
+
+    def forget(self, before: int) -> None:
+        """Drop every row whose order is below `before`."""
+        for _ in range(int(np.searchsorted(self.view().order, before))):
+            self._block.drop_oldest()
+
+    def widen(self, n_features: int) -> None:
+        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        self._block.widen(n_features)
+
+    def view(self) -> RowBuffer:
+        """Return the rows, oldest label first, in one block."""
+        return self._block.view()
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the changing state: a part for JSON, and arrays."""
+        return {}, self._block.state()
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state`, made by an object with the same settings."""
+        self._block.resume(arrays)
+
+
+class TimeRows(SlidingRows):
+    """Sliding window of the newest `seconds` by tick, with at most `size` rows."""
+
+    def __init__(self, size: int, seconds: float) -> None:
+        super().__init__(size)
+        self._span = floor(1000 * seconds)
+
+    def _settle(self, code: int, tick: int, order: int) -> None:
+        super()._settle(code, tick, order)
+        while self._block.oldest_tick < tick - self._span:
+            self._block.drop_oldest()
+
+
+class BalancedRows(SlidingRows):
+    """Newest rows of every class: `size` is shared evenly, with unused shares redistributed.
+
+    If the buffer is full, the class with most rows evicts its oldest row. So a class with fewer
+    rows than its share keeps all of them, the larger classes become equal, and a new class
+    displaces rows of the largest. A row costs O(D) and a comparison for each class.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self._orders: dict[int, deque[int]] = {}  # of the rows of each class
+
+    def _settle(self, code: int, tick: int, order: int) -> None:
+        self._orders.setdefault(code, deque()).append(order)
+        if len(self._block) > self._size:
+            largest = max(self._orders, key=self._size_then_age)
+            self._block.drop(self._orders[largest].popleft())
+            if not self._orders[largest]:
+                del self._orders[largest]
+
+    def _size_then_age(self, code: int) -> tuple[int, int]:
+        """Return the sort key of a class: its number of rows, then the age of its oldest row."""
+        orders = self._orders[code]
+        return len(orders), -orders[0]
+
+    def recode(self, order: int, code: int) -> None:
+        """Set the class of the row with label number `order`, which must exist."""
+        super().recode(order, code)
+        self._sort_by_class()
+
+    def rename(self, code: int, into: int | None) -> None:
+        """Map the rows of one class to another; None: drop them."""
+        super().rename(code, into)
+        self._sort_by_class()
+
+    def drop(self, order: int) -> None:
+        """Drop the row with label number `order`, which must exist."""
+        super().drop(order)
+        self._sort_by_class()
+
+    def forget(self, before: int) -> None:
+        """Drop every row whose order is below `before`."""
+        super().forget(before)
+        self._sort_by_class()
+
+    def _sort_by_class(self) -> None:
+        rows = self.view()
+        self._orders = {}
+        for code, order in zip(rows.codes.tolist(), rows.order.tolist(), strict=True):
+            self._orders.setdefault(code, deque()).append(order)
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state`, made by an object with the same settings."""
+        super().resume(state, arrays)
+        self._sort_by_class()
+
+
+class ReservoirRows(SlidingRows):
+    """Uniform sample of all rows so far: Vitter's algorithm R (1985).
+
+    The t-th row is kept with probability size / t and replaces a random row. `forget` restarts the
+    sample with the rows that stay. If a label was retracted, the next row fills the hole.
+    """
+
+    def __init__(self, size: int, rng: np.random.Generator) -> None:
+        super().__init__(size)
+        self._rng = rng
+        self._seen = 0
+        self._orders: list[int] = []  # orders of the stored rows by reservoir slot
+
+    def _settle(self, code: int, tick: int, order: int) -> None:
+        self._seen += 1
+        if len(self._orders) < self._size:
+            self._orders.append(order)
+            return
+        place = int(self._rng.integers(self._seen))
+        if place < self._size:
+            order, self._orders[place] = self._orders[place], order
+        self._block.drop(order)
+
+    def drop(self, order: int) -> None:
+        """Drop the row with label number `order`, which must exist."""
+        super().drop(order)
+        self._orders.remove(order)
+
+    def forget(self, before: int) -> None:
+        """Drop every row whose order is below `before`."""
+        super().forget(before)
+        self._orders = [order for order in self._orders if order >= before]
+        self._seen = len(self._orders)
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the changing state: a part for JSON, and arrays."""
+        _, arrays = super().state()
+        drawing = {"seen": self._seen, "draws": self._rng.bit_generator.state}
+        return drawing, arrays | {"places": np.array(self._orders, dtype=np.int64)}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state`, made by an object with the same settings."""
+        super().resume(state, arrays)
+        self._seen = state["seen"]
+        self._rng.bit_generator.state = state["draws"]
+        self._orders = arrays["places"].tolist()

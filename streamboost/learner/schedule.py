@@ -1,0 +1,286 @@
+"""Training schedule: first training, retraining and extension, by labels, seconds and drift."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import floor
+from typing import Any, Literal
+
+from streamboost.errors import ConfigurationError
+from streamboost.query.settings import check_whole, is_finite
+from streamboost.stacking.correction import PER_LABEL, CorrectionSettings
+
+__all__ = ["Kind", "Schedule", "Training", "TrainingProgress"]
+
+_SHARE = 100
+"""Least labels for an extension, as the divisor of all labels: fewer are not worth its cost."""
+
+_MANY = 20_000
+"""Number of labels from which on retrainings dominate the cost, and gain less."""
+
+_NEVER = 2**63
+"""More labels than any stream has, as a limit for products of floats."""
+
+_CHOICES = {
+    "training": ("inline", "background"),
+    "promotion": ("always", "better"),
+    "on_drift": (None, "adwin", "page_hinkley", "kswin"),
+    "drift_signal": ("error", "margin", "both"),
+}
+
+Kind = Literal["first", "retrain", "extend", "drift"]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A training that was started.
+
+    Attributes
+    ----------
+    kind
+        "first", "retrain" or "extend"; or "drift", a retraining on the rows since a change.
+    labels
+        Number of labels learned at its start.
+    seed
+        Seed of its random numbers.
+    version
+        Version of the committee that it trains.
+    """
+
+    kind: Kind
+    labels: int
+    seed: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProgress:
+    """State of the last retraining and of the last training of any kind.
+
+    Attributes
+    ----------
+    retrained, trained
+        Number of labels learned at its start.
+    retrained_tick, trained_tick
+        The tick of the newest of these labels.
+    """
+
+    retrained: int
+    trained: int
+    retrained_tick: int = 0
+    trained_tick: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Training schedule, evaluated whenever a label arrives, independent of batch boundaries.
+
+    The first training is due at `first` labels of at least two classes. After a retraining at L
+    labels, the next one is due max(1, floor(L * (growth - 1))) labels later, or `retrain_every`
+    labels or `retrain_seconds` later if that is sooner. In between, the committee is extended
+    whenever `extend_every` labels have arrived, or `extend_seconds` have passed, since the last
+    training of either kind. Seconds are measured by the labels' ticks.
+
+    Drift detected by `on_drift` retrains on the records labelled since the change, as soon as
+    these are of two classes. Older records are dropped, and L is counted from there. With delayed
+    labels, some of the remaining records are from before the change.
+
+    Parameters
+    ----------
+    first
+        Least number of labels for the first training.
+    growth
+        Factor by which the labels grow from one retraining to the next, above 1.
+    retrain_every
+        Most labels from one retraining to the next, twice as many once there are 40,000 (from
+        20,000 on in proportion); None: growth and seconds decide.
+    retrain_seconds
+        Most seconds from one retraining to the next; None: labels decide.
+    extend_every
+        Labels from one training to an extension, or one per cent of all labels where that is
+        more; None: no extension by labels.
+    extend_seconds
+        Seconds from one training to an extension; None: no extension by seconds.
+    extend_estimators
+        Rounds that an extension adds.
+    max_estimators
+        Limit of the rounds: if an extension would exceed it, the committee is retrained instead.
+    training
+        "inline": within the call that made the training due. "background": in a thread, in
+        parallel with scoring; the call of `deploy` deploys the committee. At most one training runs
+        at a time. Trainings that become due meanwhile start after that call, as one training on
+        the working set of that time.
+    promotion
+        "always": deploy each trained committee. "better": deploy a challenger only if it makes no
+        more errors than the champion on the labels that arrived after its training started, which
+        it has not seen; no other training starts until then. In a tie the challenger wins, as it
+        was trained on more labels. Labels are not weighted by inclusion probability, so the
+        comparison is about the requested records, mostly hard ones.
+    n_evaluation_labels
+        Number of labels for such a comparison, at most a tenth of the labels learned when the
+        training started, so that a young learner need not wait long.
+    on_drift
+        River's drift detector: "adwin", "page_hinkley", or "kswin", which takes a hundred times
+        as long as the others; None: no detection.
+    drift_signal
+        Signal of the detector: "error", whether the prediction on arrival of a labelled record was
+        wrong; "margin", the difference of the committee's two largest probabilities for each
+        record passed to `query`, which needs no labels; or "both", with a detector for each.
+    correction_rounds
+        Number of stumps that correct the committee's scores by the newest labels. Each label
+        replaces the stumps of the label before. 0: none. See `per_label`.
+    correction_rows, correction_half_life
+        Number of newest labelled records that the stumps are grown on, and the age in labels at
+        which a record's weight is half that of the newest.
+
+    Raises
+    ------
+    ConfigurationError
+        When a value is out of its range.
+
+    Examples
+    --------
+    >>> Schedule(growth=1.5).due(labels=15, progress=TrainingProgress(10, 10), rounds=100)
+    'retrain'
+    """
+
+    first: int = 2
+    growth: float = 1.05
+    retrain_every: int | None = 500
+    retrain_seconds: float | None = None
+    extend_every: int | None = 10
+    extend_seconds: float | None = None
+    extend_estimators: int = 10
+    max_estimators: int | None = 400
+    training: str = "inline"
+    promotion: str = "always"
+    n_evaluation_labels: int = 200
+    on_drift: str | None = None
+    drift_signal: str = "error"
+    correction_rounds: int = 0
+    correction_rows: int = PER_LABEL.rows
+    correction_half_life: float = PER_LABEL.half_life
+
+    def __post_init__(self) -> None:
+        check_whole("schedule first", self.first, at_least=2)
+        check_whole("schedule extend_estimators", self.extend_estimators)
+        check_whole("schedule n_evaluation_labels", self.n_evaluation_labels)
+        for name in ("retrain_every", "extend_every", "max_estimators"):
+            if getattr(self, name) is not None:
+                check_whole(f"schedule {name}", getattr(self, name))
+        for name in ("retrain_seconds", "extend_seconds"):
+            seconds = getattr(self, name)
+            if seconds is not None and not (is_finite(seconds) and seconds > 0):
+                raise ConfigurationError(
+                    f"schedule {name} is {seconds!r}: give a positive number of seconds"
+                )
+        if not is_finite(self.growth) or self.growth <= 1:
+            raise ConfigurationError(
+                f"schedule growth is {self.growth!r}: give a factor above 1, such as 1.05 to "
+                "retrain after 5 % more labels"
+            )
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigurationError(
+                    f"schedule {name} is {getattr(self, name)!r}: choose one of "
+                    f"{', '.join(map(str, choices))}"
+                )
+        check_whole("schedule correction_rounds", self.correction_rounds, at_least=0)
+        check_whole("schedule correction_rows", self.correction_rows)
+        if not is_finite(self.correction_half_life) or self.correction_half_life <= 0:
+            raise ConfigurationError(
+                f"schedule correction_half_life is {self.correction_half_life!r}: give a positive "
+                "number of labels"
+            )
+
+    @property
+    def correction(self) -> CorrectionSettings:
+        """Settings of the correction by the newest labels."""
+        return CorrectionSettings(
+            self.correction_rounds, self.correction_rows, self.correction_half_life
+        )
+
+    @classmethod
+    def per_label(cls, **settings: Any) -> "Schedule":
+        """Return a schedule that follows every label, for streams with autocorrelated labels.
+
+        The committee is retrained as labels grow by a quarter, or 500 have arrived, and never
+        extended. In between, each label boosts five new stumps on top of the committee: rounds of
+        the sketch with two leaves each, on the newest 50 labelled records, where a record five
+        labels older weighs half as much. So the newest labels have an effect at once that decays as
+        fast, and corrections do not accumulate. They are no versions of the committee; in a
+        pipeline each batch is scored with the correction by all labels before it.
+
+        Measured through River, with only the committee as expert (`experts="committee"`) and every
+        label known at once: 94.0 % correct on electricity (45,312 records, six features), against
+        85.3 % for repeating the last label and 76.8 % for the committee without corrections. On
+        outdoor: 93.5 %, against 90.2 and 63.4 %. Without autocorrelation the correction costs some
+        accuracy: weather falls from 79.8 to 76.7 %. By default the correction is one expert of
+        several, whatever the schedule. `settings` are parameters that differ.
+
+        Examples
+        --------
+        >>> Schedule.per_label(correction_half_life=20).correction_rounds
+        5
+        """
+        rounds = PER_LABEL.rounds
+        return cls(**{"growth": 1.25, "extend_every": None, "correction_rounds": rounds} | settings)
+
+    def due(
+        self,
+        *,
+        labels: int,
+        progress: TrainingProgress | None,
+        rounds: int,
+        tick: int = 0,
+        origin: int = 0,
+    ) -> Kind | None:
+        """Return the training that is due after `labels` labels, the newest at `tick`, or None.
+
+        `progress` is None before the first training; `rounds` is the committee's number of rounds;
+        `origin` labels arrived before the last drift. The caller checks for two classes.
+        """
+        if progress is None:
+            return "first" if labels >= self.first else None
+        wait = _wait(progress.retrained - origin, float(self.growth), self.retrain_every)
+        grown = labels - progress.retrained >= wait
+        if grown or _passed(self.retrain_seconds, progress.retrained_tick, tick):
+            return "retrain"
+        least = max(self.extend_every or 0, (labels - origin) // _SHARE)
+        more = self.extend_every is not None and labels - progress.trained >= least
+        if not more and not _passed(self.extend_seconds, progress.trained_tick, tick):
+            return None
+        return "retrain" if self.fills(rounds) else "extend"
+
+    def holdout_size(self, labels: int) -> int:
+        """Return the number of evaluation labels for a training started at `labels` labels."""
+        if self.promotion == "always":
+            return 0
+        return min(self.n_evaluation_labels, max(1, labels // 10))
+
+    def idle_until(self, progress: TrainingProgress | None, origin: int) -> int:
+        """Return the least number of labels for a due training; 0 if seconds may decide."""
+        seconds = self.retrain_seconds, self.extend_seconds
+        if progress is None or seconds != (None, None):
+            return 0
+        wait = _wait(progress.retrained - origin, float(self.growth), self.retrain_every)
+        extended = progress.trained + (self.extend_every or wait)
+        return min(progress.retrained + wait, extended)
+
+    def fills(self, rounds: int) -> bool:
+        """Return whether an extension of a committee of `rounds` rounds would exceed the limit."""
+        limit = self.max_estimators
+        return limit is not None and rounds + self.extend_estimators > limit
+
+
+@lru_cache(maxsize=64)
+def _wait(kept: int, growth: float, every: int | None) -> int:
+    """Return the number of labels from a retraining on `kept` labels to the next."""
+    # 1.15 - 1 falls short of 0.15 in binary; the last term keeps floor from dropping a label.
+    step = max(1, floor(min(kept * (growth - 1) + 1e-9, _NEVER)))
+    most = (every or step) * min(max(kept, _MANY), 2 * _MANY) // _MANY
+    return min(step, most)
+
+
+def _passed(seconds: float | None, since: int, tick: int) -> bool:
+    """Return whether `seconds` have passed between two ticks; None never passes."""
+    return seconds is not None and tick - since >= 1000 * seconds

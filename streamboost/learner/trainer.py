@@ -1,0 +1,530 @@
+"""Trainer: runs the scheduled trainings in sequence and evaluates challengers before deployment.
+
+At most one training is pending: from the row that made it due until its committee is deployed, or
+has lost to the champion. Nothing here reads a clock. If a thread trains, its committee takes effect
+in the call that hands it in (`add_challenger`). So the same calls give the same committees, however
+long the thread took.
+"""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, replace
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from streamboost.checks import Label, as_array
+from streamboost.errors import DataError
+from streamboost.learner.estimators import Trainable, default_estimator, suited
+from streamboost.learner.labelled_rows import LabelledRows, Sample
+from streamboost.learner.schedule import Kind, Schedule, Training, TrainingProgress
+from streamboost.predictions import labels_of
+from streamboost.storage import Arrays, pack_json, part, unpack_json
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = [
+    "HoldoutBuffer",
+    "PendingTraining",
+    "Trainer",
+    "TrainingJob",
+    "Worker",
+    "from_arrays",
+    "holdout_error",
+    "in_arrays",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingJob:
+    """One training with all its inputs: it makes the same committee wherever it runs.
+
+    Attributes
+    ----------
+    training
+        Its kind, its seed, and the version of its committee.
+    X
+        float32 (n, D), oldest label first.
+    y
+        (n,), the labels.
+    weight
+        float64 (n,), as in `Sample`; None where all are 1.
+    committee
+        The committee to extend; None for a training from scratch.
+    n_estimators
+        Rounds to grow; None: the estimator's number.
+    """
+
+    training: Training
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray | None
+    committee: "Committee | None"
+    n_estimators: int | None
+
+    def run(self, estimator: Trainable) -> "Committee":
+        """Adapt `estimator` to the number of rows, train it, and return the committee."""
+        trained = suited(estimator, len(self.X)).train(
+            self.X,
+            self.y,
+            self.weight,
+            seed=self.training.seed,
+            committee=self.committee,
+            n_estimators=self.n_estimators,
+        )
+        return replace(trained, version=self.training.version)
+
+    def detached(self) -> "TrainingJob":
+        """Return the job with a copy of the rows, which no later label changes."""
+        return replace(self, X=self.X.copy())
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the complete job for `resume`: a part for JSON, and arrays."""
+        about = {"training": asdict(self.training), "n_estimators": self.n_estimators}
+        arrays = {"X": self.X, "y": pack_json(self.y.tolist())}
+        if self.weight is not None:
+            arrays["weight"] = self.weight
+        return about, arrays | in_arrays("extended.", self.committee)
+
+    @classmethod
+    def resume(cls, about: dict[str, Any], arrays: Arrays) -> "TrainingJob":
+        """Return the job from the result of `state`."""
+        return cls(
+            training=Training(**about["training"]),
+            X=arrays["X"],
+            y=as_array(unpack_json(arrays["y"])),
+            weight=arrays.get("weight"),
+            committee=from_arrays("extended.", arrays),
+            n_estimators=about["n_estimators"],
+        )
+
+
+def in_arrays(prefix: str, committee: "Committee | None") -> Arrays:
+    """Return a committee's arrays with a prefix in their names; empty for None."""
+    arrays = committee.to_arrays() if committee else {}
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def from_arrays(prefix: str, arrays: Arrays) -> "Committee | None":
+    """Return the committee from the arrays with that prefix, or None."""
+    from streamboost.boosting.committee import Committee
+
+    found = part(arrays, prefix)
+    return Committee.from_arrays(found) if found else None
+
+
+class Worker:
+    """Runs training jobs on a background thread, one at a time.
+
+    Kernels release Python's global lock, so that a job runs on another core, in parallel with the
+    caller. The thread does not delay the end of the process.
+    """
+
+    def __init__(self) -> None:
+        self._thread: Thread | None = None
+        self._future: Future[Committee] | None = None
+
+    def start(self, job: TrainingJob, estimator: Trainable) -> None:
+        """Start `job`, after an abandoned job has ended."""
+        future: Future[Committee] = Future()
+        # A daemon thread: the process would wait for the threads of a pool at its end.
+        self._thread = Thread(
+            target=_run,
+            args=(job, estimator, future, self._thread),
+            name="streamboost-training",
+            daemon=True,
+        )
+        self._future = future
+        self._thread.start()
+
+    def finished(self) -> "Committee | None":
+        """Return the result of the job, None while it runs; raise the job's exception."""
+        return self._future.result() if self._future and self._future.done() else None
+
+    def wait(self) -> "Committee":
+        """Wait for the job to end; return its result."""
+        assert self._future is not None
+        return self._future.result()
+
+    def abandon(self) -> None:
+        """Discard the job without waiting; a running training cannot be stopped."""
+        if self._future is not None:
+            self._future.cancel()
+            self._future = None
+
+
+def _run(
+    job: TrainingJob, estimator: Trainable, future: "Future[Committee]", before: Thread | None
+) -> None:
+    """Run `job` after the thread `before`, unless the job was cancelled by then."""
+    if before is not None:
+        before.join()
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(job.run(estimator))
+    except BaseException as error:  # raised again by `finished` or `wait`
+        future.set_exception(error)
+
+
+class TrainingSample(Protocol):
+    """Rows with their labels."""
+
+    @property
+    def X(self) -> np.ndarray:  # noqa: N802
+        """Features, float32 (n, D)."""
+
+    @property
+    def y(self) -> np.ndarray:
+        """Labels (n,)."""
+
+
+def holdout_error(committee: "Committee", rows: TrainingSample) -> float:
+    """Return the share of `rows` whose label `committee` does not predict.
+
+    Rows of its training underestimate the error: pass rows that arrived later.
+    """
+    return float(np.mean(labels_of(committee, rows.X) != rows.y))
+
+
+class HoldoutBuffer:
+    """The first labels that arrive after a training started, up to `most`, for its evaluation."""
+
+    def __init__(
+        self, most: int, rows: Iterable[np.ndarray] = (), labels: Iterable[Label] = ()
+    ) -> None:
+        self.most = most
+        self._rows = list(rows)
+        self._labels = list(labels)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are `most` labels."""
+        return len(self._labels) >= self.most
+
+    @property
+    def X(self) -> np.ndarray:  # noqa: N802
+        """Features, float32 (n, D) with D of the widest row; missing columns are NaN."""
+        width = max(map(len, self._rows), default=0)
+        X = np.full((len(self._rows), width), np.nan, dtype=np.float32)
+        for row, kept in zip(X, self._rows, strict=True):
+            row[: len(kept)] = kept
+        return X
+
+    @property
+    def y(self) -> np.ndarray:
+        """Labels (n,)."""
+        return as_array(self._labels)
+
+    def add(self, row: np.ndarray, label: Label) -> None:
+        """Keep a row (D,) and its label, if there is room."""
+        if not self.is_full:
+            self._rows.append(row.copy())
+            self._labels.append(label)
+
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Map one class to another, or drop its rows (`into` is None)."""
+        now = [into if one == label else one for one in self._labels]
+        self._rows = [row for row, one in zip(self._rows, now, strict=True) if one is not None]
+        self._labels = [one for one in now if one is not None]
+
+    def state(self) -> tuple[list[Label], Arrays]:
+        """Return labels and features, for `resume`."""
+        return list(self._labels), {"X": self.X}
+
+    @classmethod
+    def resume(cls, most: int, labels: Sequence[Label], arrays: Arrays) -> "HoldoutBuffer":
+        """Return the buffer from the result of `state`."""
+        return cls(most, arrays["X"], labels)
+
+
+@dataclass(slots=True)
+class PendingTraining:
+    """A started training: its job, and then the committee that the job made."""
+
+    job: TrainingJob | None
+    holdout: HoldoutBuffer
+    challenger: "Committee | None" = None
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the training in two parts: one for JSON, the other as arrays."""
+        labels, rows = self.holdout.state()
+        job, inputs = self.job.state() if self.job else (None, {})
+        arrays = {f"holdout.{name}": array for name, array in rows.items()}
+        arrays |= {f"job.{name}": array for name, array in inputs.items()}
+        arrays |= in_arrays("challenger.", self.challenger)
+        return {"job": job, "labels": labels, "most": self.holdout.most}, arrays
+
+    @classmethod
+    def resume(cls, about: dict[str, Any], arrays: Arrays) -> "PendingTraining":
+        """Return the training from the result of `state`."""
+        holdout = HoldoutBuffer.resume(about["most"], about["labels"], part(arrays, "holdout."))
+        job = TrainingJob.resume(about["job"], part(arrays, "job.")) if about["job"] else None
+        return cls(job, holdout, from_arrays("challenger.", arrays))
+
+
+class Trainer:
+    """Runs the trainings of a schedule; each training has its own seed and version.
+
+    Attributes
+    ----------
+    champion
+        The deployed committee; None before the first.
+    paused
+        Whether trainings are paused; then the champion does not change.
+    newest_version
+        The newest version, trained or in training.
+    """
+
+    def __init__(
+        self,
+        estimator: Trainable | None,
+        schedule: Schedule,
+        seeds: np.random.SeedSequence,
+        rows: LabelledRows,
+    ) -> None:
+        self.schedule = schedule
+        self._rows = rows
+        self.champion: Committee | None = None
+        self.paused = False
+        self.newest_version = 0
+        self._estimator = estimator
+        self._seeds = np.random.default_rng(seeds)
+        self._progress: TrainingProgress | None = None
+        self._family = ""  # family of the committees trained here, set by the first training
+        self._retrain_requested = False
+        self._idle_until = 0  # number of labels before which no training is due
+        self._pending: PendingTraining | None = None
+        self._worker = Worker()
+
+    @property
+    def estimator(self) -> Trainable:
+        """The estimator that trains the committees."""
+        if self._estimator is None:
+            self._estimator = default_estimator()
+        return self._estimator
+
+    @property
+    def running(self) -> Training | None:
+        """The training that runs in a thread, until `StreamLearner.deploy` takes its committee."""
+        job = self._pending.job if self._pending else None
+        return job.training if job else None
+
+    @property
+    def challenger(self) -> "Committee | None":
+        """The committee that is evaluated on arriving labels before it may be deployed."""
+        return self._pending.challenger if self._pending else None
+
+    def finished(self) -> "Committee | None":
+        """Return the running training's committee, for `StreamLearner.deploy`; None until ready."""
+        return self._worker.finished() if self.running else None
+
+    def wait(self, version: int) -> "Committee":
+        """Wait until the running training has made the committee `version`; return it.
+
+        Raises
+        ------
+        DataError
+            When no training that makes it is running.
+        """
+        running = self.running
+        if running is None or running.version != version:
+            what = f"version {running.version} is being made" if running else "nothing is"
+            raise DataError(f"version {version} cannot be waited for: {what}")
+        return self._worker.wait()
+
+    def retrain(self) -> tuple[Training, ...]:
+        """Retrain now, or as soon as no training is pending; return the started training."""
+        self._retrain_requested = True
+        return self.start_due_training()
+
+    def promote(self) -> tuple[Training, ...]:
+        """Deploy the challenger, if there is one; return the started training."""
+        if self._pending is not None and self._pending.challenger is not None:
+            self.champion = self._pending.challenger
+            self._pending = None
+        return self.start_due_training()
+
+    def pause(self) -> None:
+        """Pause trainings and keep the champion until `resume_training`; labels are stored."""
+        self.paused = True
+
+    def resume_training(self) -> tuple[Training, ...]:
+        """Resume after `pause`; return the started training, if one was due."""
+        self.paused = False
+        return self.start_due_training()
+
+    def on_label(self, row: np.ndarray, label: Label) -> tuple[Training, ...]:
+        """Process the newest row (D,): evaluate a challenger on it, start a training if due."""
+        if self._pending is not None:
+            self._pending.holdout.add(row, label)
+        elif self._is_idle:
+            return ()
+        return self.start_due_training()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether no training can be due, whatever the newest label."""
+        is_idle = self._rows.total < self._idle_until and not self._retrain_requested
+        return is_idle and not self._rows.is_suspected
+
+    def rename(self, label: Label, into: Label | None) -> None:
+        """Map one class to another, or drop it, among the labels that evaluate a challenger."""
+        if self._pending is not None:
+            self._pending.holdout.rename(label, into)
+
+    def add_challenger(self, challenger: "Committee") -> tuple[Training, ...]:
+        """Accept the running training's committee; return the training that was started."""
+        assert self._pending is not None
+        self._take(challenger, self._pending.holdout)
+        return self.start_due_training()
+
+    def deploy_as_new_version(self, committee: "Committee") -> None:
+        """Deploy `committee` under the next version, and discard a pending training.
+
+        Its own version may be that of another committee here, whose scores must not be reused.
+        """
+        self.newest_version += 1
+        self.champion = replace(committee, version=self.newest_version)
+        self._pending = None
+        self._worker.abandon()
+
+    def start_due_training(self) -> tuple[Training, ...]:
+        """Deploy a challenger that won; start the due training, if none is pending."""
+        if self.paused:
+            return ()
+        self._decide()
+        job = self._due_job() if self._pending is None else None
+        if job is None:
+            return ()
+        holdout = HoldoutBuffer(self.schedule.holdout_size(job.training.labels))
+        if self.schedule.training == "background":
+            job = job.detached()
+            self._worker.start(job, self.estimator)
+            self._pending = PendingTraining(job, holdout)
+        else:
+            self._take(job.run(self.estimator), holdout)
+            self._decide()
+        return (job.training,)
+
+    def _take(self, challenger: "Committee", holdout: HoldoutBuffer) -> None:
+        """Make `challenger` the pending committee, to be evaluated by `holdout`; drop its job."""
+        self._pending = PendingTraining(None, holdout, challenger)
+        self._family = challenger.family
+
+    def _decide(self) -> None:
+        """Deploy or discard the challenger, once there are enough labels to evaluate it."""
+        pending = self._pending
+        if pending is None or pending.challenger is None:
+            return
+        if self.champion is not None and pending.holdout.most:
+            if not pending.holdout.is_full:
+                return
+            errors = [
+                holdout_error(c, pending.holdout) for c in (pending.challenger, self.champion)
+            ]
+            if errors[0] > errors[1]:
+                self._pending = None
+                return
+        self.champion = pending.challenger
+        self._pending = None
+
+    def _due_job(self) -> TrainingJob | None:
+        """Return the job that is due and feasible now, or None."""
+        kind = self._due()
+        if kind is None or not self._rows.n_features:
+            return None
+        sample = self._rows.sample()
+        if len(sample.classes) < 2:
+            return None
+        champion = self.champion
+        if kind == "extend" and champion is not None and self._extensible(champion, sample):
+            return self._job(kind, sample, champion)
+        return self._job("retrain" if kind == "extend" else kind, sample, None)
+
+    def _job(self, kind: Kind, sample: Sample, extended: "Committee | None") -> TrainingJob:
+        """Return the job that trains on `sample`, counted as started."""
+        rows, before = self._rows, self._progress if extended else None
+        self._idle_until = 0
+        self._progress = TrainingProgress(
+            retrained=before.retrained if before else rows.total,
+            trained=rows.total,
+            retrained_tick=before.retrained_tick if before else rows.tick,
+            trained_tick=rows.tick,
+        )
+        if extended is None:  # an extension does not satisfy `retrain`
+            self._retrain_requested = False
+        self.newest_version += 1
+        seed = int(self._seeds.integers(2**31 - 1))
+        return TrainingJob(
+            Training(kind=kind, labels=rows.total, seed=seed, version=self.newest_version),
+            sample.X,
+            sample.y,
+            sample.weight,
+            committee=extended,
+            n_estimators=self.schedule.extend_estimators if extended else None,
+        )
+
+    def _due(self) -> Kind | None:
+        rows = self._rows
+        if len(rows.counts) < 2:
+            return None
+        if rows.cut():
+            return "drift"
+        if self._retrain_requested:
+            return "retrain" if self._progress else "first"
+        due = self.schedule.due(
+            labels=rows.total,
+            progress=self._progress,
+            rounds=self.champion.n_rounds if self.champion else 0,
+            tick=rows.tick,
+            origin=rows.origin,
+        )
+        if due is None:
+            self._idle_until = self.schedule.idle_until(self._progress, rows.origin)
+        return due
+
+    def _extensible(self, committee: "Committee", sample: Sample) -> bool:
+        """Return whether `committee` can be extended: its family, classes and columns match."""
+        return (
+            committee.family == self._family
+            and committee.n_features == sample.X.shape[1]
+            and set(sample.classes.tolist()) <= set(committee.classes.tolist())
+        )
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the changing state: a part for JSON, and arrays.
+
+        A training in a thread is stored as its inputs, and `resume` starts the training again.
+        """
+        about: dict[str, Any] = {
+            "made": self.newest_version,
+            "seeds": self._seeds.bit_generator.state,
+            "progress": asdict(self._progress) if self._progress else None,
+            "family": self._family,
+            "paused": self.paused,
+            "wanted": self._retrain_requested,
+            "underway": None,
+        }
+        arrays = in_arrays("champion.", self.champion)
+        if (pending := self._pending) is not None:
+            about["underway"], parts = pending.state()
+            arrays |= parts
+        return about, arrays
+
+    def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state` of a trainer with equal settings."""
+        self.newest_version = about["made"]
+        self._seeds.bit_generator.state = about["seeds"]
+        self._progress = TrainingProgress(**about["progress"]) if about["progress"] else None
+        self._idle_until = 0
+        self._family = about["family"]
+        self.paused = about["paused"]
+        self._retrain_requested = about["wanted"]
+        self.champion = from_arrays("champion.", arrays)
+        if about["underway"] is not None:
+            self._pending = PendingTraining.resume(about["underway"], arrays)
+            if self._pending.job is not None:
+                self._worker.start(self._pending.job, self.estimator)

@@ -1,0 +1,201 @@
+"""Predictions of a learner for records, with a committee and before the first one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streamboost.checks import Label, as_array
+from streamboost.query.strategies import Needs
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+    from streamboost.boosting.correction import Corrected
+
+__all__ = [
+    "Scored",
+    "by_committee",
+    "evidence",
+    "gap_of",
+    "labels_of",
+    "renamed",
+    "score_with_committee",
+    "score_with_shares",
+    "surest",
+    "uncalibrated",
+]
+
+
+_LEAST = -100.0
+"""Log probability that replaces that of probability 0."""
+
+
+@dataclass(slots=True, eq=False)  # frozen, each would take two microseconds to make
+class Scored:
+    """Predictions for n records; treat as immutable.
+
+    Attributes
+    ----------
+    labels
+        object (n,), the predicted labels; None while no label is known.
+    classes
+        (K,), the labels of the columns of `probabilities`.
+    probabilities
+        float64 (n, K); before the first committee, the shares of the labels so far.
+    margins
+        float64 (n,), the largest raw score minus the second largest; 0 before the first
+        committee.
+    version
+        Version of the committee; 0 before the first.
+    temperature
+        The divisor of the log probabilities.
+    experts
+        float64 (E, n, L), the log probabilities by each expert, if there are several, of the L
+        classes learned, which come first.
+    known
+        bool (L,), whether the committee has the class.
+    scores
+        float64 (n, its classes), the committee's own scores, if there are several experts.
+    """
+
+    labels: np.ndarray
+    classes: np.ndarray
+    probabilities: np.ndarray
+    margins: np.ndarray
+    version: int
+    temperature: float = 1.0
+    experts: np.ndarray | None = None
+    known: np.ndarray | None = None
+    scores: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def score_with_committee(committee: "Committee | Corrected", X: np.ndarray) -> Scored:
+    """Score `X` (n, D); columns that the committee does not have are ignored."""
+    scores = _decision(committee, X)
+    return Scored(
+        labels=_best(committee, scores),
+        classes=committee.classes,
+        probabilities=committee.probabilities(scores),
+        margins=gap_of(scores),
+        version=committee.version,
+    )
+
+
+def score_with_shares(counts: Mapping[Label, int], n: int) -> Scored:
+    """Predict the most frequent label of `counts` for `n` records, the first seen in a tie."""
+    label = max(counts, key=counts.__getitem__) if counts else None
+    shares = np.array(list(counts.values()), dtype=np.float64)
+    return Scored(
+        labels=np.full(n, label, dtype=object),
+        classes=as_array(counts),
+        probabilities=np.tile(shares / max(shares.sum(), 1.0), (n, 1)),
+        margins=np.zeros(n),
+        version=0,
+    )
+
+
+def uncalibrated(scored: Scored) -> Scored:
+    """Return `scored` with the committee's own probabilities, at temperature 1."""
+    P = scored.probabilities
+    if scored.temperature == 1.0 or not P.size:
+        return scored
+    own = (P / P.max(axis=1, keepdims=True)) ** scored.temperature
+    return replace(scored, probabilities=own / own.sum(axis=1, keepdims=True), temperature=1.0)
+
+
+def renamed(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
+    """Return `scored` with its classes mapped by `now`; None drops the class.
+
+    This maps the predictions of a committee that was trained before classes were merged or dropped.
+    """
+    before = scored.classes.tolist() if now else []
+    if now.keys().isdisjoint(before):
+        return scored
+    names = [now.get(label, label) for label in before]
+    left = list(dict.fromkeys(label for label in names if label is not None))
+    P = np.zeros((len(scored), len(left)))
+    for column, label in enumerate(names):
+        if label is not None:
+            P[:, left.index(label)] += scored.probabilities[:, column]
+    total = P.sum(axis=1, keepdims=True)
+    P = np.where(total > 0.0, P / np.where(total > 0.0, total, 1.0), 1.0 / max(len(left), 1))
+    labels = np.full(len(scored), None, dtype=object)
+    if left:
+        labels[:] = as_array(left).astype(object)[P.argmax(axis=1)]
+    with np.errstate(divide="ignore"):
+        margins = gap_of(np.maximum(np.log(P), _LEAST))
+    return replace(scored, labels=labels, classes=as_array(left), probabilities=P, margins=margins)
+
+
+def by_committee(committee: "Committee", scored: Scored) -> Scored:
+    """Return the predictions by `committee` alone, at temperature 1."""
+    if scored.scores is None:
+        return uncalibrated(scored)
+    return replace(
+        scored,
+        labels=_best(committee, scored.scores),
+        classes=committee.classes,
+        probabilities=committee.probabilities(scored.scores),
+        margins=gap_of(scored.scores),
+        temperature=1.0,
+    )
+
+
+def labels_of(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
+    """Return the predicted labels, object (n,), of `X` (n, D)."""
+    return _best(committee, _decision(committee, X))
+
+
+def evidence(
+    needs: Needs, committee: "Committee | Corrected", X: np.ndarray, scored: Scored | None = None
+) -> np.ndarray:
+    """Return the input of a utility for `X` (n, D), which is `scored` by `committee` if given.
+
+    Margins are (n,), probabilities and vote shares (n, K).
+    """
+    if needs == "nothing":
+        return X
+    if needs == "votes":
+        return _votes(committee, X)
+    scored = scored or score_with_committee(committee, X)
+    return scored.margins if needs == "margins" else scored.probabilities
+
+
+def _votes(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
+    """Return the share (n, K) of the committee's members that vote for each class.
+
+    The members are the committees after 1, 2, ... rounds: the weak learner of a single round is too
+    weak for its vote to measure uncertainty.
+    """
+    votes = np.zeros((len(X), len(committee.classes)))
+    rows = np.arange(len(X))
+    for scores in committee.staged_decision(X[:, : committee.n_features]):
+        votes[rows, scores.argmax(axis=1)] += 1.0
+    return votes / max(committee.n_rounds, 1)
+
+
+def _decision(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
+    # A committee that is older than the newest columns scores the columns it was trained on.
+    return committee.decision(X[:, : committee.n_features])
+
+
+def _best(committee: "Committee | Corrected", scores: np.ndarray) -> np.ndarray:
+    return np.asarray(committee.classes[committee.best(scores)].astype(object))
+
+
+def gap_of(scores: np.ndarray) -> np.ndarray:
+    """Return the largest minus the second largest of each row of `scores` (n, K), (n,)."""
+    if not len(scores) or scores.shape[1] < 2:  # a single class has margin 0
+        return np.zeros(len(scores))
+    best = np.partition(scores, -2, axis=1)
+    return np.asarray(best[:, -1] - best[:, -2])
+
+
+def surest(scored: Scored) -> np.ndarray:
+    """Return the predicted labels' probabilities (n,) at temperature 1; 0 without classes."""
+    best: np.ndarray = uncalibrated(scored).probabilities.max(axis=1, initial=0.0)
+    return best

@@ -1,0 +1,1 @@
+"""Query strategies and label budgets for active learning."""

@@ -1,0 +1,14 @@
+"""Lazy import of the query kernels, which short commands need not load."""
+
+from functools import cache
+from typing import Any
+
+__all__ = ["kernels"]
+
+
+@cache
+def kernels() -> Any:
+    """Return the module of the query kernels, imported on first use."""
+    from streamboost.kernels import query
+
+    return query

@@ -1,0 +1,218 @@
+"""Query configuration, and the label requests of a query."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from streamboost.errors import ConfigurationError
+from streamboost.query.selection import SELECTIONS
+from streamboost.query.settings import as_decimal, check_choice, check_whole
+from streamboost.query.strategies import UTILITIES, Needs
+
+__all__ = ["QueryConfig", "Requests"]
+
+MODES = ("stream", "pool")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryConfig:
+    """Settings of a query strategy and its label budget.
+
+    Parameters
+    ----------
+    strategy
+        Utility of a label: high if the two most probable classes are close ("margin"), if the
+        "entropy" of the probabilities is high, if the most probable class is improbable
+        ("least_confident"), or if the committees after 1, 2, ... rounds vote for different classes
+        ("vote_entropy"). "random" ignores utilities.
+    mode
+        "stream" decides about each record on arrival. "pool" keeps the newest `window` records.
+        Once the pool is full, the `query_batch_size` best records are requested whenever there are
+        enough tokens.
+    selection
+        Selection rule of stream mode. "probability" selects at random, with an inclusion
+        probability that grows with the rank of the utility and with the uncertainty of the
+        label, so that every label also contributes to unbiased estimates. "quantile_filter" and
+        "variable_uncertainty" select by threshold; with these, only audits contribute.
+    budget
+        Share of the records whose label may be bought, in (0, 1], interpreted as the decimal
+        number that it is written as.
+    burst
+        Requests over any n consecutive records stay within budget * n + burst.
+    audit
+        Share of the budget spent uniformly at random, in [0, 1], so that accuracy can be
+        estimated without bias. Requires a burst of at least 2; selection "probability" requires at
+        least 3, also without audits. In pool mode a record is audited when it leaves the pool, as
+        the record may be requested until then.
+    window
+        Number of newest records whose utilities a new record is ranked among; or the pool size.
+    query_batch_size
+        Requests per round of pool mode (batch-mode active learning), at most `burst` (with audits,
+        minus 2). The records of a round are selected by one committee, so large rounds gain less.
+    initial_credit
+        Tokens at the start, repaid evenly until record `stream_length`: at most `burst` (with
+        audits, minus 1), and at most a third of the tokens that the budget earns until then.
+    stream_length
+        Length of the stream, over which the initial credit is repaid; None without a credit.
+    relabel
+        Share of the budget, in [0, 1), to request labels that look wrong again, from another
+        annotator. Above 0, training also weights labels by trust: by the prediction on arrival and
+        the annotator's reliability.
+
+    Raises
+    ------
+    ConfigurationError
+        When a value is out of its range.
+
+    Examples
+    --------
+    >>> QueryConfig(budget=0.1).strategy
+    'margin'
+    >>> QueryConfig(budget=0.02, initial_credit=10, stream_length=2_000).share
+    Fraction(1, 50)
+    """
+
+    strategy: str = "margin"
+    mode: str = "stream"
+    selection: str = "probability"
+    budget: float = 0.05
+    burst: int = 20
+    audit: float = 0.1
+    window: int = 200
+    query_batch_size: int = 1
+    initial_credit: int = 0
+    stream_length: int | None = None
+    relabel: float = 0.0
+
+    @property
+    def allows_late_requests(self) -> bool:
+        """Whether a record may be requested after the call in which it arrived."""
+        return self.mode == "pool" or self.relabel > 0
+
+    def __post_init__(self) -> None:
+        check_choice("query strategy", self.strategy, UTILITIES)
+        check_choice("query mode", self.mode, MODES)
+        check_choice("query selection", self.selection, SELECTIONS)
+        if self.mode == "pool" and self.selection != "probability":
+            raise ConfigurationError(
+                f'query selection is {self.selection!r}, and mode "pool" selects in batches alone: '
+                'leave this key out, or choose mode "stream"'
+            )
+        if not 0 < self.share <= 1:
+            raise ConfigurationError(
+                f"query budget is {self.budget!r}: give the share of records that may be asked "
+                "for, above 0 and at most 1"
+            )
+        if not 0 <= self.audit_share <= 1:
+            raise ConfigurationError(
+                f"query audit is {self.audit!r}: give a share of the budget from 0 to 1"
+            )
+        if not 0 <= self.relabel_share < 1 or self.audit_share + self.relabel_share > 1:
+            raise ConfigurationError(
+                f"query relabel is {self.relabel!r}: give a share of the budget from 0 to below 1, "
+                "which leaves the audit its own"
+            )
+        check_whole("query window", self.window)
+        check_whole("query query_batch_size", self.query_batch_size)
+        self._check_initial_credit()
+        self._check_burst()
+
+    def _check_initial_credit(self) -> None:
+        check_whole("query initial_credit", self.initial_credit, at_least=0)
+        if self.stream_length is not None:
+            check_whole("query stream_length", self.stream_length)
+        if self.initial_credit and self.stream_length is None:
+            raise ConfigurationError(
+                f"query initial_credit is {self.initial_credit}, and stream_length is not given: "
+                "say how long the stream will be, by when it is repaid"
+            )
+        bought = self.share * (self.stream_length or 0)
+        if 3 * self.initial_credit > bought:
+            raise ConfigurationError(
+                f"query initial_credit is {self.initial_credit}: give at most {int(bought / 3)}, a "
+                f"third of what the budget buys of {self.stream_length} records"
+            )
+
+    def _check_burst(self) -> None:
+        audits = self.audit_share > 0
+        if self.selection == "probability" and self.mode == "stream":
+            least = 4 if self.relabel_share else 3
+            check_whole(
+                "query burst",
+                self.burst,
+                at_least=least,
+                reason=', as selection "probability" needs',
+            )
+            reason = ", as the initial credit is available at once"
+            check_whole("query burst", self.burst, at_least=self.initial_credit + 1, reason=reason)
+            return
+        reason = " with audits, without which 1 will do" if audits else ""
+        check_whole("query burst", self.burst, at_least=1 + audits, reason=reason)
+        reason = ", as a query batch is asked for at once"
+        if self.mode == "pool":
+            least = self.query_batch_size + 2 * audits
+            check_whole("query burst", self.burst, at_least=least, reason=reason)
+        reason = ", as the initial credit is available at once"
+        check_whole("query burst", self.burst, at_least=self.initial_credit + audits, reason=reason)
+
+    @cached_property
+    def share(self) -> Fraction:
+        """The budget as an exact fraction: 0.1 is 1/10."""
+        return as_decimal("query budget", self.budget)
+
+    @cached_property
+    def audit_share(self) -> Fraction:
+        """The audit as an exact fraction."""
+        return as_decimal("query audit", self.audit)
+
+    @cached_property
+    def relabel_share(self) -> Fraction:
+        """The share of the budget reserved for relabel requests, as an exact fraction."""
+        return as_decimal("query relabel", self.relabel)
+
+    @property
+    def needs(self) -> Needs:
+        """Input of `measure`: "margins", "probabilities", "votes" or "nothing"."""
+        return UTILITIES[self.strategy].needs
+
+    def measure(self, evidence: np.ndarray) -> np.ndarray:
+        """Return the utility (n,), in [0, 1], of n records; higher utilities are requested first.
+
+        `evidence` is named by `needs`: raw score margins (n,), or probabilities or vote shares
+        (n, K); for "nothing", any array with n rows.
+        """
+        return UTILITIES[self.strategy].measure(evidence)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requests:
+    """Label requests for records; all sequences have length m.
+
+    Attributes
+    ----------
+    ids
+        The records' ids; in pool mode also of records from earlier batches.
+    utility
+        float64 (m,), the utility of each label.
+    propensity
+        float64 (m,), the inclusion probability of each record, given the requests before.
+    audit
+        bool (m,), whether the record was the audited one of its block.
+    selected
+        bool (m,), whether the query selection chose the record; this or `audit` is true.
+    inclusion_probabilities
+        float64 (n,), for selection "probability": the inclusion probability of each record that
+        arrived, requested or not; else None.
+    """
+
+    ids: list[str]
+    utility: np.ndarray
+    propensity: np.ndarray
+    audit: np.ndarray
+    selected: np.ndarray
+    inclusion_probabilities: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)

@@ -1,0 +1,99 @@
+"""Pool of the newest records, of which the best are requested together."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamboost.query.window import UtilityWindow
+
+__all__ = ["Chosen", "Pool"]
+
+
+class Chosen(NamedTuple):
+    """Selected record of the pool: its id, its utility and its inclusion probability."""
+
+    id: str
+    utility: float
+    propensity: float
+
+
+class Pool(UtilityWindow):
+    """Pool: the window's records with their ids, and flags of records that are excluded.
+
+    Excluded records have a request or a known label.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self._ids = [""] * size
+        self._excluded = np.zeros(size, dtype=bool)
+        self._place: dict[str, int] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the pool holds as many records as it can."""
+        return self._count == len(self._excluded)
+
+    def admit(self, id: str, row: np.ndarray, utility: float) -> Chosen | None:
+        """Add a record; return the evicted record, unless that was excluded."""
+        place = self._next
+        left = None
+        if self.is_full:
+            if not self._excluded[place]:
+                left = Chosen(self._ids[place], float(self._utility[place]), 0.0)
+            if self._place.get(self._ids[place]) == place:  # not if the id was added again
+                del self._place[self._ids[place]]
+        self._ids[place] = id
+        self._excluded[place] = False
+        self._place[id] = place
+        self.push(row, utility)
+        return left
+
+    def exclude(self, ids: Iterable[str]) -> None:
+        """Exclude the records `ids` from later requests; ignore ids that are not in the pool."""
+        places = [self._place[id] for id in ids if id in self._place]
+        self._excluded[places] = True
+
+    def choose(self, n: int, generator: np.random.Generator, *, at_random: bool) -> list[Chosen]:
+        """Select and exclude the `n` records of highest utility, oldest first, with random ties.
+
+        With `at_random` all utilities count as equal. A record's propensity is 1, or the share of
+        the tied records that are selected.
+        """
+        order = self._order()
+        places = order[~self._excluded[order]]
+        n = min(n, len(places))
+        if n == 0:
+            return []
+        utility = self._utility[places]
+        compared = np.zeros(len(places)) if at_random else utility
+        threshold = np.partition(compared, -n)[-n]
+        tied = np.flatnonzero(compared == threshold)
+        propensity = np.where(compared > threshold, 1.0, 0.0)
+        wanted = n - int(np.count_nonzero(propensity))
+        propensity[generator.choice(tied, wanted, replace=False)] = wanted / len(tied)
+        chosen = np.flatnonzero(propensity)
+        self._excluded[places[chosen]] = True
+        return [
+            Chosen(self._ids[places[i]], float(utility[i]), float(propensity[i])) for i in chosen
+        ]
+
+    def ids(self) -> list[str]:
+        """Return the ids, oldest first."""
+        return [self._ids[place] for place in self._order()]
+
+    def state(self) -> tuple[int, dict[str, np.ndarray]]:
+        """Return the version and the records without their ids, oldest first."""
+        version, arrays = super().state()
+        return version, arrays | {"taken": self._excluded[self._order()]}
+
+    def resume(self, version: int, arrays: dict[str, np.ndarray]) -> None:
+        """Restore the result of `state`; call `set_ids` afterwards."""
+        super().resume(version, arrays)
+        self._excluded[: self._count] = arrays["taken"]
+
+    def set_ids(self, ids: list[Any]) -> None:
+        """Set the ids of the restored records, oldest first."""
+        self._ids[: len(ids)] = ids
+        self._place = {id: place for place, id in enumerate(ids)}

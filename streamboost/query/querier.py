@@ -1,0 +1,285 @@
+"""Querier: applies a query strategy with its budget to a stream."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from streamboost.errors import ConfigurationError
+from streamboost.query.config import QueryConfig, Requests
+from streamboost.query.pool import Pool
+from streamboost.query.sampler import OnePerStratumSampler, SizeMeasure
+from streamboost.query.selection import EvenSpending, make_selection
+from streamboost.query.settings import check_whole
+from streamboost.query.token_bucket import Budget, Ledger
+from streamboost.query.window import UtilityWindow
+
+__all__ = ["Querier"]
+
+
+@dataclass(slots=True)
+class _RequestBuilder:
+    """Buffer of the requests of one call."""
+
+    ids: list[str] = field(default_factory=list)
+    utility: list[float] = field(default_factory=list)
+    propensity: list[float] = field(default_factory=list)
+    audit: list[bool] = field(default_factory=list)
+    selected: list[bool] = field(default_factory=list)
+
+    def add(
+        self, id: str, utility: float, propensity: float, *, audit: bool, selected: bool
+    ) -> None:
+        """Append one request."""
+        self.ids.append(id)
+        self.utility.append(utility)
+        self.propensity.append(propensity)
+        self.audit.append(audit)
+        self.selected.append(selected)
+
+    def build(self) -> Requests:
+        """Build the requests."""
+        return Requests(
+            ids=self.ids,
+            utility=np.array(self.utility, dtype=np.float64),
+            propensity=np.array(self.propensity, dtype=np.float64),
+            audit=np.array(self.audit, dtype=bool),
+            selected=np.array(self.selected, dtype=bool),
+        )
+
+
+class Querier:
+    """Applies a query strategy: holds its budget, its window or pool, and its random generators.
+
+    Three generators draw one number per record, one per audited block, and the numbers of pool
+    rounds. So the requests do not depend on the batch boundaries of the stream.
+    """
+
+    def __init__(self, strategy: QueryConfig, seeds: np.random.SeedSequence) -> None:
+        self.config = strategy
+        earns = strategy.share, strategy.burst, strategy.audit_share
+        lent = strategy.initial_credit, strategy.stream_length or 0
+        by_probability = strategy.selection == "probability" and strategy.mode == "stream"
+        bucket_class = OnePerStratumSampler if by_probability else Budget
+        self.budget: Budget | OnePerStratumSampler = bucket_class(
+            *earns, *lent, strategy.relabel_share
+        )
+        self._densities = SizeMeasure(float(strategy.share))
+        self._pool = Pool(strategy.window) if strategy.mode == "pool" else None
+        self._window = self._pool if self._pool is not None else UtilityWindow(strategy.window)
+        self._even_spending = EvenSpending(float(strategy.share))
+        self._selection = make_selection(strategy.selection)
+        self._draws, self._places, self._tie_rng = (
+            np.random.default_rng(seed) for seed in seeds.spawn(3)
+        )
+
+    def rescore(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Rescore the stored records if their utilities are not of the committee `version`.
+
+        `measure` maps features (n, D), oldest first, to utilities (n,).
+        """
+        self._window.rescore(version, measure)
+
+    def widen(self, n_features: int) -> None:
+        """Set the number of features to `n_features`; new columns of stored records are missing."""
+        self._window.widen(n_features)
+
+    def exclude(self, ids: Iterable[str]) -> None:
+        """Exclude these records, whose labels are known, from later requests."""
+        if self._pool is not None:
+            self._pool.exclude(ids)
+
+    def decide(
+        self,
+        ids: Sequence[str],
+        X: np.ndarray,
+        utility: np.ndarray,
+        sure: np.ndarray | None = None,
+        *,
+        cold: bool,
+    ) -> Requests:
+        """Process arriving records in order, and decide which to request.
+
+        Parameters
+        ----------
+        ids
+            The records' ids, n of them.
+        X
+            float32 (n, D), stored to rescore the window.
+        utility
+            float64 (n,), by the committee version of the window.
+        sure
+            float64 (n,), the predicted labels' probabilities, or None if not available.
+        cold
+            Request at random, as there are no utilities to rank by yet.
+        """
+        draws = self._draws.random(len(ids))  # one number per record, used or not
+        if isinstance(self.budget, OnePerStratumSampler):
+            return self._draw(self.budget, ids, X, utility, sure, draws, cold=cold)
+        requests = _RequestBuilder()
+        if self._pool is not None:
+            self._collect(requests, self.budget, self._pool, ids, X, utility, cold=cold)
+            return requests.build()
+        self._rate(requests, self.budget, ids, X, utility, draws, cold=cold)
+        return requests.build()
+
+    def _draw(
+        self,
+        strata: OnePerStratumSampler,
+        ids: Sequence[str],
+        X: np.ndarray,
+        utility: np.ndarray,
+        sure: np.ndarray | None,
+        draws: np.ndarray,
+        *,
+        cold: bool,
+    ) -> Requests:
+        """Request each record with its own inclusion probability."""
+        by_rank = self.config.strategy != "random"
+        density = np.ones(len(ids))
+        if by_rank and not cold and len(ids):
+            density = self._densities.of(self._window.rank_batch(utility).ranks(), sure)
+        if by_rank:
+            self._window.extend(X, utility)
+        chosen, inclusion_probabilities = strata.ask(density, draws)
+        return Requests(
+            ids=[ids[i] for i in chosen],
+            utility=utility[chosen],
+            propensity=inclusion_probabilities[chosen],
+            audit=np.zeros(len(chosen), dtype=bool),
+            selected=np.ones(len(chosen), dtype=bool),
+            inclusion_probabilities=inclusion_probabilities,
+        )
+
+    def ask(self, n: int, *, cold: bool) -> Requests:
+        """Request the `n` best records of the pool now, as far as tokens suffice.
+
+        Raises
+        ------
+        ConfigurationError
+            When the mode is not "pool", or `n` is not a whole number of at least 1.
+        """
+        if self._pool is None or isinstance(self.budget, OnePerStratumSampler):
+            raise ConfigurationError(
+                f'query mode is "{self.config.mode}", which keeps no pool to ask from: choose '
+                'mode "pool"'
+            )
+        check_whole("n, the requests of a round,", n)
+        requests = _RequestBuilder()
+        self._round(requests, self.budget, self._pool, n, cold=cold)
+        return requests.build()
+
+    def _rate(
+        self,
+        requests: _RequestBuilder,
+        budget: Budget,
+        ids: Sequence[str],
+        X: np.ndarray,
+        utility: np.ndarray,
+        draws: np.ndarray,
+        *,
+        cold: bool,
+    ) -> None:
+        """Decide about arriving records, and evaluate only possible requests."""
+        by_rank = self.config.strategy != "random"
+        selection = self._selection if by_rank and not cold else None
+        if selection is not None:
+            may, probability = selection.rate(utility, self._window, draws)
+        else:
+            may, probability = self._even_spending.rate(draws)
+        seen = 0
+        for last in [*may, len(ids) - 1]:
+            while seen <= last:
+                seen += budget.arrive(self._places, last + 1 - seen)
+                i = seen - 1
+                affordable = budget.affordable > 0
+                p = probability(i, budget) if affordable else 0.0
+                selected = bool(draws[i] < p)
+                if selection is not None and affordable:
+                    selection.update(selected)
+                is_asked, audited = budget.charge(selected)
+                if is_asked:
+                    p = budget.combine(p)
+                    requests.add(ids[i], float(utility[i]), p, audit=audited, selected=selected)
+        if by_rank:
+            self._window.extend(X, utility)
+
+    def _collect(
+        self,
+        requests: _RequestBuilder,
+        budget: Budget,
+        pool: Pool,
+        ids: Sequence[str],
+        X: np.ndarray,
+        utility: np.ndarray,
+        *,
+        cold: bool,
+    ) -> None:
+        """Add arriving records to the pool, and run a round whenever one is due.
+
+        The audit applies to the record that leaves the pool. If it applied to the arriving record,
+        rounds would exclude audited records, whose labels are known, so that the requests of rounds
+        would depend on the audit.
+        """
+        for i, id in enumerate(ids):
+            budget.arrive(self._places)
+            left = pool.admit(id, X[i], float(utility[i]))
+            if pool.is_full and budget.affordable >= self.config.query_batch_size:
+                self._round(requests, budget, pool, self.config.query_batch_size, cold=cold)
+            if budget.audited:
+                budget.audit(buys=left is not None)
+                if left is not None:
+                    chance = budget.combine(0.0)
+                    requests.add(left.id, left.utility, chance, audit=True, selected=False)
+
+    def _round(
+        self, requests: _RequestBuilder, budget: Budget, pool: Pool, n: int, *, cold: bool
+    ) -> None:
+        """Request the best records of the pool, at most `n` and at most the affordable number."""
+        n = min(n, budget.affordable)
+        chosen = pool.choose(n, self._tie_rng, at_random=cold)
+        budget.spend(len(chosen))
+        for id, utility, p in chosen:
+            requests.add(id, utility, budget.combine(p), audit=False, selected=True)
+
+    def ledger(self, *, answered: int, expired: int) -> Ledger:
+        """Return the counts of the budget, with the counts of answers that the caller keeps."""
+        budget = self.budget
+        return Ledger(
+            records=budget.records,
+            requests=budget.requests,
+            audits=budget.audits,
+            answered=answered,
+            expired=expired,
+            tokens=budget.tokens,
+            again=budget.again,
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the changing state: a part for JSON, and arrays."""
+        version, arrays = self._window.state()
+        state = {
+            "budget": self.budget.state(),
+            "draws": self._draws.bit_generator.state,
+            "places": self._places.bit_generator.state,
+            "lots": self._tie_rng.bit_generator.state,
+            "selection": self._selection.memory if self._selection is not None else 0.0,
+            "doubt": self._densities.state(),
+            "window_version": version,
+            "pool": self._pool.ids() if self._pool is not None else [],
+        }
+        return state, arrays
+
+    def resume(self, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Restore the result of `state` of a querier with an equal strategy."""
+        self.budget.resume(state["budget"])
+        self._draws.bit_generator.state = state["draws"]
+        self._places.bit_generator.state = state["places"]
+        self._tie_rng.bit_generator.state = state["lots"]
+        if self._selection is not None:
+            self._selection.memory = state["selection"]
+        self._densities.resume(state["doubt"])
+        self._window.resume(state["window_version"], arrays)
+        if self._pool is not None:
+            self._pool.set_ids(state["pool"])

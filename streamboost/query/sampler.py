@@ -1,0 +1,277 @@
+"""Random sampling under a label budget, with an inclusion probability for every record."""
+
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from streamboost.query.compiled import kernels
+from streamboost.query.token_bucket import TokenBucket
+
+__all__ = ["OnePerStratumSampler", "SizeMeasure"]
+
+FLOOR = Fraction(1, 10)
+"""Least inclusion probability as a share of the budget; it bounds the weight of a label."""
+
+_POWER = 8.0
+"""Exponent of the rank's density: how much the most useful records are preferred."""
+
+_DOUBT = 0.2 / 0.9
+"""Share of the densities that is proportional to the uncertainty of the label."""
+
+_NEWEST = 500
+"""Number of records over which the uncertainty is averaged."""
+
+_BELOW_1 = float(np.nextafter(1.0, 0.0))
+
+_HORIZON = 50.0
+_MOST = 3.0
+_SAVED = 1.0
+"""Tokens kept in reserve, so that the balance seldom limits an inclusion probability."""
+
+
+class OnePerStratumSampler(TokenBucket):
+    """Samples one record per stratum, with individual inclusion probabilities, within a budget.
+
+    The inclusion probabilities p of the records, cumulated, fill strata of length 1. One point is
+    drawn uniformly in each stratum before the stratum is entered, and the record whose interval
+    covers the point is requested. With S the sum of the probabilities so far there are fewer than
+    S + 1 requests. Every record earns `share` tokens, and p is at most the tokens earned minus
+    S + 1, so that with `share` n tokens earned
+
+        requests < S + 1 <= share * n
+
+    after n records, or share * n + `initial_credit` before record `expected`, where an initial
+    credit is repaid. As at most `burst` - 1 tokens are kept, requests over any n records stay
+    within share * n + burst.
+
+    A record overlaps at most two strata. If the first stratum's point is in the record's interval,
+    the second one's point is drawn outside of it; else the point is drawn inside more often. So
+    both points are uniform, no record covers two, and each is requested with probability p.
+
+    A part `again` of the share is reserved for relabel requests, by the number of records alone; at
+    most half of the tokens that `burst` allows are reserved.
+
+    The share q of the records to request now is the earnings of a record, plus the tokens saved
+    beyond `_SAVED` spread over max(50, 5 / share) records, at most three times the earnings. Then
+
+        p = min(audit * share + (1 - audit) q g, affordable tokens, 1),
+
+    where g >= 0 is the record's own density, with a mean of about 1 over records. Neither p nor g
+    may depend on whether a stratum's point has been covered.
+
+    Attributes
+    ----------
+    block
+        The largest number of records that a requested record represents.
+    """
+
+    def __init__(
+        self,
+        share: Fraction,
+        burst: int,
+        audit: Fraction,
+        initial_credit: int = 0,
+        expected: int = 0,
+        again: Fraction = Fraction(0),
+    ) -> None:
+        super().__init__(share, initial_credit, expected, again)
+        self._relabel_earned = int(self._relabel_share * self._unit)  # relabel reserve per record
+        self._relabel_balance = 0  # unspent relabel reserve
+        self._balance = initial_credit * self._unit  # all tokens earned
+        self._certain = share == 1 and not again
+        self._audit = float(audit)
+        self._floor = float(audit * share)
+        self._horizon = max(_HORIZON, 5.0 / float(share))
+        self._max_relabel_balance = (burst - 2) // 2 * self._unit if again else 0
+        self._cap = float(burst - 2 - self._max_relabel_balance // self._unit)
+        self._discarded = 0.0  # tokens discarded at the limit
+        self._spent = 0.0  # S
+        self._point: float | None = None  # the stratum's point, in units of S; None: draw it
+        self._is_point_covered = False
+        self.block = ceil(1 / (FLOOR * share))
+
+    @property
+    def tokens(self) -> float:
+        """Number of labels that could still be bought."""
+        return self._balance / self._unit - self._discarded - self.requests
+
+    def count(self, records: int, requests: int, audits: int) -> None:
+        """Count other processes' decisions; the relabel reserve of their records stays here."""
+        super().count(records, requests, audits)
+        self._balance += records * self._earned
+        self._relabel_balance = min(
+            self._relabel_balance + records * self._relabel_earned, self._max_relabel_balance
+        )
+
+    @property
+    def due_relabels(self) -> int:
+        """Number of relabel requests that are affordable now."""
+        return self._relabel_balance // self._unit
+
+    def charge_relabels(self, n: int) -> None:
+        """Charge `n` relabel requests, at most `due_relabels`."""
+        self._relabel_balance -= n * self._unit
+        self.again += n
+        self.requests += n
+
+    def ask(self, density: np.ndarray, draws: np.ndarray) -> tuple[list[int], np.ndarray]:
+        """Process records of `density` (n,) in order, with a uniform draw (n,) for each.
+
+        Returns the places of the requested records, and the inclusion probability (n,) of each.
+        """
+        asked, inclusion_probabilities = [], self._inclusion_probabilities(density.tolist())
+        for i, (p, draw) in enumerate(zip(inclusion_probabilities, draws.tolist(), strict=True)):
+            if self._point is None:
+                self._point = self._spent + draw
+            end = self._spent + p
+            if (self._is_point_covered or self._point >= end) and int(end) == int(self._spent):
+                self._spent = end  # the common case: within the stratum, no point covered
+            elif self._advance(p, draw):
+                asked.append(i)
+        return asked, np.array(inclusion_probabilities, dtype=np.float64)
+
+    def _inclusion_probabilities(self, densities: list[float]) -> list[float]:
+        """Count arriving records; return the inclusion probability of each.
+
+        No probability depends on draws, and so on earlier requests, so that all are computed in one
+        loop. Its local variables are faster than attributes, which take half of the time.
+        """
+        unit, relabel_earned, max_relabel_balance = (
+            self._unit,
+            self._relabel_earned,
+            self._max_relabel_balance,
+        )
+        keen, floor, cap = 1.0 - self._audit, self._floor, self._cap
+        balance, relabel_balance, discarded, spent = (
+            self._balance,
+            self._relabel_balance,
+            self._discarded,
+            self._spent,
+        )
+        charged, horizon, certain = self.again * unit, self._horizon, self._certain
+        first, later = (
+            (earned, (earned - relabel_earned) / unit, _MOST * ((earned - relabel_earned) / unit))
+            for earned in (self._earned_at_first, self._earned_later)
+        )
+        expected, inclusion_probabilities = self._expected, []
+        for n, density in enumerate(densities, self.records):
+            earned, each, most = first if n < expected else later
+            balance += earned
+            relabel_balance += relabel_earned
+            if relabel_balance > max_relabel_balance:
+                discarded += (relabel_balance - max_relabel_balance) / unit
+                relabel_balance = max_relabel_balance
+            if certain:
+                inclusion_probabilities.append(1.0)
+                continue
+            room = (balance - relabel_balance - charged) / unit - discarded - 1.0 - spent
+            if room > cap:
+                discarded += room - cap
+                room = cap
+            share = each + (room - _SAVED) / horizon
+            if share > most:
+                share = most
+            elif share < 0.0:
+                share = 0.0
+            p = floor + keen * share * density
+            if p > room:
+                p = room
+            if p > 1.0:
+                p = 1.0
+            elif p < 0.0:
+                p = 0.0
+            spent += p
+            inclusion_probabilities.append(p)
+        self._balance, self._relabel_balance, self._discarded = balance, relabel_balance, discarded
+        self.records += len(densities)
+        return inclusion_probabilities
+
+    def _advance(self, p: float, draw: float) -> bool:
+        """Advance by `p`; return whether that covers a point. Draw the next stratum's point."""
+        assert self._point is not None
+        start, self._spent = self._spent, self._spent + p
+        asked = not self._is_point_covered and self._point < self._spent
+        self._is_point_covered = self._is_point_covered or asked
+        edge = int(self._spent)
+        if edge > int(start):
+            self._point = edge + _next_point(asked, edge - start, self._spent - edge, draw)
+            self._is_point_covered = self._point < self._spent
+            asked = asked or self._is_point_covered
+        self.requests += asked
+        return asked
+
+    def state(self) -> dict[str, Any]:
+        """Return the changing state for JSON."""
+        return {
+            "bank": self._balance,
+            "forgone": self._discarded,
+            "spent": self._spent,
+            "point": self._point,
+            "met": self._is_point_covered,
+            "records": self.records,
+            "requests": self.requests,
+            "owed": self._relabel_balance,
+            "again": self.again,
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state`, made by a sampler with the same settings."""
+        self._balance = state["bank"]
+        self._discarded, self._spent = state["forgone"], state["spent"]
+        self._point, self._is_point_covered = state["point"], state["met"]
+        self.records, self.requests = state["records"], state["requests"]
+        self._relabel_balance, self.again = state["owed"], state["again"]
+
+
+def _next_point(covered: bool, first: float, second: float, draw: float) -> float:
+    """Draw a uniform point in a stratum, of which a record covers `second`.
+
+    The record covers `first` of the stratum before; `covered` is whether it covers the point there.
+    """
+    inside = 0.0 if covered or first >= 1.0 else min(second / (1.0 - first), 1.0)
+    if draw < inside:
+        return second * draw / inside
+    rest = (draw - inside) / (1.0 - inside)
+    return min(second + (1.0 - second) * rest, _BELOW_1)
+
+
+class SizeMeasure:
+    """Relative sampling density of records (size measure of pps sampling).
+
+    One part follows the rank r in [0, 1) of the utility, with density k (1 - r)^(k - 1). The other
+    part follows the uncertainty of the predicted label of probability c: sqrt(c (1 - c)) divided by
+    its mean over some 500 records. Probabilities proportional to the latter minimize the variance
+    of the estimated accuracy (Zrnic and Candès 2024). Each part has a mean of 1.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._power = min(_POWER, max(1.0, 1.0 / share))
+        self._mean = 0.0
+        self._count = 0
+
+    def of(self, ranks: np.ndarray, sure: np.ndarray | None) -> np.ndarray:
+        """Return the density (n,) of records at `ranks` (n, 2), predicted with `sure` (n,)."""
+        low, high = ranks.T
+        above = (1.0 - low) ** self._power - (1.0 - high) ** self._power
+        by_rank = above / (high - low)
+        if sure is None:
+            return np.asarray(by_rank)
+        by_doubt = self._by_mean(np.sqrt(np.maximum(sure * (1.0 - sure), 0.0)))
+        return np.asarray(_DOUBT * by_doubt + (1.0 - _DOUBT) * by_rank)
+
+    def _by_mean(self, doubt: np.ndarray) -> np.ndarray:
+        means = np.empty(len(doubt))
+        if len(doubt):
+            self._count = kernels().follow_mean(doubt, self._mean, self._count, _NEWEST, means)
+            self._mean = float(means[-1])
+        return np.where(means > 0.0, doubt / np.where(means > 0.0, means, 1.0), 1.0)
+
+    def state(self) -> list[float]:
+        """Return the changing state for JSON."""
+        return [self._mean, self._count]
+
+    def resume(self, state: list[float]) -> None:
+        """Restore the result of `state`."""
+        self._mean, self._count = float(state[0]), int(state[1])

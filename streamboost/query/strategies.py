@@ -1,0 +1,81 @@
+"""Query strategies: utilities of labels, measures of a committee's uncertainty.
+
+Each measure maps the evidence that it `needs` to numbers in [0, 1]; higher utilities are requested
+first. Utilities of different committees are not comparable; utilities of one committee order
+its records.
+
+References
+----------
+.. [1] Settles, B. (2009). Active learning literature survey. University of Wisconsin-Madison,
+   Computer Sciences Technical Report 1648, sections 3.1 and 3.2.
+.. [2] Dagan, I. and Engelson, S. P. (1995). Committee-based sampling for training probabilistic
+   classifiers. ICML.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+__all__ = ["UTILITIES", "Utility"]
+
+Needs = Literal["nothing", "margins", "probabilities", "votes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Utility:
+    """Measure of uncertainty.
+
+    Attributes
+    ----------
+    needs
+        Input of `measure` for n records: "margins" (n,), the largest raw score minus the second
+        largest; "probabilities" (n, K); "votes" (n, K), the share of the committee's members that
+        vote for each class; "nothing", any array with n rows.
+    measure
+        Maps that array to utilities, float64 (n,).
+    reason
+        Description of the record of highest utility, to follow "one"; empty for no strategy.
+    """
+
+    needs: Needs
+    measure: Callable[[np.ndarray], np.ndarray]
+    reason: str
+
+
+def _by_margin(margins: np.ndarray) -> np.ndarray:
+    """Return 1 / (1 + margin), the order of query by committee's 1 / margin, finite on ties."""
+    return np.asarray(1.0 / (1.0 + margins))
+
+
+def _by_nothing(rows: np.ndarray) -> np.ndarray:
+    """Return 1 for every record: all labels are equally useful."""
+    return np.ones(len(rows))
+
+
+def _by_least_confidence(probabilities: np.ndarray) -> np.ndarray:
+    """Return 1 - the largest probability ([1], section 3.1)."""
+    return np.asarray(1.0 - probabilities.max(axis=1, initial=0.0))
+
+
+def _by_entropy(shares: np.ndarray) -> np.ndarray:
+    """Return -sum_k s_k log s_k / log K of probabilities [1] or vote shares [2]."""
+    n_classes = shares.shape[1]
+    if n_classes < 2:
+        return np.zeros(len(shares))
+    logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
+    return np.asarray(-(shares * logs).sum(axis=1) / np.log(n_classes)).clip(0.0, 1.0)
+
+
+UTILITIES = {
+    "margin": Utility("margins", _by_margin, "whose two likeliest classes are closest"),
+    "entropy": Utility(
+        "probabilities", _by_entropy, "that could most easily be of several classes"
+    ),
+    "least_confident": Utility(
+        "probabilities", _by_least_confidence, "whose likeliest class is least likely"
+    ),
+    "vote_entropy": Utility("votes", _by_entropy, "on which the committee's members disagree most"),
+    "random": Utility("nothing", _by_nothing, ""),
+}

@@ -1,0 +1,282 @@
+"""Label budget: an exact token bucket with a reserve for random audits."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Budget", "Ledger", "TokenBucket"]
+
+_LONGEST = 2**62
+"""Limit of the block length in records: no stream is as long, and places are drawn in 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Counts of records, requests and answers.
+
+    Attributes
+    ----------
+    records
+        Number of records seen.
+    requests
+        Number of labels requested; a record chosen by both selection and audit counts once.
+    audits
+        Number of due audits; in pool mode including records that had been requested before.
+    answered
+        Number of requested labels that arrived and were learned.
+    expired
+        Number of expired requests.
+    tokens
+        Number of labels that could still be bought, including the audit's reserve.
+    again
+        Number of relabel requests, for records whose label looked wrong.
+    """
+
+    records: int
+    requests: int
+    audits: int
+    answered: int
+    expired: int
+    tokens: float
+    again: int = 0
+
+    @property
+    def pending(self) -> int:
+        """Number of open requests: neither answered nor expired."""
+        return self.requests - self.answered - self.expired
+
+
+class TokenBucket:
+    """Token bucket: integer arithmetic of earnings, and counts of the labels bought.
+
+    Each record earns `share` tokens; the first `expected` records repay a part of the
+    `initial_credit`. A part `again` of the share is for relabel requests.
+
+    Attributes
+    ----------
+    records
+        Number of records that arrived.
+    requests, audits, again
+        Number of labels requested, of audits among them, and of relabel requests among them.
+    """
+
+    def __init__(
+        self, share: Fraction, initial_credit: int, expected: int, again: Fraction
+    ) -> None:
+        repaid = Fraction(initial_credit, expected) if initial_credit else Fraction(0)
+        self.share = share
+        self._least = share - repaid
+        self._relabel_share = again * share
+        self._expected = expected if initial_credit else 0
+        self._unit = (
+            share.denominator * repaid.denominator * self._relabel_share.denominator
+        )  # what a token is counted in
+        self._earned_at_first = int(self._least * self._unit)
+        self._earned_later = int(share * self._unit)
+        self.records = self.requests = self.audits = self.again = 0
+
+    @property
+    def _earned(self) -> int:
+        """Earnings of the next record, in units of a token's `_unit`."""
+        return self._earned_at_first if self.records < self._expected else self._earned_later
+
+    def count(self, records: int, requests: int, audits: int) -> None:
+        """Count records and requests of other processes with their own budgets."""
+        self.records += records
+        self.requests += requests
+        self.audits += audits
+
+
+class Budget(TokenBucket):
+    """Token bucket in integer arithmetic, with one random audit per block of records.
+
+    Every record earns `share` tokens and a request costs one token. Tokens are counted in units of
+    1/denominator(share), so that the arithmetic is exact and two inequalities always hold:
+
+    - requests <= share * n after n records, as the bucket starts empty and is never below zero;
+    - requests <= share * n + burst in any n consecutive records, as the bucket never holds more
+      than `burst` tokens.
+
+    With an `initial_credit` of L tokens, the bucket starts with L tokens. Each of the `expected`
+    N records of the stream then earns share - L / N instead: requests <= share * n + L after n
+    records, and <= share * n from record N on, where the credit is repaid. As the bucket holds L
+    tokens at the start, a burst below L (with audits, L + 1) is not possible.
+
+    From record ceil(1 / share) on, each block of m = ceil(1 / (audit * share)) records has one
+    audit. Its place is drawn uniformly before the block starts, and that record is requested
+    whatever the query selection decides. For the audit to be a uniform random sample, the decisions
+    of the selection, and all of their inputs, must be independent of that place:
+
+    - The block's audit token is withdrawn from the selection's balance at the block's first record,
+      regardless of the place. Balance and reserve stay within `burst`, so the balance alone is
+      limited to `burst - 1`. (A burst of 1 is not possible with audits: two blocks may have theirs
+      in neighbouring records.)
+    - The selection must leave a whole token for the next block's first record: the balance after
+      spending, plus the earnings until then, must reach 1. A block earns at least 1 / audit >= 1
+      tokens, so a block that has just started can always afford the next. m is computed with the
+      lower earnings while an initial credit is repaid.
+    - If selection and audit choose the same record, the label is bought once, but both balance and
+      reserve are charged. Otherwise the balance would depend on the place of the audit. This wastes
+      about share * audit of the tokens, and both inequalities still hold.
+
+    A part `again` of the share is for relabel requests. Their number depends on the number of
+    records alone, so that it is independent of the audit, too.
+    """
+
+    def __init__(
+        self,
+        share: Fraction,
+        burst: int,
+        audit: Fraction,
+        initial_credit: int = 0,
+        expected: int = 0,
+        again: Fraction = Fraction(0),
+    ) -> None:
+        super().__init__(share, initial_credit, expected, again)
+        self.block = min(ceil(1 / (audit * self._least)), _LONGEST) if audit else 0
+        self._first = self._next = ceil(1 / share)
+        self._cap = (burst - 1 if audit else burst) * self._unit
+        self._balance = initial_credit * self._unit
+        self._place = 0  # of the newest block's audit
+
+    def count(self, records: int, requests: int, audits: int) -> None:
+        """Count records and requests of other processes, which spend this budget's earnings."""
+        self._balance += records * self._earned - requests * self._unit
+        super().count(records, requests, audits)
+
+    @property
+    def rule_share(self) -> float:
+        """Earnings of the selection per record now, in tokens, without audits and relabelling."""
+        others = (1.0 / self.block if self.block else 0.0) + float(self._relabel_share)
+        return self._earned / self._unit - others
+
+    @property
+    def due_relabels(self) -> int:
+        """Number of relabel requests that are due and affordable now."""
+        return max(min(int(self._relabel_share * self.records) - self.again, self.affordable), 0)
+
+    def charge_relabels(self, n: int) -> None:
+        """Charge `n` relabel requests, at most `due_relabels`."""
+        self.spend(n)
+        self.again += n
+
+    @property
+    def tokens(self) -> float:
+        """Tokens left, including the audit's reserve."""
+        reserved = self._unit if self._place > self.records else 0
+        return (self._balance + reserved) / self._unit
+
+    @property
+    def free(self) -> float:
+        """Tokens that the selection may spend now, with fractions."""
+        return self._free / self._unit
+
+    @property
+    def affordable(self) -> int:
+        """Number of labels that the selection may request now."""
+        return max(0, self._free // self._unit)
+
+    @property
+    def _free(self) -> int:
+        if not self.block:
+            return self._balance
+        return self._balance - max(0, self._unit - (self._next - self.records) * self._earned)
+
+    def arrive(self, generator: np.random.Generator, most: int = 1) -> int:
+        """Count the next record, or up to `most` records; return how many were counted.
+
+        Stops at an audited record. The selection may request only the last of these records. At a
+        block's first record, the audit's token is reserved and its place drawn.
+        """
+        arrived = 0
+        while arrived < most:
+            n = most - arrived
+            if n > 1:
+                n = self._alike(n)
+            self._balance = min(self._balance + n * self._earned, self._cap)
+            self.records += n
+            arrived += n
+            if self.block and self.records == self._next:
+                self._next += self.block
+                self._balance -= self._unit
+                self._place = self.records + int(generator.integers(self.block))
+            if self.audited:
+                break
+        return arrived
+
+    def _alike(self, n: int) -> int:
+        """Return how many of the next `n` records earn the same without other events, at least 1.
+
+        The last of them may begin a block, or be audited.
+        """
+        if self.records < self._expected:
+            n = min(n, self._expected - self.records)
+        if self.block:
+            n = min(n, self._next - self.records)
+            if self._place > self.records:
+                n = min(n, self._place - self.records)
+        return n
+
+    @property
+    def auditing(self) -> bool:
+        """Whether the newest record is in an audited block."""
+        return self.block > 0 and self.records >= self._first
+
+    def combine(self, probability: float) -> float:
+        """Return the inclusion probability, if the selection requests with `probability`.
+
+        1 - (1 - p)(1 - 1/m) inside a block, p before the first block.
+        """
+        return probability + (1.0 - probability) / self.block if self.auditing else probability
+
+    @property
+    def audited(self) -> bool:
+        """Whether the newest record is audited."""
+        return self.records == self._place > 0
+
+    def charge(self, selected: bool) -> tuple[bool, bool]:
+        """Charge the newest record; return (asked, audited).
+
+        `selected` is the selection's decision, given before this call and only when `affordable`.
+        """
+        audited = self.audited
+        self.spend(int(selected))
+        if audited:
+            self.audit(buys=not selected)
+        return selected or audited, audited
+
+    def spend(self, tokens: int) -> None:
+        """Charge requests of the selection, at most `affordable`."""
+        self._balance -= tokens * self._unit
+        self.requests += tokens
+
+    def audit(self, *, buys: bool) -> None:
+        """Count an audit, whose token is reserved; `buys` is False if the label was requested."""
+        self.audits += 1
+        self.requests += buys
+
+    def state(self) -> dict[str, Any]:
+        """Return the changing state for JSON."""
+        return {
+            "bank": self._balance,
+            "place": self._place,
+            "records": self.records,
+            "requests": self.requests,
+            "audits": self.audits,
+            "again": self.again,
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state` of a budget with equal settings."""
+        self._balance = state["bank"]
+        self._place = state["place"]
+        self.records = state["records"]
+        self._next = self._first
+        if self.block and self.records >= self._first:
+            self._next += ((self.records - self._first) // self.block + 1) * self.block
+        self.requests = state["requests"]
+        self.audits = state["audits"]
+        self.again = state["again"]

@@ -1,0 +1,1 @@
+"""Online stacking: combines the predictions of several experts for each record."""

@@ -1,0 +1,254 @@
+"""Residual correction of the committee by stumps fitted to the newest labels."""
+
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from streamboost.checks import Label, as_array
+from streamboost.errors import ConfigurationError
+from streamboost.stacking.experts import Expert, ExpertRecords, kernels
+from streamboost.storage import Arrays
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+    from streamboost.boosting.correction import Corrected
+
+__all__ = ["PER_LABEL", "CorrectionSettings", "ResidualCorrection", "by_half_life"]
+
+
+class CorrectionSettings(NamedTuple):
+    """Settings of the correction of a committee by the newest labels.
+
+    Attributes
+    ----------
+    rounds
+        Number of stumps boosted on top of the committee; 0 for none.
+    rows
+        Number of newest labelled records that the stumps are fitted to.
+    half_life
+        Number of labels after which a record's weight is halved.
+    """
+
+    rounds: int = 0
+    rows: int = 50
+    half_life: float = 5.0
+
+
+PER_LABEL = CorrectionSettings(rounds=5)
+"""Correction for streams with autocorrelated labels."""
+
+_NONE = np.zeros(0)
+
+
+class ResidualCorrection(Expert):
+    """Corrects the current committee by stumps fitted to the newest labels.
+
+    The correction is a function of the committee, these rows and the number of labels. It is
+    computed lazily, when the next record is scored.
+    """
+
+    output_names: ClassVar[tuple[str, ...]] = ("correction",)
+
+    def __init__(self, settings: CorrectionSettings, *, optional: bool = False) -> None:
+        self._is_optional = optional  # skips committees that cannot be corrected
+        self._n_stumps, self._size, self._half_life = settings
+        self._total = 0
+        self._labels: list[Label] = []
+        # The rows are a window of a block of twice the size, from `_start` on.
+        self._start = 0
+        self._given = np.ones(2 * self._size)  # weights of the labels
+        self._X = np.zeros((2 * self._size, 0), dtype=np.float32)
+        self._base: Base | None = None
+        self._unread = 0  # number of newest rows that are not scored by the base yet
+        self._corrected: Corrected | None = None
+
+    def widen(self, n_features: int) -> None:
+        """See `Expert`."""
+        filler = np.full((2 * self._size, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
+        self._X = np.hstack([self._X, filler])
+
+    def learn(
+        self,
+        committee: "Committee | None",
+        row: np.ndarray,
+        label: Label,
+        k: int,
+        weight: float,
+        scored: ExpertRecords | None = None,
+    ) -> None:
+        """See `Expert`."""
+        if not self._n_stumps:
+            return
+        self._total += 1
+        if len(self._labels) == self._size:
+            del self._labels[0]
+            self._start += 1
+            if self._start == self._size:
+                self._move_to_front()
+        end = self._start + len(self._labels)
+        self._X[end], self._given[end] = row, weight
+        self._labels.append(label)
+        self._corrected = None
+        base = self._base
+        if base and scored and scored.committee is base.committee and not self._unread:
+            base.read(end, scored.scores, [label])
+        else:
+            self._unread = min(self._unread + 1, self._size)
+
+    def _move_to_front(self) -> None:
+        """Move the newer half of the block to the front."""
+        blocks: list[np.ndarray] = [self._X, self._given]
+        if self._base is not None:
+            blocks += [self._base.scores, self._base.y]
+        for block in blocks:
+            block[: self._size] = block[self._size :]
+        self._start = 0
+
+    @property
+    def total(self) -> int:
+        """Number of labels learned, each of which changes the correction."""
+        return self._total
+
+    def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
+        """See `Expert`; for the classes of the committee and of the newest labels."""
+        corrected: Any = self.corrected(records.committee)
+        if corrected is records.committee:
+            return
+        columns = records.columns
+        if len(corrected.first_scores):
+            columns = np.array([records.place[label] for label in corrected.classes.tolist()])
+        how = corrected.first_scores, records.committee.temperature, *corrected.stumps
+        kernels().say_corrected(records.scores, *how, records.X, columns, outputs[0])
+
+    def corrected(self, committee: "Committee | None") -> "Committee | Corrected | None":
+        """Return `committee` corrected, or unchanged if there are no labels.
+
+        Raises
+        ------
+        ConfigurationError
+            When its scores cannot be corrected, and the correction is not optional.
+        """
+        if not self._labels or committee is None:
+            return committee
+        if self._is_optional and not correcting().correctable(committee):
+            return committee
+        if self._corrected is None or self._corrected.committee is not committee:
+            self._corrected = self._correct(committee)
+        return self._corrected
+
+    def _correct(self, committee: "Committee") -> "Corrected":
+        make, base, n = correcting(), self._read(committee), len(self._labels)
+        rows, D = slice(self._start, self._start + n), committee.n_features
+        X, scores = self._X[rows], base.scores[rows]
+        X = X if X.shape[1] == D else np.ascontiguousarray(X[:, :D])
+        weight = by_age(n, self._half_life), self._given[rows]
+        how = base.features, self._n_stumps, self._total, committee.temperature
+        stumps = make.correct(X, base.y[rows], *weight, scores, *how)
+        if stumps is not None:
+            plain: Corrected = make.Corrected(committee, committee.classes, _NONE, stumps)
+            return plain
+        y, classes = base.places(self._labels)
+        first = make.first_scores(scores, y, len(classes))
+        stumps = make.correct(X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), *how)
+        wider: Corrected = make.Corrected(committee, classes, first * committee.temperature, stumps)
+        return wider
+
+    def _read(self, committee: "Committee") -> "Base":
+        """Return the committee's scores of the rows, after scoring the new rows."""
+        base, end = self._base, self._start + len(self._labels)
+        if base is None or base.committee is not committee:
+            base = self._base = Base(committee, len(self._X))
+            self._unread = len(self._labels)
+        if self._unread:
+            new = slice(end - self._unread, end)
+            scores = committee.decision(self._X[new, : committee.n_features])
+            base.read(new.start, scores, self._labels[-self._unread :])
+            self._unread = 0
+        return base
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """See `Expert`."""
+        rows = slice(self._start, self._start + len(self._labels))
+        arrays: Arrays = {"X": self._X[rows].copy(), "weight": self._given[rows].copy()}
+        return {"total": self._total, "labels": list(self._labels)}, arrays
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """See `Expert`; for the same settings."""
+        self._total, self._labels = state["total"], list(state["labels"])
+        self._start, n = 0, len(self._labels)
+        self._X = np.full((2 * self._size, arrays["X"].shape[1]), np.nan, dtype=np.float32)
+        self._X[:n] = arrays["X"]
+        self._given[:n] = arrays["weight"]
+        self._base = self._corrected = None
+
+
+class Base:
+    """Committee before its correction, with its scores of the newest rows.
+
+    Attributes
+    ----------
+    scores
+        float64 (block, its classes), at temperature 1.
+    y
+        int64 (block,), indices of the labels among the committee's classes, -1 for others.
+    """
+
+    def __init__(self, committee: "Committee", block: int) -> None:
+        if not correcting().correctable(committee):
+            raise ConfigurationError(
+                f"corrections at every label need scores that are logarithms of probabilities, and "
+                f"this committee's are {committee.link} scores: train it with an estimator such as "
+                "SketchLogitBoostClassifier, or set the schedule's correction_rounds to 0"
+            )
+        self.committee = committee
+        categories = committee.learners.categories.features
+        self.features = np.setdiff1d(np.arange(committee.n_features), categories)
+        self._place = {label: k for k, label in enumerate(committee.classes.tolist())}
+        self.scores = np.zeros((block, len(committee.classes)))
+        self.y = np.zeros(block, dtype=np.int64)
+
+    def read(self, first: int, scores: np.ndarray, labels: list[Label]) -> None:
+        """Store rows from index `first` on, with the committee's `scores` (n, K)."""
+        end = first + len(labels)
+        np.divide(scores, self.committee.temperature, out=self.scores[first:end])
+        for i, label in enumerate(labels, first):
+            self.y[i] = self._place.get(label, -1)
+
+    def places(self, labels: list[Label]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the indices of the labels among the classes, int64 (n,), and the classes.
+
+        Classes that are new to the committee follow the others.
+        """
+        place = dict(self._place)
+        y = [place.setdefault(label, len(place)) for label in labels]
+        return np.array(y), as_array(place)
+
+
+@cache
+def correcting() -> Any:
+    """Return the module that corrects committees, imported on first use."""
+    from streamboost.boosting import correction
+
+    return correction
+
+
+@lru_cache(maxsize=64)
+def by_age(n: int, half_life: float) -> np.ndarray:
+    """Return the weights (n,), oldest first and with mean 1, of labels by their age."""
+    weight = by_half_life(n, half_life)
+    return np.asarray(weight / weight.mean())
+
+
+def by_half_life(n: int, half_life: float) -> np.ndarray:
+    """Return the weights (n,), oldest first, that halve with every `half_life` places.
+
+    The geometric initial distribution of AdaBoost.A with ratio 2^(-1/half_life), up to a factor.
+    An age too large for a float is infinite, and its weight 0.
+
+    >>> by_half_life(3, 1.0)
+    array([0.25, 0.5 , 1.  ])
+    """
+    with np.errstate(over="ignore"):
+        ages = np.arange(n - 1, -1, -1) / float(half_life)
+    return np.exp2(-ages)

@@ -1,0 +1,171 @@
+"""Experts of the stack: their interface, their names, and shared tools."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.errors import ConfigurationError
+from streamboost.storage import Arrays
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = [
+    "EXPERTS",
+    "MOST_CLASSES",
+    "TREES",
+    "Expert",
+    "ExpertRecords",
+    "RunningScaler",
+    "as_experts",
+    "kernels",
+]
+
+EXPERTS = ("committee", "correction", "neighbours", "transitions", "linear", "text")
+
+MOST_CLASSES = 256
+"""Limit of classes for experts with tables per class; the classes learned first count."""
+
+TREES = 64
+"""Number of first trees of a committee whose leaves the experts use."""
+
+
+@cache
+def kernels() -> Any:
+    """Return the experts' kernels, imported on first use.
+
+    Cached, because an import statement costs half a microsecond even for a loaded module.
+    """
+    from streamboost.kernels import stacking
+
+    return stacking
+
+
+class ExpertRecords(NamedTuple):
+    """Scored records, with inputs for the experts."""
+
+    committee: "Committee"
+    """The deployed committee."""
+    X: np.ndarray
+    """Features, float32 (n, D)."""
+    scores: np.ndarray
+    """Scores of the committee, float64 (n, its classes)."""
+    place: Mapping[Label, int]
+    """The index of each class."""
+    columns: np.ndarray
+    """Indices of the committee's classes, int64 (its classes,)."""
+    leaves: np.ndarray
+    """Leaves in the committee's first trees, uint8 (n, T); T is 0 without trees."""
+
+
+class Expert:
+    """Predicts every record in one or several ways, and learns from every label.
+
+    Classes have indices in the order in which they were first learned.
+    """
+
+    output_names: ClassVar[tuple[str, ...]]
+    """Names of its predictions."""
+
+    def widen(self, n_features: int) -> None:
+        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+
+    def predict(self, records: "ExpertRecords", outputs: np.ndarray) -> None:
+        """Write log probabilities of records into `outputs` float64 (outputs, n, K).
+
+        Entries without a prediction of the expert keep the committee's log probabilities.
+        """
+        raise NotImplementedError
+
+    def learn(
+        self,
+        committee: "Committee | None",
+        row: np.ndarray,
+        label: Label,
+        k: int,
+        weight: float,
+        scored: "ExpertRecords | None" = None,
+    ) -> None:
+        """Learn that a record (D,) has the class `label` with index `k`.
+
+        `scored` is that record as this committee scored it, or None if not available.
+        """
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the changing state: a part for JSON, and arrays."""
+        return {}, {}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state`; call `widen` before."""
+
+
+def as_experts(experts: str | Sequence[str] = "all") -> tuple[str, ...]:
+    """Return the names of the selected experts, in the order of `EXPERTS`; "all" selects each.
+
+    Raises
+    ------
+    ConfigurationError
+        When a name is unknown, or "committee" is missing.
+
+    Examples
+    --------
+    >>> as_experts(["text", "committee"])
+    ('committee', 'text')
+    """
+    names = [experts] if isinstance(experts, str) else experts
+    if names == ["all"]:
+        return EXPERTS
+    several = isinstance(names, list | tuple) and "committee" in names
+    if not several or any(name not in EXPERTS for name in names):
+        raise ConfigurationError(
+            f'experts is {experts!r}: give "all", "committee" alone, or a list with "committee" '
+            f"and any of {', '.join(EXPERTS[1:])}"
+        )
+    return tuple(name for name in EXPERTS if name in names)
+
+
+_NEWEST = 1_000
+"""Number of newest labelled records for mean and variance; older records decay."""
+
+_FLAT = 1e-12  # bound of a variance, relative to the square of the mean
+
+
+class RunningScaler:
+    """Running means and standard deviations of the features of the newest labelled records."""
+
+    def __init__(self) -> None:
+        self._n = np.zeros(0)
+        self.mean = np.zeros(0)
+        """Float64 (D,)."""
+        self._variance = np.zeros(0)
+        self.rate = np.zeros(0)
+
+    """Reciprocal of each standard deviation, float64 (D,); 0 for constant features."""
+
+    def widen(self, n_features: int) -> None:
+        """Set the number of features to `n_features`."""
+        filler = np.zeros(n_features - len(self.mean))
+        for name in ("_n", "mean", "_variance", "rate"):
+            setattr(self, name, np.append(getattr(self, name), filler))
+
+    def learn(self, row: np.ndarray) -> None:
+        """Update with one row (D,)."""
+        kernels().learn_scale(row, _NEWEST, _FLAT, self._n, self.mean, self._variance, self.rate)
+
+    def state(self) -> Arrays:
+        """Return the changing state."""
+        return {
+            "n": self._n.copy(),
+            "mean": self.mean.copy(),
+            "variance": self._variance.copy(),
+        }
+
+    def resume(self, arrays: Arrays) -> None:
+        """Restore the result of `state`."""
+        self._n, self.mean = arrays["n"].copy(), arrays["mean"].copy()
+        self._variance = arrays["variance"].copy()
+        varies = self._variance > _FLAT * (self.mean * self.mean + _FLAT)
+        self.rate = np.where(varies, 1.0 / np.sqrt(np.where(varies, self._variance, 1.0)), 0.0)

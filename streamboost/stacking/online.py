@@ -1,0 +1,152 @@
+"""Experts with few parameters, trained online.
+
+- `LinearExpert`: a softmax regression on the numeric features.
+- `LabelTransitionModel`: a Markov model of the labels.
+- `TextExpert`: the linear models of the texts, which `features` trains.
+"""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from streamboost.checks import Label
+from streamboost.features import Features
+from streamboost.features.text import normalized
+from streamboost.stacking.experts import MOST_CLASSES, Expert, ExpertRecords, RunningScaler, kernels
+from streamboost.storage import Arrays
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["LabelTransitionModel", "LinearExpert", "TextExpert"]
+
+_RATE = 0.5
+_MAX_DEVIATIONS = 5.0  # standard deviations
+_LEAST = 1e-6  # initial squared gradients
+
+
+class LinearExpert(Expert):
+    """Softmax regression on scaled numeric features, trained by AdaGrad (Duchi et al. 2011).
+
+    Missing values are replaced by the mean; categorical columns are excluded.
+    """
+
+    output_names: ClassVar[tuple[str, ...]] = ("linear",)
+
+    def __init__(self, scale: RunningScaler) -> None:
+        self._scale = scale
+        self._weights = np.zeros((0, 1))  # (K, D + 1), the intercept first
+        self._squares = np.zeros((0, 1))  # sums of squared gradients
+
+    def widen(self, n_features: int) -> None:
+        """See `Expert`."""
+        more = ((0, 0), (0, n_features + 1 - self._weights.shape[1]))
+        self._weights = np.pad(self._weights, more)
+        self._squares = np.pad(self._squares, more, constant_values=_LEAST)
+
+    def _rate(self, committee: "Committee") -> np.ndarray:
+        categories = committee.learners.categories.features
+        if not categories.size:
+            return self._scale.rate
+        rate = self._scale.rate.copy()
+        rate[categories] = 0.0
+        return rate
+
+    def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
+        """See `Expert`."""
+        if len(self._weights):
+            scale = self._scale.mean, self._rate(records.committee), _MAX_DEVIATIONS
+            kernels().say_linear(records.X, *scale, self._weights, outputs[0])
+
+    def learn(
+        self,
+        committee: "Committee | None",
+        row: np.ndarray,
+        label: Label,
+        k: int,
+        weight: float,
+        scored: ExpertRecords | None = None,
+    ) -> None:
+        """See `Expert`; skipped without a committee, which defines the categorical columns."""
+        if committee is None or k >= MOST_CLASSES:
+            return
+        if k >= len(self._weights):
+            more = ((0, k + 1 - len(self._weights)), (0, 0))
+            self._weights = np.pad(self._weights, more)
+            self._squares = np.pad(self._squares, more, constant_values=_LEAST)
+        scale = self._scale.mean, self._rate(committee), _MAX_DEVIATIONS
+        kernels().learn_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """See `Expert`."""
+        return {}, {"weights": self._weights.copy(), "squares": self._squares.copy()}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """See `Expert`."""
+        self._weights, self._squares = arrays["weights"].copy(), arrays["squares"].copy()
+
+
+_FADE = 0.98
+_SMOOTHING = 0.3  # pseudo-count, in labels
+
+
+class LabelTransitionModel(Expert):
+    """Markov model of the labels: counts of labels after the newest known label.
+
+    With delayed labels, the newest known label is not the previous one. So each label is counted
+    after the label that was the newest known when the record arrived. The counts after a label
+    decay each time that it is followed by another one.
+    """
+
+    output_names: ClassVar[tuple[str, ...]] = ("transitions",)
+
+    def __init__(self) -> None:
+        self._counts = np.zeros((0, 0))
+        self.newest = -1
+        """Index of the newest label, -1 before the first."""
+
+    def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
+        """See `Expert`."""
+        if self.newest >= 0:
+            kernels().say_sequence(self._counts[self.newest], _SMOOTHING, outputs[0])
+
+    def learn_after(self, before: int, k: int, weight: float) -> None:
+        """Learn a record of class index `k`, with the newest label `before` on its arrival."""
+        if k >= len(self._counts) and k < MOST_CLASSES:
+            more = min(k + 1, MOST_CLASSES) - len(self._counts)
+            self._counts = np.pad(self._counts, (0, more))
+        if max(before, k) < len(self._counts):
+            if before >= 0:
+                kernels().learn_sequence(self._counts, before, k, _FADE, weight)
+            self.newest = k
+        else:
+            self.newest = -1
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """See `Expert`."""
+        return {"newest": self.newest}, {"counts": self._counts.copy()}
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """See `Expert`."""
+        self.newest, self._counts = state["newest"], arrays["counts"].copy()
+
+
+class TextExpert(Expert):
+    """Linear models of the texts, whose log probabilities are columns of each record."""
+
+    output_names: ClassVar[tuple[str, ...]] = ("text",)
+
+    def __init__(self, features: Features, n_before: int) -> None:
+        self._features = features
+        self._n_before = n_before  # number of columns before the features
+
+    def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
+        """See `Expert`. Classes without a text model keep the committee's log probability."""
+        if not self._features.expert:
+            return
+        for label, column in zip(self._features.classes, self._features.expert, strict=False):
+            k = records.place.get(label)
+            if k is not None:
+                words = records.X[:, self._n_before + column]
+                outputs[0, :, k] = np.where(np.isnan(words), outputs[0, :, k], words)
+        outputs[0] = normalized(outputs[0])

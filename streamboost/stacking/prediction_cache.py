@@ -1,0 +1,153 @@
+"""Prediction cache: the experts' predictions on arrival, until the labels arrive."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import groupby, islice, repeat
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamboost.predictions import Scored
+from streamboost.storage import Arrays
+
+__all__ = ["CachedPrediction", "PredictionCache"]
+
+_MOST_BYTES = 8 * 2**20
+_MOST = 20_000
+"""Limits of the cache in records and bytes; the oldest records are evicted first."""
+
+
+class CachedPrediction(NamedTuple):
+    """Predictions of one record by all experts."""
+
+    before: int
+    """Index of the newest label known on arrival, -1 for none."""
+    logs: np.ndarray
+    """Float32 (E, K), log probabilities."""
+    known: np.ndarray
+    """Bool (K,), whether the committee had each class."""
+
+    @classmethod
+    def of(cls, before: int, scored: Scored) -> "CachedPrediction":
+        """Return the predictions of the only record of `scored`."""
+        assert scored.experts is not None
+        assert scored.known is not None
+        return cls(before, scored.experts[:, 0].astype(np.float32), scored.known)
+
+
+class _Batch:
+    """Shared fields of records that were cached together; compared by identity."""
+
+    __slots__ = ("before", "known", "shape")
+
+    def __init__(self, before: int, shape: tuple[int, ...], known: np.ndarray) -> None:
+        self.before, self.shape, self.known = before, shape, known
+
+    def matches(self, other: "_Batch") -> bool:
+        """Return whether both have the same newest label and classes."""
+        return self.before == other.before and np.array_equal(self.known, other.known)
+
+
+class PredictionCache:
+    """Cache of the experts' predictions by record id.
+
+    An entry holds a copy of its own bytes, which keeps no other arrays alive, and its batch.
+    """
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[str, tuple[_Batch, bytes]] = OrderedDict()
+        self._bytes = 0
+        self._newest: tuple[str, int, Scored] | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries) + (self._newest is not None)
+
+    def put_scored(self, id: str, before: int, scored: Scored) -> None:
+        """Cache the predictions of the only record of `scored`, whose label is expected next."""
+        self._flush_newest()
+        self.pop(id)
+        self._newest = id, before, scored
+
+    def _flush_newest(self) -> None:
+        """Move the newest record to the other entries."""
+        if self._newest is not None:
+            (id, before, scored), self._newest = self._newest, None
+            self.put(id, CachedPrediction.of(before, scored))
+
+    def put(self, id: str, prediction: CachedPrediction) -> None:
+        """Cache the predictions `prediction` of the record `id`; they replace older ones."""
+        self._flush_newest()
+        batch = _Batch(prediction.before, prediction.logs.shape, prediction.known)
+        self._insert({id: (batch, prediction.logs.tobytes())})
+
+    def put_all(self, ids: Sequence[str], before: int, scored: Scored) -> None:
+        """Cache the predictions of the records of `scored` by their `ids`."""
+        self._flush_newest()
+        assert scored.experts is not None
+        assert scored.known is not None
+        logs = scored.experts.transpose(1, 0, 2).astype(np.float32, order="C")
+        batch = _Batch(before, logs.shape[1:], scored.known)
+        own = _cut(logs.tobytes(), len(logs))
+        self._insert(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=False)))
+
+    def _insert(self, entries: dict[str, tuple[_Batch, bytes]]) -> None:
+        for id in entries.keys() & self._entries.keys():
+            self.pop(id)
+        self._entries.update(entries)
+        if entries:  # all entries of a batch have the same size
+            self._bytes += len(entries) * len(next(iter(entries.values()))[1])
+        while len(self._entries) > _MOST or self._bytes > _MOST_BYTES:
+            _, (_, oldest) = self._entries.popitem(last=False)
+            self._bytes -= len(oldest)
+
+    def pop(self, id: str) -> CachedPrediction | None:
+        """Remove and return the predictions of the record `id`, or None."""
+        if self._newest is not None and self._newest[0] == id:
+            (_, before, scored), self._newest = self._newest, None
+            return CachedPrediction.of(before, scored)
+        found = self._entries.pop(id, None)
+        if found is None:
+            return None
+        batch, logs = found
+        self._bytes -= len(logs)
+        # A copy, because kernels are compiled for writable arrays.
+        return CachedPrediction(
+            batch.before, np.frombuffer(logs, np.float32).reshape(batch.shape).copy(), batch.known
+        )
+
+    def state(self) -> tuple[list[Any], Arrays]:
+        """Return the complete state: a part for JSON, and arrays.
+
+        Consecutive records with the same newest label and classes are stored as a group.
+        """
+        self._flush_newest()
+        groups: list[tuple[list[str], _Batch]] = []
+        ids = iter(self._entries)
+        for batch, records in groupby(self._entries.values(), key=itemgetter(0)):
+            if not groups or not groups[-1][1].matches(batch):
+                groups.append(([], batch))
+            groups[-1][0].extend(islice(ids, len(list(records))))
+        about = [
+            (ids, one.before, one.shape, np.flatnonzero(~one.known).tolist()) for ids, one in groups
+        ]
+        logs = b"".join([logs for _, logs in self._entries.values()])
+        return about, {"logs": np.frombuffer(logs, dtype=np.float32)}
+
+    def resume(self, about: list[Any], arrays: Arrays) -> None:
+        """Restore the result of `state`."""
+        self._entries, self._bytes, self._newest, start = OrderedDict(), 0, None, 0
+        for ids, before, shape, unknown in about:
+            known = np.ones(shape[1], dtype=bool)
+            known[unknown] = False
+            end = start + len(ids) * shape[0] * shape[1]
+            own = _cut(arrays["logs"][start:end].astype(np.float32).tobytes(), len(ids))
+            batch = _Batch(before, tuple(shape), known)
+            self._insert(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=True)))
+            start = end
+
+
+def _cut(data: bytes, n: int) -> list[bytes]:
+    """Split `data` into `n` parts of equal length."""
+    each = len(data) // n if n else 0
+    return [data[i * each : (i + 1) * each] for i in range(n)]

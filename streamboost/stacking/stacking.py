@@ -1,0 +1,356 @@
+"""Online stacking of several experts' predictions with weights learned from every label."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from streamboost.checks import Label, as_array
+from streamboost.features import Features
+from streamboost.predictions import Scored, score_with_committee
+from streamboost.stacking.correction import PER_LABEL, CorrectionSettings, ResidualCorrection
+from streamboost.stacking.experts import TREES, Expert, ExpertRecords, RunningScaler, kernels
+from streamboost.stacking.neighbours import Neighbours
+from streamboost.stacking.online import LabelTransitionModel, LinearExpert, TextExpert
+from streamboost.stacking.prediction_cache import CachedPrediction, PredictionCache
+from streamboost.storage import Arrays, part
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+    from streamboost.boosting.correction import Corrected
+
+__all__ = ["ClassIndex", "OnlineStacking"]
+
+
+class ClassIndex(NamedTuple):
+    """Maps class labels to column indices of the stack.
+
+    Classes that only the committee has get the last indices.
+    """
+
+    committee: "Committee"
+    n_learned: int
+    place: dict[Label, int]
+    columns: np.ndarray
+    """Int64 (its classes,)."""
+    known: np.ndarray
+    """Bool (K,), whether the committee has each class."""
+    learned: np.ndarray
+    """The same for the classes learned so far, (n_learned,)."""
+    classes: np.ndarray
+    """(K,), in the order of their indices."""
+    names: np.ndarray
+    """The same as object (K,)."""
+
+    @classmethod
+    def of(cls, committee: "Committee", learned: dict[Label, int]) -> "ClassIndex":
+        """Return the index of the classes `learned` so far and the classes of `committee`."""
+        place = dict(learned)
+        columns = np.array(
+            [place.setdefault(label, len(place)) for label in committee.classes.tolist()],
+            dtype=np.int64,
+        )
+        known = np.zeros(len(place), dtype=bool)
+        known[columns] = True
+        classes = as_array(place)
+        n, names = len(learned), classes.astype(object)
+        return cls(committee, n, place, columns, known, known[:n], classes, names)
+
+
+_START = {"committee": 0.4, "correction": 0.2, "transitions": 0.1, "text": 0.35}
+_OTHERS = 0.15
+"""Initial weights of the experts: the committee dominates until labels support others."""
+
+_STEP = 0.2
+_SQUARES = 10.0
+"""Step size of AdaGrad, and its initial squared gradients."""
+
+_LEAST = -6.0
+"""Lower bound of log probabilities, against overconfident experts."""
+
+_NO_SHARES = np.zeros(0)
+"""Class shares if the committee has all classes."""
+
+_NEWEST = 50
+"""Number of newest labels for the shares of classes that the committee does not have."""
+
+
+class OnlineStacking:
+    """Log-linear pool of several experts, with weights learned from every label.
+
+    The weights follow the gradient of the log loss of the prediction on arrival (stacking by a
+    softmax regression with one weight per expert, trained by AdaGrad, Duchi et al. 2011). The
+    weight of an overconfident expert decreases, that of a useless one vanishes, and with few labels
+    the weights stay near their start.
+
+    In a sum of logarithms the committee decides where it is confident, and the others where it is
+    not. So requested labels of small margin, from which weights are learned, bias the pool less
+    than a weighted mean. A class that is new to the committee gets its share of the newest labels
+    as probability; labels of such classes do not change the weights.
+
+    Parameters
+    ----------
+    experts
+        The experts in use, of `EXPERTS`; "committee" alone: only the committee predicts.
+    correction
+        Settings of the committee's correction by the newest labels. With any rounds, "correction"
+        is in use whenever another expert is.
+    features
+        Encodes the records' texts as columns, for "text".
+    n_before
+        Number of columns before the features.
+
+    Attributes
+    ----------
+    names
+        The prediction of each weight.
+    weights
+        float64 (E,).
+    """
+
+    def __init__(
+        self,
+        experts: Sequence[str],
+        correction: CorrectionSettings = CorrectionSettings(),  # noqa: B008 - it is immutable
+        features: Features | None = None,
+        n_before: int = 0,
+    ) -> None:
+        blends = "correction" in experts and not correction.rounds
+        self._correction = ResidualCorrection(PER_LABEL if blends else correction, optional=blends)
+        scale, self._transitions = RunningScaler(), LabelTransitionModel()
+        self._scale = scale
+        there: dict[str, Expert] = {
+            "correction": self._correction,
+            "neighbours": Neighbours(scale),
+            "transitions": self._transitions,
+            "linear": LinearExpert(scale),
+        }
+        self._features = features
+        if features is not None:
+            there["text"] = TextExpert(features, n_before)
+        self._experts = {name: there[name] for name in experts if name in there}
+        if self._experts and correction.rounds:  # then "correction" is in use, even if not listed
+            self._experts = {"correction": self._correction} | self._experts
+        self.names = ["committee"]
+        for expert in self._experts.values():
+            self.names += expert.output_names
+        self.weights = np.array([_START.get(name, _OTHERS) for name in self.names])
+        self._squares = np.full(len(self.names), _SQUARES)
+        self._place: dict[Label, int] = {}  # class indices, in the order first learned
+        self._labels: deque[int] = deque(maxlen=_NEWEST)  # class indices of the newest labels
+        self._cache = PredictionCache()
+        self._class_index: ClassIndex | None = None
+        # The newest record scored alone, its bytes and its scores, until the next label.
+        self._newest: tuple[ExpertRecords, bytes, Scored] | None = None
+
+    @property
+    def normalized_weights(self) -> dict[str, float]:
+        """The normalized weight of each prediction; empty if only the committee predicts.
+
+        Without text features, "text" predicts as the committee, so their weights are added.
+        """
+        if not self._experts:
+            return {}
+        total = max(float(self.weights.sum()), 1e-12)
+        normalized_weights = dict(zip(self.names, (self.weights / total).tolist(), strict=True))
+        if self._features is None or not self._features.expert:
+            normalized_weights["committee"] += normalized_weights.pop("text", 0.0)
+        return normalized_weights
+
+    def widen(self, n_features: int) -> None:
+        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        if "correction" not in self._experts:
+            self._correction.widen(n_features)
+        self._scale.widen(n_features)
+        for expert in self._experts.values():
+            expert.widen(n_features)
+        self._newest = None
+
+    def score(self, committee: "Committee", X: np.ndarray) -> Scored:
+        """Score `X` (n, D); columns that the committee does not have are ignored by it.
+
+        Raises
+        ------
+        ConfigurationError
+            When the settings correct committees, and this committee cannot be corrected.
+        """
+        if not self._combines_experts(committee):
+            return score_with_committee(self.scoring_model(committee), X)
+        if X.shape[1] < committee.n_features:
+            committee.as_rows(X)  # raises an error with the reason
+        index, n = self._index_of(committee), len(X)
+        scores, leaves = committee.learners.scores_and_leaves(committee.base, X, TREES)
+        records = ExpertRecords(committee, X, scores, index.place, index.columns, leaves)
+        outputs = self._committee_outputs(records, index.known)
+        self._write_outputs(records, outputs)
+        P, best, margins = np.empty(outputs.shape[1:]), np.empty(n, dtype=np.int64), np.empty(n)
+        kernels().mix(self.weights, outputs, _LEAST, P, best, margins)
+        scored = Scored(
+            labels=index.names[best],
+            classes=index.classes,
+            probabilities=P,
+            margins=margins,
+            version=committee.version,
+            experts=outputs[:, :, : index.n_learned],
+            known=index.learned,
+            scores=scores,
+        )
+        if n == 1:
+            self._newest = records, X.tobytes(), scored
+        return scored
+
+    def _combines_experts(self, committee: "Committee") -> bool:
+        # With error costs, the most probable class is not the one to predict.
+        return bool(self._experts) and committee.costs.size == 0
+
+    def _index_of(self, committee: "Committee") -> ClassIndex:
+        index = self._class_index
+        if index is None or index.committee is not committee or index.n_learned < len(self._place):
+            index = self._class_index = ClassIndex.of(committee, self._place)
+        return index
+
+    def _committee_outputs(self, records: ExpertRecords, known: np.ndarray) -> np.ndarray:
+        """Return the committee's log probabilities as the default of each expert, (E, n, K)."""
+        committee, scores = records.committee, records.scores
+        temperature, share = committee.temperature, _NO_SHARES
+        if committee.link != "softmax":
+            with np.errstate(divide="ignore"):
+                scores, temperature = np.log(committee.probabilities(scores)), 1.0
+        if len(records.columns) < len(known):
+            counts = np.bincount(list(self._labels), minlength=len(known)) + 1.0
+            share = np.asarray(counts / counts.sum())
+        outputs = np.empty((len(self.names), len(scores), len(known)))
+        kernels().say_alone(scores, temperature, records.columns, share, _LEAST, outputs)
+        return outputs
+
+    def _write_outputs(self, records: ExpertRecords, outputs: np.ndarray) -> None:
+        """Overwrite the defaults with the predictions of each expert."""
+        start = 1
+        for expert in self._experts.values():
+            end = start + len(expert.output_names)
+            expert.predict(records, outputs[start:end])
+            start = end
+
+    def scoring_model(self, committee: "Committee") -> "Committee | Corrected":
+        """Return `committee`, corrected if only the committee predicts."""
+        return committee if self._experts else self._correction.corrected(committee) or committee
+
+    def model_version(self, committee: "Committee | None") -> int:
+        """Return a number that increases with each committee and each correction of the leader."""
+        if committee is None:
+            return 0
+        return committee.version + (0 if self._experts else self._correction.total)
+
+    def cache(self, ids: Sequence[str], scored: Scored) -> None:
+        """Cache the experts' predictions of records on their arrival."""
+        if scored.experts is None:
+            return
+        before = self._transitions.newest
+        if len(ids) == 1:
+            self._cache.put_scored(ids[0], before, scored)
+            return
+        self._cache.put_all(ids, before, scored)
+
+    def learn(
+        self,
+        id: str,
+        row: np.ndarray,
+        label: Label,
+        weight: float = 1.0,
+        committee: "Committee | None" = None,
+    ) -> None:
+        """Learn a record's label; if no prediction is cached, the record is scored now."""
+        if not self._experts:
+            self._correction.learn(committee, row, label, 0, weight)
+            return
+        before, newest = self._transitions.newest, self._newest_scores(committee, row)
+        if committee is not None and self._combines_experts(committee):
+            prediction = self._cache.pop(id)
+            if prediction is None:
+                prediction = CachedPrediction.of(
+                    before, newest[2] if newest else self.score(committee, row[None])
+                )
+            self._update_weights(prediction, self._place.get(label), weight)
+            before = prediction.before
+        k = self._place.setdefault(label, len(self._place))
+        self._scale.learn(row)
+        for expert in self._experts.values():
+            expert.learn(committee, row, label, k, weight, newest[0] if newest else None)
+        self._transitions.learn_after(before, k, weight)
+        self._labels.append(k)
+        self._newest = None
+
+    def correct(
+        self,
+        row: np.ndarray,
+        label: Label,
+        weight: float = 1.0,
+        committee: "Committee | None" = None,
+    ) -> None:
+        """Learn a second label of a record as one more example.
+
+        Expert weights and the order of labels are not changed: experts that learned the first label
+        would bias the weights.
+        """
+        if not self._experts:
+            self._correction.learn(committee, row, label, 0, weight)
+            return
+        k = self._place.setdefault(label, len(self._place))
+        for expert in self._experts.values():
+            expert.learn(committee, row, label, k, weight)
+        self._newest = None
+
+    def _newest_scores(
+        self, committee: "Committee | None", row: np.ndarray
+    ) -> tuple[ExpertRecords, bytes, Scored] | None:
+        """Return the cached scores of this row, if they are of this committee and up to date.
+
+        They are up to date if no label was learned since.
+        """
+        newest = self._newest
+        if newest is None or newest[0].committee is not committee:
+            return None
+        return newest if newest[1] == row.tobytes() else None
+
+    def _update_weights(self, prediction: CachedPrediction, k: int | None, weight: float) -> None:
+        """Update the weights with the predictions of a record of class index `k`."""
+        if k is not None and k < len(prediction.known) and prediction.known[k]:
+            kernels().learn_weights(prediction.logs, k, weight, _STEP, self.weights, self._squares)
+
+    def copy_weights(self, other: "OnlineStacking") -> None:
+        """Take over the weights of `other`, which has the same experts."""
+        self.weights, self._squares = other.weights, other._squares
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the changing state: a part for JSON, and arrays."""
+        parts = {name: expert.state() for name, expert in self._experts.items()}
+        waiting, cached = self._cache.state()
+        parts.setdefault("correction", self._correction.state())
+        state = {
+            "weights": self.weights.tolist(),
+            "squares": self._squares.tolist(),
+            "labels": list(self._place),
+            "newest": list(self._labels),
+            "waiting": waiting,
+            "experts": {name: about for name, (about, _) in parts.items()},
+        }
+        return state, {
+            **{f"said.{name}": array for name, array in cached.items()},
+            **{f"scale.{name}": array for name, array in self._scale.state().items()},
+            **{
+                f"{key}.{name}": one for key, (_, own) in parts.items() for name, one in own.items()
+            },
+        }
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state` with equal experts, correction and features."""
+        self.weights = np.array(state["weights"])
+        self._squares = np.array(state["squares"])
+        self._place, self._class_index = {label: k for k, label in enumerate(state["labels"])}, None
+        self._labels = deque(state["newest"], maxlen=_NEWEST)
+        self._scale.resume(part(arrays, "scale."))
+        for name, expert in ({"correction": self._correction} | self._experts).items():
+            expert.resume(state["experts"][name], part(arrays, f"{name}."))
+        self._cache.resume(state["waiting"], part(arrays, "said."))
+        self._newest = None

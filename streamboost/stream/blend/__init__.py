@@ -1,1 +1,0 @@
-"""What several experts say of a record, as one prediction."""

@@ -1,1 +1,0 @@
-"""Probabilities that mean what they say: their temperature, and sets of labels."""

@@ -1,1 +1,0 @@
-"""How good the predictions were: honest figures and their intervals."""

@@ -1,1 +1,0 @@
-"""The labelled records that training sees, and what each weighs."""

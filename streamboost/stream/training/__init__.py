@@ -1,1 +1,0 @@
-"""When a committee is trained, on what, and which one serves."""

@@ -1,0 +1,53 @@
+import numpy as np
+
+from streamboost.evaluation.evaluation import Evaluation
+from streamboost.pipelines.app.inspect import NO_FIGURE, annotators, figures
+from streamboost.predictions import Scored
+
+
+def judged(n, *, asked):
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet([0.5, 0.5], size=n)
+    classes = np.array(["low", "high"], dtype=object)
+    scored = Scored(classes[P.argmax(axis=1)], classes, P, np.zeros(n), 1)
+    evaluation = Evaluation()
+    evaluation.arrive([str(i) for i in range(n)], scored, np.full(n, 1.0 if asked else np.nan))
+    if asked:
+        evaluation.label([str(i) for i in range(n)], rng.choice(classes, size=n).tolist())
+    return evaluation.in_numbers()
+
+
+def test_every_figure_stands_beside_its_interval_and_the_baselines():
+    found = judged(200, asked=True)
+    text = "\n".join(figures(found))
+    value = found["since_start"]["committee"]["accuracy"]["value"]
+    assert f"accuracy        {value:.3f} ({value:.3f}-{value:.3f})" in text
+    for word in ("balanced", "kappa", "log loss", "repeat last", "majority", "low", "high"):
+        assert f"\n    {word}" in text
+    assert "no fair sample" in text
+    assert "90% to 100%" in text
+    assert NO_FIGURE not in text
+
+
+def test_where_no_answer_tells_no_figure_is_shown():
+    lines = list(figures(judged(50, asked=False)))
+    assert sum(NO_FIGURE in line for line in lines) == 7
+    assert not any("classes since" in line for line in lines)
+
+
+def test_nothing_is_said_before_the_first_record():
+    assert list(figures(judged(0, asked=False))) == []
+
+
+def test_lines_fit_a_terminal_of_100_columns():
+    assert max(map(len, figures(judged(200, asked=True)))) <= 100
+
+
+def test_annotators_are_told_with_what_their_labels_came_to():
+    found = {
+        "bob": {"labels": 2, "shared": 1, "agreed": 0, "judged": 0, "confirmed": 0},
+        "ann": {"labels": 9, "shared": 1, "agreed": 0, "judged": 4, "confirmed": 3},
+    }
+    lines = [line.split() for line in annotators(found)]
+    assert lines[2] == ["ann", "9", "0", "of", "1", "3", "of", "4"]
+    assert lines[3] == ["bob", "2", "0", "of", "1", "none"]

@@ -1,0 +1,272 @@
+"""Rebuild of a lost state folder from the journal in Kafka, with or without a checkpoint copy."""
+
+import hashlib
+import json
+import shutil
+import time
+from contextlib import closing
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from kafka import TopicPartition
+
+from streamboost import SketchLogitBoostClassifier
+from streamboost.connectors.kafka.admin import create_topics
+from streamboost.connectors.kafka.cluster import KafkaCluster
+from streamboost.connectors.kafka.journal import journal_topic
+from streamboost.connectors.kafka.topic import KafkaSource
+from streamboost.errors import GapError, StateError
+from streamboost.pipelines.app import connect
+from streamboost.pipelines.app.check import check
+from streamboost.pipelines.app.run import run
+from streamboost.pipelines.app.verify import verify
+from streamboost.pipelines.config.file import load
+from streamboost.pipelines.runner.replay import digest_of
+from streamboost.pipelines.state.commands import Command, queue_command
+from streamboost.pipelines.state.copies import Copies, Folder
+from streamboost.pipelines.state.folder import State
+from streamboost.pipelines.state.journal import JournalEntry
+
+pytestmark = pytest.mark.kafka
+
+PIPELINE = """
+[pipeline]
+name = "{name}"
+batch_records = 20
+batch_labels = 20
+checkpoint_every = 3
+{keys}
+[kafka]
+bootstrap_servers = "{servers}"
+[source]
+connector = "kafka"
+[initial_data]
+path = "${{KNOWN}}.jsonl"
+[committee]
+n_estimators = 3
+[schedule]
+training = "background"
+[query]
+budget = {budget}
+"""
+
+
+COPIES = 'checkpoint_copy = "copies"'
+
+
+@pytest.fixture
+def made(tmp_path, kafka_servers, make_records, monkeypatch):
+    """Return a function that writes a pipeline file and creates its topics."""
+    monkeypatch.setenv("KNOWN", "hunter2")
+    known, truth = make_records(10, seed=9)
+    lines = [json.dumps(r | {"label": t}) for r, t in zip(known, truth, strict=True)]
+    (tmp_path / "hunter2.jsonl").write_text("\n".join(lines) + "\n")
+    cluster, now, there = KafkaCluster(kafka_servers), time.time_ns(), set()
+
+    def make(keys="", budget=0.3, name="rebuilt"):
+        file, name = tmp_path / f"{name}.toml", f"{name}.{now}"
+        keys += f'\nstate = "{name}"'
+        text = PIPELINE.format(name=name, servers=kafka_servers, keys=keys, budget=budget)
+        file.write_text(text)
+        config = load(file)
+        if name not in there:
+            create_topics(cluster, {f"{name}.records": {"num_partitions": 2}})
+            connect.create_topics(config)
+            there.add(name)
+        return SimpleNamespace(config=config, name=name, cluster=cluster, file=file)
+
+    return make
+
+
+def feed(made, records, truth):
+    """Write records to two partitions, with all labels."""
+    with closing(made.cluster.producer()) as producer:
+        for n, (record, label) in enumerate(zip(records, truth, strict=True)):
+            producer.send(f"{made.name}.records", json.dumps(record).encode(), partition=n % 2)
+            answer = {"id": record["id"], "label": label}
+            producer.send(f"{made.name}.labels", json.dumps(answer).encode())
+        producer.flush()
+
+
+def predicted(made):
+    found = []
+    with closing(KafkaSource(made.cluster, f"{made.name}.predictions")) as source:
+        while batch := source.poll(10_000):
+            found += [json.loads(message.payload)["id"] for message in batch]
+    return found
+
+
+def journal(made):
+    with closing(connect.transaction(made.config)) as transaction:
+        return [JournalEntry.decode(message) for _, message in transaction.journal()]
+
+
+def state_of(made):
+    return State(made.config.state)
+
+
+def lose(made):
+    """Take the state folder away; return what its newest checkpoint held."""
+    newest = state_of(made).checkpoints.newest()
+    shutil.rmtree(made.config.state)
+    return digest_of(*newest)
+
+
+def test_the_journals_first_entry_says_what_it_belongs_to_without_secrets(made, make_records):
+    made = made()
+    feed(made, *make_records(60))
+    run(made.config, until_idle=True)
+    first, *others = journal(made)
+    assert first.origin["schema"] == state_of(made).schema().to_json()
+    assert first.origin["fingerprint"] == state_of(made).fingerprint()
+    assert 'path = "${KNOWN}.jsonl"' in first.origin["configuration"]
+    assert b"hunter2" not in first.encode()
+    assert [entry.origin for entry in others] == [None] * len(others)
+
+
+def test_a_lost_folder_is_refused_then_made_again_from_the_journal_alone(
+    made, make_records, caplog
+):
+    made = made()
+    records, truth = make_records(150)
+    feed(made, records[:100], truth[:100])
+    newest = run(made.config, until_idle=True)
+    before = lose(made)
+    with pytest.raises(
+        StateError,
+        match=r"is empty, though batches.*streamboost run --rebuild.*another \[pipeline\] name",
+    ):
+        run(made.config, until_idle=True)
+    state = next(finding for finding in check(made.config) if finding.part == "state")
+    assert "--rebuild" in state.text
+    assert not state_of(made).is_made
+
+    assert run(made.config, rebuild=True, until_idle=True) == newest
+    assert "is made again from the journal. Lost: commands that waited" in caplog.text
+    assert digest_of(*state_of(made).checkpoints.newest()) == before
+    feed(made, records[100:], truth[100:])
+    run(made.config, until_idle=True)
+    assert sorted(predicted(made)) == sorted(record["id"] for record in records)
+    assert "batches 1 to" in verify(made.config)
+
+
+def test_a_lost_folder_begins_again_with_the_committee_it_began_with_and_no_other(
+    made, make_records
+):
+    made = made()
+    known, truth = make_records(200, seed=1)
+    X = np.array([[record["a"], record["b"]] for record in known], dtype=np.float32)
+    model = made.file.parent / "model.safetensors"
+    SketchLogitBoostClassifier(n_estimators=10).fit(X, truth).committee_.save(model)
+    text = made.file.read_text().replace('path = "${KNOWN}.jsonl"', f'committee = "{model.name}"')
+    made.file.write_text(text + '[schema]\nnumeric = ["a", "b"]\n')
+    made.config = load(made.file)
+    feed(made, *make_records(100))
+    newest = run(made.config, until_idle=True)
+    blob, before = model.read_bytes(), lose(made)
+    assert journal(made)[0].origin["committee"] == hashlib.sha256(blob).hexdigest()
+
+    SketchLogitBoostClassifier(n_estimators=9).fit(X, truth).committee_.save(model)
+    with pytest.raises(StateError, match="not the one that the pipeline began with"):
+        run(made.config, rebuild=True, until_idle=True)
+    shutil.rmtree(made.config.state)
+    model.write_bytes(blob)
+    assert run(made.config, rebuild=True, until_idle=True) == newest
+    assert digest_of(*state_of(made).checkpoints.newest()) == before
+    assert "batches 1 to" in verify(made.config)
+
+
+def test_with_a_copy_only_what_lies_after_it_is_replayed(made, make_records, caplog):
+    caplog.set_level("INFO")
+    made = made(COPIES)
+    copies = Copies(Folder(made.file.parent / "copies"), made.name)
+    records, truth = make_records(160)
+    feed(made, records[:80], truth[:80])
+    first = run(made.config, until_idle=True)
+    assert copies.sequences[0] == first
+    saved = {path: path.read_bytes() for path in copies.place.path.iterdir()}
+    feed(made, records[80:], truth[80:])
+    newest = run(made.config, until_idle=True)
+    shutil.rmtree(copies.place.path)
+    copies.place.path.mkdir()
+    for path, blob in saved.items():
+        path.write_bytes(blob)
+    before = lose(made)
+    caplog.clear()
+    assert run(made.config, rebuild=True, until_idle=True) == newest
+    assert f"is made again from the copy of batch {first}" in caplog.text
+    assert f"replaying batches {first + 1} to {newest}" in caplog.text
+    assert digest_of(*state_of(made).checkpoints.newest()) == before
+    assert sorted(predicted(made)) == sorted(record["id"] for record in records)
+    assert copies.sequences[0] == newest
+
+
+@pytest.mark.slow
+def test_a_copy_takes_the_place_of_a_journal_whose_beginning_is_gone(made, make_records):
+    plain, copying = made(), made(COPIES)
+    feed(plain, *make_records(100))
+    newest = run(copying.config, until_idle=True)
+    with closing(plain.cluster.admin()) as admin:
+        admin.delete_records({TopicPartition(journal_topic(plain.name), 0): 3})
+    lose(plain)
+    with pytest.raises(GapError, match=r"the journal begins with batch \d+.*checkpoint_copy"):
+        run(made().config, rebuild=True, until_idle=True)
+    assert not state_of(plain).is_made
+    copying = made(COPIES)
+    assert run(copying.config, rebuild=True, until_idle=True) == newest
+
+
+def test_another_configuration_is_refused_and_nothing_written(made, make_records):
+    plain = made()
+    feed(plain, *make_records(60))
+    run(plain.config, until_idle=True)
+    lose(plain)
+    with pytest.raises(StateError, match=r"\[query\] budget was 0.3 and is 0.2"):
+        run(made(budget=0.2).config, rebuild=True, until_idle=True)
+    assert not state_of(plain).is_made
+
+
+@pytest.mark.slow
+def test_a_copy_that_another_journal_led_to_is_refused(made, make_records):
+    copying = made(COPIES)
+    feed(copying, *make_records(60))
+    newest = run(copying.config, until_idle=True)
+    lose(copying)
+    copies = Copies(Folder(copying.file.parent / "copies"), copying.name)
+    for n in (60, 120):  # as many batches, and more
+        other = made(COPIES, name=f"other{n}")
+        feed(other, *make_records(n, seed=1))
+        assert run(other.config, until_idle=True) >= newest
+        foreign = Copies(copies.place, other.name).newest()
+        copies.set_aside_after(0)
+        copies.place.write(copies.file(foreign.sequence), foreign.encode())
+        with pytest.raises(StateError, match=f"does not belong.*ends with batch {newest}:"):
+            run(made(COPIES).config, rebuild=True, until_idle=True)
+    assert not state_of(copying).is_made
+
+
+@pytest.mark.slow
+def test_commands_after_the_loss_are_obeyed_and_earlier_ones_replayed(made, make_records):
+    made = made()
+    records, truth = make_records(120)
+    feed(made, records[:60], truth[:60])
+    run(made.config, until_idle=True)
+    queue_command(made.config.state, Command("pause"))
+    run(made.config, until_idle=True)
+    lose(made)
+    run(made.config, rebuild=True, until_idle=True)
+    run(made.config, until_idle=True)
+    assert state_of(made).checkpoints.newest()[1]["committee"]["paused"] == 1
+    queue_command(made.config.state, Command("resume"))
+    run(made.config, until_idle=True)
+    assert state_of(made).checkpoints.newest()[1]["committee"]["paused"] == 0
+
+
+def test_an_empty_journal_holds_nothing_to_make_again(made):
+    with pytest.raises(StateError, match="is empty, so there is nothing to make again"):
+        run(made().config, rebuild=True, until_idle=True)
+    copying = made(COPIES)
+    Folder(copying.file.parent / "copies").write(f"{copying.name}.0000000007.copy", b"")
+    with pytest.raises(StateError, match=r"copy of .* batch 7: if the journal's topic was deleted"):
+        run(copying.config, until_idle=True)

@@ -1,0 +1,141 @@
+"""Helpers of the browser tests: a running pipeline, and readers of its pages.
+
+Set STREAMBOOST_SCREENSHOTS to a folder to save screenshots of the pages.
+"""
+
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from river import datasets
+from serving import put, read
+
+from streamboost.connectors.river import RiverSource
+from streamboost.pipelines.config.file import load
+from streamboost.pipelines.status.reader import StatusReader
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+in_a_browser = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium: install the system's package of it"),
+]
+
+SCRIPT = "<script>alert(1)</script><b>bold</b>"
+PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGA"
+    "WjR9awAAAABJRU5ErkJggg=="
+)
+PIPELINE = """
+[pipeline]
+name = "segments"
+batch_records = 50
+[source]
+connector = "sqlite"
+stream = "records"
+[labels]
+connector = "sqlite"
+stream = "labels"
+[committee]
+n_estimators = 20
+[schedule]
+extend_every = 1
+[query]
+budget = 0.1
+"""
+DASHBOARD = "/?pipeline=segments"
+
+
+def segments(start, n):
+    """Records of River's ImageSegments, with a text, an image and an address besides."""
+    with_ids = islice(RiverSource("ImageSegments").poll(start + n), start, None)
+    records = [json.loads(message.payload) for message in with_ids]
+    further = {"photo": PIXEL, "page": "https://example.org/a.png", "turned": "ab\u202ecd"}
+    return [record | {"text": f"{SCRIPT} {record['id']}"} | further for record in records]
+
+
+@dataclass
+class Job:
+    """A pipeline that runs, and `serve` over it."""
+
+    file: Path
+    links: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.config = load(self.file)
+        self.status = StatusReader(self.config.state)
+        self.truth = [label for _, label in datasets.ImageSegments()]
+        self.fed = 0
+
+    def feed(self, n):
+        put(self.config, "records", segments(self.fed, n))
+        self.fed += n
+
+    def answer(self, ids):
+        labels = [{"id": id, "label": self.truth[int(id)]} for id in ids]
+        put(self.config, "labels", labels)
+
+    def given(self):
+        return read(self.config, "labels")
+
+    def open_ids(self):
+        return [request["id"] for request in self.status.requests()]
+
+    def figure(self, document, name):
+        return self.status.document(document)[name]
+
+
+def arrived(page, url):
+    """Wait until a page has the address `url` and is drawn, which scripts do after it is loaded."""
+    page.wait_for_url(url)
+    page.locator("main h1").wait_for()
+
+
+def text_of(page, selector):
+    return page.locator(selector).first.inner_text()
+
+
+def tile(page, name):
+    return text_of(page, f".tile:has(dt:text-is('{name}')) .value")
+
+
+def record(page):
+    """Return the id of the record that a page shows, when it shows one."""
+    title = page.get_by_role("heading", name=re.compile("^Record"))
+    title.wait_for()
+    return title.inner_text().removeprefix("Record ")
+
+
+def wait_for_record_after(page, id):
+    page.wait_for_function(
+        "id => { const now = document.querySelector('#record-title')?.textContent;"
+        " return now?.startsWith('Record') && now !== `Record ${id}` }",
+        arg=id,
+    )
+    return record(page)
+
+
+def assert_accessible(page):
+    """Have axe look at a page, best at a test's end.
+
+    If that takes longer than the server waits for the page, the page is loaded again.
+    """
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="this needs axe")
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def assert_fits(page, name):
+    """Look at a page from wide to a phone; nobody waits for pictures that nobody asked for."""
+    for width in (1280, 768, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        # Not `evaluate`, which fails where a page that was too busy for its server is loaded again.
+        found = page.wait_for_function("document.documentElement.scrollWidth").json_value()
+        assert found <= width, name
+        if folder := os.environ.get("STREAMBOOST_SCREENSHOTS"):
+            page.screenshot(path=Path(folder) / f"{name}-{width}.png", full_page=True)

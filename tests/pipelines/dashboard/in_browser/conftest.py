@@ -1,0 +1,128 @@
+"""One browser, one pipeline and one `serve` for all tests of this folder.
+
+The fixtures end with the last test, because a browser's driver occupies the event loop of its
+thread, which other tests need.
+"""
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from serving import put
+from waiting import until
+
+import streamboost
+from tests.pipelines.command import have_kernels
+from tests.pipelines.dashboard.in_browser.browsing import CHROMIUM, PIPELINE, SCRIPT, Job
+
+ROOT = Path(streamboost.__file__).parents[1]
+FIRST = 400
+ENOUGH = 12
+
+
+@contextmanager
+def process(folder, *words):
+    command = [sys.executable, "-m", "streamboost.pipelines.cli", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with (folder / f"{words[0]}.log").open("w") as log:
+        started = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    try:
+        yield started
+    finally:
+        started.terminate()
+        started.communicate(timeout=30)
+
+
+@pytest.fixture(scope="package")
+def job(tmp_path_factory):
+    """A pipeline that has learned from its first records, and waits for answers about others."""
+    have_kernels()
+    folder = tmp_path_factory.mktemp("browser")
+    (folder / "p.toml").write_text(PIPELINE)
+    job = Job(folder / "p.toml")
+    job.feed(FIRST)
+    put(job.config, "records", [{"text": SCRIPT}])  # without an id: a dead letter
+    (folder / "later").mkdir()
+    (folder / "later" / "p.toml").write_text(PIPELINE.replace("segments", "later"))
+    people = ["--annotator", "ann"] * 100 + ["--operator", "bob"] * 50
+    with (
+        process(folder, "run", "p.toml") as running,
+        process(folder, "serve", "p.toml", "later/p.toml", "--port", "0", *people) as serving,
+    ):
+        until(lambda: len(job.open_ids()) >= 0.09 * FIRST)
+        job.answer(job.open_ids())
+        until(lambda: job.figure("learner", "version") > 0)
+        job.feed(FIRST)
+        until(lambda: len(job.open_ids()) >= 0.09 * FIRST)
+        job.answer(job.open_ids()[:10])
+        for _ in people[1::2]:
+            said, link = serving.stdout.readline().strip().split(": ", 1)
+            job.links.setdefault(said.partition(" (")[0], []).append(link)
+        job.running, job.serving = running, serving
+        yield job
+        running.terminate()
+        serving.terminate()
+
+
+@pytest.fixture(scope="package")
+def chromium():
+    playwright = pytest.importorskip("playwright.sync_api", reason="a browser is driven by it")
+    with playwright.sync_playwright() as driver:
+        # Chromium's sandbox refuses to work for the superuser, and shared memory may be scarce.
+        args = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=args)
+        yield browser
+        browser.close()
+
+
+def log_in(context, link):
+    """Follow a login link and say yes, as fast as that goes."""
+    own = {"Origin": link.partition("/login")[0]}
+    assert context.request.post(link, headers=own, max_redirects=0).status == 303
+
+
+def have_requests(job):
+    """Have enough records open for a test to answer some, whatever others have left."""
+    if len(job.open_ids()) < ENOUGH:
+        job.feed(200)
+        until(lambda: len(job.open_ids()) >= ENOUGH)
+
+
+@pytest.fixture
+def visit(job, chromium):
+    """Log somebody in and open a page; in the end nothing may have gone wrong in any of them."""
+    contexts, troubles = [], []
+
+    def noticed(request):
+        if urlsplit(request.url).hostname not in ("127.0.0.1", None):
+            troubles.append(f"asked {request.url}")
+
+    def open_page(path, person="ann", **options):
+        if path.startswith("/label"):
+            have_requests(job)
+        context = chromium.new_context(reduced_motion="reduce", **options)
+        contexts.append(context)
+        context.set_default_timeout(60_000)
+        page = context.new_page()
+        page.on(
+            "console", lambda said: said.type in ("error", "warning") and troubles.append(said.text)
+        )
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("dialog", lambda dialog: troubles.append(dialog.message))
+        page.on("request", noticed)
+        link = job.links[person].pop()
+        log_in(context, link)
+        page.goto(link.partition("/login")[0] + path)
+        page.wait_for_selector("main h1")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert troubles == []

@@ -1,0 +1,244 @@
+"""The dashboard in a real browser, and requirements on every page."""
+
+import signal
+
+import pytest
+from slow import slow
+from waiting import until
+
+from streamboost.pipelines.state.commands import Command, queue_command
+from streamboost.pipelines.status.formatting import clock
+from tests.pipelines.dashboard.in_browser.browsing import (
+    DASHBOARD,
+    SCRIPT,
+    arrived,
+    assert_accessible,
+    assert_fits,
+    in_a_browser,
+    tile,
+)
+from tests.pipelines.dashboard.in_browser.conftest import log_in
+
+pytestmark = in_a_browser
+
+
+def test_something_is_seen_before_the_scripts_that_draw_a_page_have_come(visit):
+    page, held = visit(DASHBOARD), []
+    opening, top = page.get_by_text("is opening"), page.locator(".top")
+    assert not opening.is_visible()
+    page.route("**/nicegui.js", lambda route: held.append(route))
+    page.reload(wait_until="commit")
+    opening.wait_for()
+    assert top.count() == 0
+    held[0].continue_()
+    top.wait_for()
+    assert not opening.is_visible()
+
+
+def test_the_charts_move_while_records_come(job, visit):
+    page = visit(DASHBOARD)
+    chart = page.locator("#throughput .chart")
+    before = chart.get_attribute("data-last")
+    job.feed(200)
+    page.wait_for_function(
+        "before => document.querySelector('#throughput .chart').dataset.last > before", arg=before
+    )
+    until(lambda: tile(page, "Records") == f"{job.fed:,}")
+
+
+def test_what_decisions_cost_has_a_tile_while_they_cost_something(job, visit):
+    page = visit(DASHBOARD)
+    cost = page.locator(".tile", has_text="Cost of a decision")
+    until(lambda: tile(page, "Records") == f"{job.fed:,}")
+    assert not cost.is_visible()
+    queue_command(job.config.state, Command("decide", decision={"costs": {"sky": {"path": 10}}}))
+    job.feed(300)
+    until(lambda: tile(page, "Records") == f"{job.fed:,}")
+    job.answer(job.open_ids())
+    job.feed(100)
+    cost.wait_for()
+    assert " to " in cost.locator(".note").inner_text()
+    queue_command(job.config.state, Command("decide", decision={}))
+    job.feed(50)
+    cost.wait_for(state="hidden")
+
+
+def test_the_address_of_a_panel_leads_to_it_and_not_to_the_top_of_a_long_page(visit):
+    page = visit(f"{DASHBOARD}#annotators", viewport={"width": 1280, "height": 800})
+    page.locator("#committee-size canvas").wait_for()
+    seen = "one => { const at = one.getBoundingClientRect(); return at.top >= 0 && at.top < 800 }"
+    assert page.evaluate("document.documentElement.scrollHeight") > 3 * 800
+    until(lambda: page.locator("#annotators-title").evaluate(seen))
+
+
+def test_every_part_of_the_dashboard_shows_something(visit):
+    page = visit(DASHBOARD)
+    for chart in (
+        "accuracy",
+        "labels-against-budget",
+        "throughput",
+        "latency",
+        "lag",
+        "committee-size",
+    ):
+        page.locator(f"#{chart} canvas").wait_for()  # charts are fetched after the page
+        page.locator(f"#{chart} details summary").click()
+        page.locator(f"#{chart} tbody tr").first.wait_for()
+    for table in ("class-mix", "confusion-matrix", "batch-latency-by-stage", "committee-history"):
+        page.locator(f"#{table} tbody tr").first.wait_for()
+    table = page.locator("#metrics .scroll")
+    table.wait_for()
+    assert table.evaluate("one => one.scrollHeight <= one.clientHeight"), "no figure is cut off"
+    letter = page.locator(".letters > li", has_text="missing_id").last
+    letter.locator("summary").click()
+    assert SCRIPT.replace('"', '\\"') in letter.locator("pre").inner_text()
+
+
+@pytest.fixture
+def pausable(job):
+    """A pipeline that is not left paused, whatever fails."""
+    yield job
+    if job.status.document("learner").get("paused"):
+        queue_command(job.config.state, Command("resume"))
+        job.feed(1)
+        until(lambda: not job.status.document("learner").get("paused"))
+
+
+def test_the_line_of_a_paused_pipeline_leads_to_where_it_is_resumed(pausable, visit):
+    page = visit(DASHBOARD, "bob", bypass_csp=True)
+    line = page.locator(".state")
+    assert_says(line, "OK")
+    queue_command(pausable.config.state, Command("pause"))
+    pausable.feed(1)
+    assert_says(line, "Paused")
+    until(lambda: "warn" in line.get_attribute("class"))
+    assert_accessible(page)
+    # axe keeps the page busy. After that the line may say for a moment that there is no contact,
+    # without the link: a click that takes time may miss it.
+    line.get_by_role("link", name="training is paused").evaluate("link => link.click()")
+    arrived(page, "**/versions?pipeline=segments")
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Yes, do it").click()
+    page.get_by_text("Queued: resume").wait_for()
+    pausable.feed(1)
+    assert_says(line, "OK")
+
+
+def test_the_line_turns_grey_while_serve_is_silent_and_back(job, visit):
+    page = visit(DASHBOARD)
+    line = page.locator(".state")
+    assert_says(line, "OK")
+    job.serving.send_signal(signal.SIGSTOP)
+    try:
+        assert_says(line, "No contact")
+        assert "serve has not answered for" in line.inner_text()
+        assert "grey" in line.get_attribute("class")
+    finally:
+        job.serving.send_signal(signal.SIGCONT)
+    assert_says(line, "OK")
+
+
+def test_the_line_says_since_when_a_pipeline_that_stands_still_is_silent_until_it_goes_on(
+    job, visit
+):
+    page = visit(DASHBOARD)
+    line = page.locator(".state")
+    assert_says(line, "OK")
+    job.running.send_signal(signal.SIGSTOP)
+    try:
+        assert_says(line, "Unresponsive")
+        beat = job.status.document("heartbeat") or job.status.document("pipeline")
+        assert f"no heartbeat since {clock(beat['time'])}" in line.inner_text()
+        assert "grey" in line.get_attribute("class")
+        page.reload()  # also to whoever comes now
+        assert_says(line, "Unresponsive")
+    finally:
+        job.running.send_signal(signal.SIGCONT)
+    assert_says(line, "OK")
+    job.feed(1)
+    until(lambda: tile(page, "Records") == f"{job.fed:,}")
+
+
+def test_a_page_that_was_told_of_changes_shows_what_one_opened_later_does(job, visit):
+    page = visit(DASHBOARD)
+    page.locator("#throughput canvas").wait_for()
+    for _ in range(3):
+        job.feed(60)
+        until(lambda: tile(page, "Records") == f"{job.fed:,}")
+    later = visit(DASHBOARD)
+    later.locator("#throughput canvas").wait_for()
+    # Only what was committed last is left to draw; what nothing follows is drawn, too.
+    until(lambda: drawn(page) == drawn(later), seconds=30)
+    assert any(bars for _, bars in drawn(page)[0])
+
+
+def drawn(page):
+    """Return what tables say and how long their bars are, and where the charts' points lie."""
+    tables = page.locator(".panels section .body > .scroll").evaluate_all(
+        "all => all.map((one) => [one.innerText,"
+        " [...one.querySelectorAll('.fill')].map((bar) => bar.style.width)])"
+    )
+    charts = page.locator(".chart").evaluate_all(
+        "all => all.map(({ dataset: { points, first, last, from, to } }) =>"
+        " [points, first, last, from, to])"
+    )
+    return tables, charts
+
+
+def assert_says(line, word):
+    line.locator(".chip", has_text=word).wait_for()
+
+
+def test_several_pipelines_are_shown_at_a_glance(job, visit):
+    page = visit("/", bypass_csp=True)
+    rows = page.locator(".overview li")
+    assert [rows.nth(i).get_by_role("heading").inner_text() for i in (0, 1)] == [
+        "segments",
+        "later",
+    ]
+    until(lambda: f"{job.fed:,}" in rows.nth(0).inner_text())
+    assert_accessible(page)
+    page.get_by_role("link", name="segments").last.click()
+    page.wait_for_selector("#throughput canvas")
+
+
+@pytest.mark.parametrize("path", ["/?pipeline=later", "/label?pipeline=later"])
+def test_a_pipeline_that_has_not_begun_says_how_to_begin(path, visit):
+    page = visit(path, bypass_csp=True)
+    assert 'start it with "streamboost run"' in page.locator("main").inner_text()
+    assert page.locator("canvas").count() == page.locator("tbody tr").count() == 0
+    assert_accessible(page)
+
+
+def test_an_unknown_pipeline_is_a_plain_404(job, chromium):
+    context = chromium.new_context()
+    link = job.links["ann"].pop()
+    log_in(context, link)
+    answer = context.request.get(link.partition("/login")[0] + "/?pipeline=none")
+    assert (answer.status, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
+    context.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "theme"),
+    [(DASHBOARD, "light"), ("/label", "dark"), *slow((DASHBOARD, "dark"), ("/label", "light"))],
+)
+def test_a_page_is_accessible_fits_a_phone_and_follows_the_theme(path, theme, visit):
+    page = visit(path, color_scheme=theme, bypass_csp=True)  # axe brings styles of its own
+    page.wait_for_selector("canvas" if path == DASHBOARD else ".choice")
+    brightness = page.evaluate(
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+    )
+    assert (min(brightness) > 200) if theme == "light" else (max(brightness) < 60)
+    assert_accessible(page)
+    assert_fits(page, f"{'dashboard' if path == DASHBOARD else 'labelling'}-{theme}")
+
+
+def test_images_that_a_text_holds_are_shown_on_the_pages_of_records_alone(visit):
+    page = visit(DASHBOARD)
+    for path, allowed in ((DASHBOARD, "'self';"), ("/label", "'self' data:;")):
+        answer = page.request.get(page.url.partition("/?")[0] + path)
+        assert f"img-src {allowed}" in answer.headers["content-security-policy"]
+    icon = page.locator("link[rel~=icon]").get_attribute("href")
+    found = page.request.get(page.url.partition("/?")[0] + icon)
+    assert (found.status, found.headers["content-type"]) == (200, "image/svg+xml")

@@ -1,0 +1,215 @@
+"""The status line of a pipeline claims nothing that is unknown."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamboost.pipelines.dashboard import charts, tables
+from streamboost.pipelines.dashboard.annotators import annotators
+from streamboost.pipelines.dashboard.status_line import FRESH, SILENT, SOON, STILL, standing
+from streamboost.pipelines.dashboard.view import Evidence, View, restricted
+from streamboost.pipelines.service.auth.users import User
+from streamboost.pipelines.service.labelling.blind import BlindMode
+from streamboost.pipelines.status.formatting import clock
+from streamboost.pipelines.status.publisher import BEAT
+from streamboost.pipelines.status.reader import LabelEvidence
+
+NOW = 1_000_000.0
+
+
+def seen(state="running", *, committed=1.0, beat=1.0, runs=True, trouble=None, **point):
+    """Return a view of a pipeline; `committed`, `beat` and `trouble` are ages in seconds."""
+    documents = {
+        "pipeline": {"state": state, "time": 1000 * (NOW - committed), "sequence": 7},
+        "heartbeat": {"time": 1000 * (NOW - beat)},
+        "trouble": {} if trouble is None else {"time": 1000 * (NOW - trouble), "text": "no disk"},
+    }
+    usual = {"records_per_second": 10.04, "lag": {"records": 0, "labels": 0}}
+    return View(documents=documents, points=[usual | point], runs=runs)
+
+
+def told(**how):
+    found = standing(seen(**how), NOW)
+    return found.word, found.tone
+
+
+def test_all_that_matters_stands_in_one_line():
+    found = standing(seen(beat=2.0), NOW)
+    assert (found.word, found.tone, found.age) == ("OK", "good", 2.0)
+    assert list(found.parts) == ["10/s", "lag 0"]
+
+
+@pytest.mark.parametrize(
+    ("how", "line"),
+    [
+        ({"state": "stopped", "runs": False}, ("Stopped", "grey")),
+        ({"runs": False}, ("Unresponsive", "grey")),
+        ({"beat": SILENT + 1}, ("Unresponsive", "grey")),
+        ({"state": "recovering", "beat": SILENT + 1}, ("Recovering", "warn")),
+        ({"state": "retrying"}, ("Retrying", "warn")),
+        ({"state": "retrying", "trouble": 500.0}, ("Retrying", "bad")),
+        ({"trouble": 5.0}, ("Error", "bad")),
+        ({"trouble": 500.0, "committed": 900.0}, ("Error", "bad")),
+        ({"trouble": FRESH + 1}, ("OK", "good")),
+        ({"state": "stopped", "runs": False, "trouble": 5.0, "committed": 6.0}, ("Stopped", "bad")),
+    ],
+)
+def test_the_line_turns_grey_when_nobody_speaks_and_red_on_trouble(how, line):
+    assert told(**how) == line
+
+
+def test_a_pipeline_that_told_of_every_batch_is_silent_as_soon_as_it_stops_and_tells_no_rate():
+    found = standing(seen(beat=21.0, seconds=1.0), NOW)
+    assert (found.word, found.tone) == ("Unresponsive", "grey")
+    assert found.parts[0] == f"no heartbeat since {clock(1000 * (NOW - 21))}"
+    assert "/s" not in "".join(found.parts)
+    assert told(beat=SOON - 1, seconds=1.0) == ("OK", "good")
+
+
+def test_one_whose_batches_are_long_has_the_time_of_three():
+    assert told(beat=40.0, seconds=20.0) == ("OK", "good")
+    assert told(beat=61.0, seconds=20.0) == ("Unresponsive", "grey")
+
+
+def test_one_to_which_nothing_comes_has_the_time_of_three_beats():
+    still = {"records_per_second": 0.0, "seconds": 1.0}
+    assert told(beat=2 * BEAT, **still) == ("OK", "good")
+    assert told(beat=3 * BEAT + 1, **still) == ("Unresponsive", "grey")
+
+
+def test_a_pipeline_to_which_nothing_comes_is_well():
+    still = {"committed": STILL + 1, "records_per_second": 0.0}
+    found = standing(seen(**still), NOW)
+    assert (found.word, found.tone) == ("OK", "good")
+    assert found.parts[0].startswith("no commit since")
+
+
+def test_of_one_to_which_nothing_comes_one_sentence_says_whether_something_waits():
+    at = clock(1000 * (NOW - STILL - 1))
+    quiet, stuck = (seen(committed=STILL + 1, lag={"records": n}) for n in (0, 12))
+    quiet.points[:0] = [{"time": 1, "lag": {"records": 5}}, {"time": 2, "lag": {"records": 0}}]
+    said = [list(standing(view, NOW).parts) for view in (quiet, stuck)]
+    assert said == [
+        [f"no commit since {at}, lag 0"],
+        [f"no commit since {at}; lag 12"],
+    ]
+
+
+def test_a_pipeline_that_is_paused_is_not_ok_and_leads_to_where_it_is_resumed():
+    view = seen()
+    view.documents["learner"] = {"paused": True}
+    found = standing(view, NOW)
+    assert (found.word, found.tone) == ("Paused", "warn")
+    assert [(one.text, one.link) for one in found.notices] == [("training is paused", "/versions")]
+
+
+def test_a_pipeline_of_which_a_feature_shifted_is_not_ok_and_leads_to_it():
+    view = seen()
+    given = [{"name": "noise", "psi": 5.0}, {"name": "hue", "psi": 0.3}]
+    view.documents["features"] = {"features": given, "records": 1_000}
+    view.documents["importances"] = {"hue": 0.5, "noise": 0.01}
+    found = standing(view, NOW)
+    assert (found.word, found.tone) == ("Feature drift", "warn")
+    (notice,) = found.notices
+    assert notice.link == "/features?feature=hue"
+    assert notice.text.startswith("hue has shifted; so has noise")
+    view.documents["learner"] = {"paused": True}
+    assert standing(view, NOW).word == "Paused"
+    assert len(standing(view, NOW).notices) == 2
+    view.documents["trouble"] = {"time": 1000 * NOW, "text": "no disk"}
+    assert (standing(view, NOW).word, standing(view, NOW).tone) == ("Error", "bad")
+    view.documents["features"]["records"] = 999
+    assert [one.word for one in standing(view, NOW).notices] == ["Paused"], "it may be by chance"
+
+
+def test_a_pipeline_to_which_somebody_labels_against_the_others_is_not_ok_and_leads_to_who():
+    view, fair = seen(), {"labels": 90, "compared": 90, "against": 1}
+    view.documents["pipeline"]["name"] = "p"
+    view.documents["annotators"] = {"ann": fair, "eve": fair}
+    assert standing(view, NOW).word == "OK"
+    view = seen()
+    view.documents["pipeline"]["name"] = "p"
+    found = {"ann": fair, "eve": fair, "bob": {"labels": 60, "compared": 60, "against": 40}}
+    view.documents["annotators"] = found
+    now = standing(view, NOW)
+    assert (now.word, now.tone) == ("Annotator disagreement", "warn")
+    said = [(one.text, one.link) for one in now.notices]
+    assert said == [("bob disagrees with other annotators", "/?pipeline=p#annotators")]
+    assert annotators(view).summary.startswith("bob disagrees significantly often")
+
+
+def test_a_pipeline_that_was_started_again_is_not_said_never_to_have_committed():
+    view = seen()
+    view.documents["pipeline"]["time"] = None
+    assert list(standing(view, NOW).parts) == ["no batch committed in this run yet"]
+
+
+def test_the_lag_of_files_of_lines_is_said_in_bytes():
+    view = seen(lag={"records": 85_621, "labels": 0})
+    view.documents["pipeline"]["connectors"] = {"source": "files", "labels": "files"}
+    assert list(standing(view, NOW).parts) == ["10/s", "lag 85.6 kB"]
+
+
+def test_what_waits_for_scorers_is_the_figure_of_their_panel_and_the_learner_s_is_named():
+    view = seen(records_per_second=1.0, lag={"records": 12, "labels": 4})
+    one = {"worker": "a", "records": 90, "version": 3, "tick": 1000 * NOW}
+    view.documents["workers"] = {
+        "0": one | {"rate": 20.0, "lag": 9},
+        "1": one | {"rate": 5.0, "lag": 2},
+    }
+    parts = ["25/s", "11 records wait for scorers", "learner lag 16"]
+    assert list(standing(view, NOW).parts) == parts
+    assert tables.workers(view).summary == "1 scorer of 2 partitions; 11 records wait for scorers."
+
+
+def test_a_pipeline_that_has_not_begun_says_how_to_begin():
+    found = standing(View(), NOW)
+    assert (found.word, found.age) == ("Not started", None)
+    assert "streamboost run" in found.parts[0]
+
+
+@given(answered=st.integers(0, 50), labels=st.integers(0, 50))
+def test_no_sentence_denies_the_labels_that_another_one_counts(answered, labels):
+    point = {"time": 1, "answered": answered, "requests": 50, "trees": 0, "version": 0}
+    view = View(points=[point], documents={"learner": {"labels": labels}})
+    said = [charts.accuracy(view).summary, charts.spending(view).summary]
+    assert f"{answered} of them answered" in said[1]
+    assert ("No label has come back" in said[0]) == (answered == 0)
+    assert "oldest" not in said[0], "figures go on past requests that are open"
+    assert (f"{labels} label" in charts.committee_size(view).summary) == (labels > 0)
+
+
+def test_a_pipeline_of_which_a_class_got_worse_is_not_ok_and_leads_to_where_that_is_shown():
+    told = [
+        LabelEvidence(n, name, "x" if i < wrong else name, 0.5)
+        for n, name, wrong in FELL
+        for i in range(60)
+    ]
+    view = replace(seen(), evidence=Evidence(told))
+    found = standing(view, NOW)
+    assert (found.word, found.tone) == ("Regression", "warn")
+    (notice,) = found.notices
+    assert (notice.text, notice.link) == ("b got worse", "/versions?a=8#since")
+
+
+FELL = ((4, "a", 3), (4, "b", 5), (8, "a", 4), (8, "b", 35))
+
+
+def test_line_tells_a_blind_annotator_neither_classes_nor_annotators():
+    view, fair = seen(), {"labels": 90, "compared": 90, "against": 1}
+    view.documents["pipeline"]["name"] = "p"
+    against = {"labels": 60, "compared": 60, "against": 40}
+    view.documents["annotators"] = {"ann": fair, "eve": fair, "bob": against}
+    view.documents["evaluation"] = {"recent": {"committee": {"accuracy": {"value": 0.9}}}}
+    view.documents["heartbeat"] = {"time": 1000 * NOW}
+    blindfold = BlindMode(None, is_on=True)
+    hidden = restricted(view, blindfold, User("ann", "1"))
+    assert standing(view, NOW).word == "Annotator disagreement"
+    assert standing(hidden, NOW).word == "OK"
+    assert hidden.document("heartbeat") == view.document("heartbeat")
+    assert standing(hidden, NOW).parts == standing(view, NOW).parts
+    assert hidden.accuracy is None
+    assert not {"annotators", "evaluation", "classes"} & hidden.documents.keys()
+    assert restricted(view, blindfold, User("olga", "2", "operator")) is view

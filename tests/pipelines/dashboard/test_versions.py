@@ -1,0 +1,79 @@
+"""The page of model versions, and the comparison of two versions."""
+
+from nicegui import Client, ui
+
+from streamboost.pipelines.dashboard.versions import (
+    VersionComparison,
+    compared,
+    importances,
+    listed,
+    since,
+)
+from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.widgets import Tag
+from tests.pipelines.dashboard.test_drilldown import version
+from tests.pipelines.dashboard.test_recall_by_version import said
+
+
+def shown(told, known, a=None, b=None):
+    """Return the page's sides and, by the ids of its panels, their texts."""
+    learner = {"version": max(known), "versions": []}
+    view = View(documents={"pipeline": {"name": "p"}, "learner": learner})
+    with Client(ui.page("/")) as client:
+        page = VersionComparison([version(n) for n in known], told, view, a, b)
+    panels = {}
+    for one in client.elements.values():
+        if isinstance(one, Tag) and one.tag == "section":
+            texts = [part.text for part in one.descendants() if isinstance(part, Tag)]
+            panels[one._props["id"]] = "\n".join(texts)
+    return page.sides, panels
+
+
+TOLD = [*said(1, "a", 60, 0), *said(2, "a", 40, 4), *said(9, "a", 50, 5)]
+
+
+def test_what_came_since_the_version_that_nobody_chose_is_counted():
+    _, panels = shown(TOLD, [8, 9])
+    assert (
+        "Default baseline: version 2; 90 of 150 labels are for this or a later" in panels["since"]
+    )
+    _, panels = shown(TOLD, [8, 9], b=2)
+    assert (
+        "Default baseline: version 2; 40 of 100 labels are for this or a later" in panels["since"]
+    )
+    assert "Default baseline" not in shown(TOLD, [8, 9], a=2)[1]["since"]
+
+
+def test_of_a_version_between_others_it_is_said_that_nothing_is_kept_as_it_stands_in_the_menu():
+    _, panels = shown(TOLD, [8, 9], a=2, b=5)
+    assert "No usable labels are kept for version 5.\n" in panels["since"]
+    assert "Not offered, as no usable labels are kept: 3, 4, 6, 7." in panels["since"]
+    _, panels = shown(TOLD, [8, 9], a=0, b=99)
+    for wanted, nearest in ((0, 1), (99, 9)):
+        text = f"No usable labels are kept for version {wanted}; {nearest} is the nearest."
+        assert text in panels["since"]
+    _, panels = shown(TOLD, [8, 9], a=5, b=5)
+    assert panels["since"].count("No usable labels are kept for version 5.") == 1
+    assert "No usable labels" not in shown(TOLD, [8, 9], a=2, b=9)[1]["since"]
+
+
+def test_no_version_stands_beside_itself():
+    for a, b in ((1, 2), (None, 8), (9, 9), (None, 2)):
+        sides, panels = shown(TOLD, [8, 9], a, b)
+        assert len(set(sides)) == 1
+        text = f"Nothing to compare: version {sides[0]} is the nearest known on both sides."
+        assert text in panels["sides"]
+        assert "weigh" not in panels
+    sides, panels = shown(TOLD, [8, 9], 8, 9)
+    assert sides == (8, 9)
+    assert panels["sides"].startswith("Version 8 compared with 9")
+    assert "weigh" in panels
+
+
+def test_columns_and_captions_are_words():
+    a, b = version(8), version(9)
+    for table in (compared(a, b, TOLD), importances(a, b)):
+        assert table.columns[-1].text == "Change"
+    texts = [column.text for column in since(TOLD, 9, "test").columns]
+    assert texts[1:4] == ["Before", "Since", "Change"]
+    assert listed([a, b], TOLD, [8], "test").caption == "Versions"

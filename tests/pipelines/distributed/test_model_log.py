@@ -1,0 +1,106 @@
+"""Model snapshots in a topic: scorers load exactly the model that the learner published."""
+
+import numpy as np
+import pytest
+
+from streamboost.errors import StateError
+from streamboost.pipelines.distributed import model_log
+from streamboost.pipelines.distributed.model_log import ModelLog, ModelPublisher
+from tests.pipelines.distributed.sharing import (
+    edition_of,
+    make_learner,
+    mixed,
+    numbers,
+    records,
+    split,
+    taught,
+    teach,
+)
+
+
+def rows_of(learner, schema, messages):
+    found, _ = schema.decode(messages)
+    return found.X if found.values is None else learner.rows(found.values)
+
+
+@pytest.mark.parametrize("make", [numbers, mixed])
+def test_a_scorer_says_of_records_what_the_learner_says(make):
+    schema = make()
+    learner = taught(schema)
+    edition = edition_of(learner, schema, 12)
+    messages = records(40, seed=9)
+    mine, other = (rows_of(one, schema, messages) for one in (learner, edition.learner))
+    np.testing.assert_array_equal(other, mine)
+    expected, found = learner.score(mine), edition.learner.score(other)
+    np.testing.assert_array_equal(found.probabilities, expected.probabilities)
+    assert found.labels.tolist() == expected.labels.tolist()
+    assert (edition.number, edition.version) == (12, learner.committee.version)
+    np.testing.assert_array_equal(edition.learner.utility(other, found), learner.utility(mine))
+
+
+def test_before_the_first_label_a_scorer_knows_nothing_and_says_so():
+    edition = edition_of(make_learner(numbers()), numbers())
+    scored = edition.learner.score(np.zeros((2, 2), dtype=np.float32))
+    assert edition.version == 0
+    assert scored.labels.tolist() == [None, None]
+
+
+def test_tables_that_have_not_changed_are_not_written_again():
+    schema, publisher = mixed(), ModelPublisher()
+    learner = taught(schema)
+    whole = split(publisher.messages(1, schema, learner))
+    same = split(publisher.messages(2, schema, learner))
+    assert {key for key, _ in whole} > {b"manifest", b"committee/0", b"about/0"}
+    assert [key for key, _ in same] == [b"manifest"]
+    editions = ModelLog(make_learner, "topic")
+    editions.take([*whole, *same])
+    assert editions.newest.number == 2
+
+
+def test_large_tables_are_cut_and_put_together_again(monkeypatch):
+    monkeypatch.setattr(model_log, "CHUNK", 1_000)
+    schema = numbers()
+    messages = split(ModelPublisher().messages(1, schema, taught(schema)))
+    assert len(messages) > 5
+    assert all(len(value) <= 1_000 for key, value in messages if key != b"manifest")
+    editions = ModelLog(make_learner, "topic")
+    editions.take(messages)
+    assert editions.newest.version >= 1
+
+
+def test_an_edition_whose_end_has_not_come_changes_nothing():
+    schema, publisher = numbers(), ModelPublisher()
+    learner = taught(schema)
+    editions = ModelLog(make_learner, "topic")
+    editions.take(split(publisher.messages(1, schema, learner)))
+    teach(learner, schema, records(60, seed=6))
+    later = split(publisher.messages(2, schema, learner))
+    editions.take(later[:-1])
+    assert editions.newest.number == 1
+    editions.take(later[-1:])
+    assert editions.newest.number == 2
+
+
+def test_compaction_takes_nothing_that_the_newest_edition_needs():
+    schema, publisher, kept = numbers(), ModelPublisher(), {}
+    learner = taught(schema)
+    for number in range(1, 5):
+        for key, value in split(publisher.messages(number, schema, learner)):
+            kept.pop(key, None)
+            kept[key] = value
+        teach(learner, schema, records(30, seed=number))
+    editions = ModelLog(make_learner, "topic")
+    editions.take(kept.items())
+    assert editions.newest.number == 4
+
+
+def test_an_edition_that_lacks_a_part_is_refused():
+    schema = numbers()
+    messages = split(ModelPublisher().messages(1, schema, taught(schema)))
+    behind = ModelLog(make_learner, "topic")
+    behind.take(messages[1:], are_all=False)
+    assert behind.newest is None, "a later one is on its way"
+    with pytest.raises(StateError, match=r"table 'committee' .* not whole.*streamboost learn"):
+        ModelLog(make_learner, "topic").take([m for m in messages if m[0] != b"committee/0"])
+    with pytest.raises(StateError, match="no manifest"):
+        ModelLog(make_learner, "topic").take([(b"manifest", b"{")])

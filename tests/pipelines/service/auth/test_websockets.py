@@ -1,0 +1,58 @@
+"""Websocket messages of an authenticated client, over real connections."""
+
+import logging
+
+import httpx
+import pytest
+from serving import Serving
+from websockets.sync.client import connect
+
+from streamboost.pipelines.dashboard.sockets import shorten
+
+MALFORMED = [
+    *("garbage", "4garbage", "42[", "42{}", '42["handshake"]', '42["handshake",1]', "44x", "9", ""),
+    *('42["handshake",{}]', b"\xff\xfe", b""),
+]
+TEXT_THAT_IS_NO_UTF_8 = b"\x81\x82\x00\x00\x00\x00\xff\xfe"
+
+
+@pytest.fixture
+def served(streamboost_command, file):
+    serving = Serving(streamboost_command, str(file))
+    yield serving
+    serving.kill()
+
+
+def logged_in(serving):
+    """Return the address of a websocket of the pages, and the headers of a login."""
+    site = str(serving.client.base_url).rstrip("/")
+    answer = httpx.post(
+        f"{site}/login", params={"key": serving.key}, headers={"Origin": site}, timeout=60
+    )
+    cookie = answer.headers["set-cookie"].partition(";")[0]
+    address = f"{site.replace('http', 'ws')}/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+    return address, {"Origin": site, "Cookie": cookie}
+
+
+def test_malformed_websocket_messages_are_logged_as_one_line_each(served):
+    address, login = logged_in(served)
+    lines = []
+    for message in [*MALFORMED, None]:
+        with connect(address, additional_headers=login, close_timeout=0.1) as websocket:
+            websocket.recv(30)
+            websocket.send("40")
+            websocket.recv(30)
+            if message is None:
+                websocket.socket.sendall(TEXT_THAT_IS_NO_UTF_8)
+            else:
+                websocket.send(message)
+            lines.append(served.process.stderr.readline())
+    assert all(" WARNING [0] malformed websocket " in line for line in lines), lines
+
+
+def test_an_error_that_was_never_raised_is_logged_as_it_is():
+    error = ValueError("mine")
+    given = (type(error), error, None)
+    record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 1, "failed", (), given)
+    assert shorten(record)
+    assert (record.getMessage(), record.exc_info) == ("failed", given)

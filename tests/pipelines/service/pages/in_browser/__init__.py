@@ -1,1 +1,0 @@
-"""The pages in a real browser; a package, so that its fixtures end with it."""
