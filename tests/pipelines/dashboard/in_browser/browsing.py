@@ -49,6 +49,8 @@ extend_every = 1
 budget = 0.1
 """
 DASHBOARD = "/?pipeline=segments"
+RUNNING = re.compile("OK|Regression|Feature drift|Annotator disagreement")
+"""Status of a pipeline that runs; what other tests did may give it cause for attention."""
 
 
 def segments(start, n):

@@ -3,7 +3,13 @@
 from waiting import until
 
 from streamboost.pipelines.dashboard.panels import NO_VALUES
-from tests.pipelines.dashboard.in_browser.browsing import DASHBOARD, in_a_browser, text_of, tile
+from tests.pipelines.dashboard.in_browser.browsing import (
+    DASHBOARD,
+    RUNNING,
+    in_a_browser,
+    text_of,
+    tile,
+)
 from tests.pipelines.dashboard.in_browser.conftest import log_in
 
 pytestmark = in_a_browser
@@ -17,7 +23,7 @@ OUT = """async () => {
 
 def settled(page):
     """Return the page once all of it is there, and nothing moves any more."""
-    page.locator(".state .chip", has_text="OK").wait_for()
+    page.locator(".state .chip", has_text=RUNNING).wait_for()
     page.locator("#committee-history tbody tr").first.wait_for()
     page.locator("#throughput canvas").wait_for()
     page.wait_for_function("() => window.did_handshake")

@@ -13,6 +13,7 @@ from streamboost.pipelines.dashboard.versions import default_version
 from streamboost.pipelines.status.record_filter import RecordFilter
 from tests.pipelines.dashboard.in_browser.browsing import (
     DASHBOARD,
+    RUNNING,
     SCRIPT,
     arrived,
     assert_accessible,
@@ -402,7 +403,7 @@ def test_every_page_of_causes_is_accessible_and_fits_a_phone(answered, visit, th
     base = page.url.partition("/record")[0]
     for path in (f"record?pipeline=segments&id={id}", *PAGES):
         page.goto(f"{base}/{path}{'' if '?' in path else '?pipeline=segments'}")
-        page.locator(".state .chip", has_text="OK").wait_for()
+        page.locator(".state .chip", has_text=RUNNING).wait_for()
         if path == "dead-letters":
             page.locator(".letters summary").first.click()
         assert_accessible(page)

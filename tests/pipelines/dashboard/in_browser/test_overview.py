@@ -10,6 +10,7 @@ from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.status.formatting import clock
 from tests.pipelines.dashboard.in_browser.browsing import (
     DASHBOARD,
+    RUNNING,
     SCRIPT,
     arrived,
     assert_accessible,
@@ -107,7 +108,7 @@ def pausable(job):
 def test_the_line_of_a_paused_pipeline_leads_to_where_it_is_resumed(pausable, visit):
     page = visit(DASHBOARD, "bob", bypass_csp=True)
     line = page.locator(".state")
-    assert_says(line, "OK")
+    assert_says(line, RUNNING)
     queue_command(pausable.config.state, Command("pause"))
     pausable.feed(1)
     assert_says(line, "Paused")
@@ -121,13 +122,13 @@ def test_the_line_of_a_paused_pipeline_leads_to_where_it_is_resumed(pausable, vi
     page.get_by_role("button", name="Yes, do it").click()
     page.get_by_text("Queued: resume").wait_for()
     pausable.feed(1)
-    assert_says(line, "OK")
+    assert_says(line, RUNNING)
 
 
 def test_the_line_turns_grey_while_serve_is_silent_and_back(job, visit):
     page = visit(DASHBOARD)
     line = page.locator(".state")
-    assert_says(line, "OK")
+    assert_says(line, RUNNING)
     job.serving.send_signal(signal.SIGSTOP)
     try:
         assert_says(line, "No contact")
@@ -135,7 +136,7 @@ def test_the_line_turns_grey_while_serve_is_silent_and_back(job, visit):
         assert "grey" in line.get_attribute("class")
     finally:
         job.serving.send_signal(signal.SIGCONT)
-    assert_says(line, "OK")
+    assert_says(line, RUNNING)
 
 
 def test_the_line_says_since_when_a_pipeline_that_stands_still_is_silent_until_it_goes_on(
@@ -143,7 +144,7 @@ def test_the_line_says_since_when_a_pipeline_that_stands_still_is_silent_until_i
 ):
     page = visit(DASHBOARD)
     line = page.locator(".state")
-    assert_says(line, "OK")
+    assert_says(line, RUNNING)
     job.running.send_signal(signal.SIGSTOP)
     try:
         assert_says(line, "Unresponsive")
@@ -154,7 +155,7 @@ def test_the_line_says_since_when_a_pipeline_that_stands_still_is_silent_until_i
         assert_says(line, "Unresponsive")
     finally:
         job.running.send_signal(signal.SIGCONT)
-    assert_says(line, "OK")
+    assert_says(line, RUNNING)
     job.feed(1)
     until(lambda: tile(page, "Records") == f"{job.fed:,}")
 
