@@ -154,17 +154,19 @@ class LabellingPage:
             if given.get("action") in ("change", "keep"):
                 await self._begin_change(self._newest() if given["action"] == "change" else None)
                 return
+            message: tuple[str, ...] | None = None
             self._doubt = labelling_request.doubt_of(given, self._known, self._view.label_type)
             if self._doubt is None:
                 try:
-                    self._said.say(*await asyncio.to_thread(self._take, given))
+                    message = await asyncio.to_thread(self._take, given)
                 except StreamBoostError as error:
-                    self._said.say("{}", sentence(str(error)))
-            if self._doubt is None:
+                    message = "{}", sentence(str(error))
                 self._changing, self._changed = None, {}
             self._turn += 1
             await self._next()
             await self._show_history()
+            if message is not None:  # last: whoever reads it can press the next key
+                self._said.say(*message)
 
     async def change(self, id: str) -> None:
         """Start a correction of the record `id`, if this annotator may change its label."""
