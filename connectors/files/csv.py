@@ -26,6 +26,9 @@ _USUAL_LIMIT = 131_072
 _LIMIT = threading.Lock()
 """Held while the limit is another: the limit is that of all readers of the process."""
 
+_OTHERS = ";\t|"
+"""Separators of other files, which no header of one column needs."""
+
 _MANY_LINES = 10
 """Number of lines of an open cell after which a missing quote is likely."""
 
@@ -145,10 +148,15 @@ class CsvSource(LineSource):
 
     def _checked(self, line: Message) -> list[str]:
         names = _cells_of(line.payload)
-        if names is None or not any(names):
+        if names is None or not any(names) or b"\0" in line.payload:
             raise ConnectorError(
                 f"{self._path}: the first line is no header ({line.payload[:60]!r}): it must name "
-                "the columns, in UTF-8, with commas between them"
+                "the columns, in UTF-8, with commas between them, and end with a line feed"
+            )
+        if len(names) == 1 and (found := next((one for one in _OTHERS if one in names[0]), None)):
+            raise ConnectorError(
+                f"{self._path}: the header names one column, {names[0][:60]!r}, which has "
+                f"{found!r} where commas are expected: separate the columns by commas"
             )
         twice = [name for name, n in Counter(filter(None, names)).items() if n > 1]
         if twice:

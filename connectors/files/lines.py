@@ -21,6 +21,7 @@ from streamboost.connectors.files.rotation import (
     holds,
     is_compressed,
     open_regular,
+    targets_between,
 )
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
@@ -208,6 +209,9 @@ class LineSource(SinglePartitionSource):
             return self._open(place, segment)
         except FileNotFoundError as error:
             if self._follow and self._next == segment.base:
+                if not self._is_waiting:
+                    _log.warning("%s is not there yet: waiting for the file", self._path)
+                self._is_waiting = True
                 return None
             raise self._missing() from error
 
@@ -255,7 +259,11 @@ class LineSource(SinglePartitionSource):
             self._open(following, segment)
         elif self._end < sys.maxsize:
             raise self._changed("the file ends there")
-        elif lost := files_between(self._path, os.fstat(file.fileno()).st_mtime_ns):
+        elif lost := [
+            name
+            for between in (files_between, targets_between)
+            for name in between(self._path, os.fstat(file.fileno()).st_mtime_ns)
+        ]:
             self._pass_gap(
                 f"{', '.join(lost)} in its folder came between the file that was read and the one "
                 "that is there now"

@@ -25,7 +25,10 @@ __all__ = [
     "holds",
     "is_compressed",
     "open_regular",
+    "targets_between",
 ]
+
+_DIGITS = re.compile(r"\d+")
 
 _EDGE = 16_384
 """Bytes that a digest covers, at the beginning and at the end of the bytes that were read.
@@ -103,10 +106,13 @@ def open_regular(path: Path) -> BinaryIO:
 def find(path: Path, segment: Segment) -> Path | None:
     """Return where the file of a segment is now: at `path` or in its folder; None: not found.
 
+    If `path` is a symbolic link, the folder of its target is searched, too.
     The file itself is preferred to a copy, and the longest copy to others. A file of which nothing
     was read is at `path`, unless a file with its inode is found.
     """
     beside, stem = _beside(path), path.name.split(".")[0]
+    if path.is_symlink():
+        beside += _beside(Path(os.path.realpath(path)))
     own = [one for one, there in beside if segment.is_at(there)]
     copies = [(-there.st_size, one) for one, there in beside if one.name.startswith(stem)]
     if not segment.known:
@@ -137,6 +143,24 @@ def files_between(path: Path, since: int) -> list[str]:
         (there.st_mtime_ns, one.name)
         for one, there in _beside(path)
         if rotated.fullmatch(one.name) and there.st_size and there.st_mtime_ns > since
+    ]
+    return [name for _, name in sorted(newer)]
+
+
+def targets_between(path: Path, since: int) -> list[str]:
+    """Return the names of skipped targets of a symbolic link, written after `since`, oldest first.
+
+    Their names differ from the current target's in digits only, and their last writes are older.
+    """
+    if not path.is_symlink():
+        return []
+    target = Path(os.path.realpath(path))
+    newest = target.stat().st_mtime_ns
+    newer = [
+        (there.st_mtime_ns, one.name)
+        for one, there in _beside(target)
+        if _DIGITS.sub("0", one.name) == _DIGITS.sub("0", target.name) and one != target
+        if there.st_size and since < there.st_mtime_ns <= newest
     ]
     return [name for _, name in sorted(newer)]
 

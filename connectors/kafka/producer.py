@@ -163,7 +163,7 @@ class Dispatch:
     def _note(self, topic: str, payload: bytes, called: str | bytes, error: Exception) -> None:
         """Store the refusal of a message; called by the producer's own thread."""
         if isinstance(error, _REFUSED) and not self._refused:
-            remedy = _REMEDIES.get(type(error), "raise the topic's max.message.bytes")
+            remedy = _remedy_of(error)
             self._refused.append(self._refusal(topic, payload, called, error, remedy))
             self._is_refused.set()
 
@@ -175,6 +175,14 @@ class Dispatch:
             f"topic {topic!r} at {self._cluster.servers} does not take "
             f"{said}, {len(payload):,} bytes: {error}; {remedy}"
         )
+
+
+def _remedy_of(error: Exception) -> str:
+    """Return the remedy for a refused message; brokers refuse a time as an invalid record, too."""
+    kind = type(error)
+    if kind is kafka_errors.InvalidRecordError and "Timestamp" in str(error):
+        kind = kafka_errors.InvalidTimestampError
+    return _REMEDIES.get(kind, "raise the topic's max.message.bytes")
 
 
 class _Named(msgspec.Struct):

@@ -220,26 +220,34 @@ class _Import(msgspec.Struct):
     task_ids: list[int] = []
 
 
-class _Result(msgspec.Struct):
-    from_name: str | None = None
-    type: str | None = None
-    value: dict[str, Any] = {}
-
-
 class _Annotation(msgspec.Struct):
-    result: list[_Result] | None = None
+    result: Any = None  # the server stores any JSON that a program sends
     was_cancelled: bool = False
     created_at: str | None = None
 
     def choice(self, name: str) -> str | None:
-        """Return the choice in the tag `name`, or None unless there is exactly one."""
+        """Return the choice in the tag `name`, or None unless there is exactly one text."""
+        results = [one for one in _listed(self.result) if isinstance(one, dict)]
+        values = [
+            one.get("value")
+            for one in results
+            if one.get("from_name") == name and one.get("type") == "choices"
+        ]
         chosen = [
             label
-            for one in self.result or ()
-            if one.from_name == name and one.type == "choices"
-            for label in one.value.get("choices", ())
+            for value in values
+            if isinstance(value, dict)
+            for label in _listed(value.get("choices"))
         ]
-        return str(chosen[0]) if len(chosen) == 1 else None
+        return chosen[0] if len(chosen) == 1 and _is_text(chosen[0]) else None
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
 
 
 class _Row(msgspec.Struct):

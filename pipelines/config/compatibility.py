@@ -12,7 +12,8 @@ Keys that may change between two runs on the same state:
 - [schema.fields]: added fields, which older records lack; [schema] `classes`
 
 Any other change is rejected, including a change of an environment variable's value. Two paths are
-equal if they resolve to the same file.
+equal if they have the same name in the same folder. A path may be a symbolic link with a changed
+target: sources identify their files by content.
 """
 
 import hashlib
@@ -217,8 +218,9 @@ def _paths(section: str) -> tuple[str, ...]:
 
 
 def _place(config: Config, path: str) -> str:
-    """Resolve `path`, relative to the folder of the pipeline file if inside."""
-    place, folder = (Path(os.path.realpath(p)) for p in (config.resolve(path), config.folder))
+    """Resolve the folder of `path`, relative to the folder of the pipeline file if inside."""
+    whole = Path(os.path.abspath(config.resolve(path)))
+    place, folder = Path(os.path.realpath(whole.parent), whole.name), config.folder.resolve()
     return str(place.relative_to(folder) if place.is_relative_to(folder) else place)
 
 

@@ -38,8 +38,12 @@ __all__ = ["Sections", "paths_of"]
 
 
 def _check_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
-        raise ValueError("must be letters, digits, dots, dashes and underscores")
+    # A topic has at most 249 characters, and topics of the pipeline begin with its name.
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{,199}", value):
+        raise ValueError(
+            "must be at most 200 letters, digits, dots, dashes and underscores, the first a letter "
+            "or a digit"
+        )
     return value
 
 

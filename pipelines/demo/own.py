@@ -13,7 +13,7 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
-from streamboost.connectors.messages.decoding import is_nameable
+from streamboost.connectors.messages.decoding import explain, is_nameable
 from streamboost.connectors.messages.inference import absent
 from streamboost.connectors.messages.labels import LONGEST_LABEL
 from streamboost.connectors.messages.outgoing import Label
@@ -33,6 +33,9 @@ FEW_CLASSES = 50
 
 _PAGE = 1_000
 _SAMPLE = 200
+
+_LONGEST_INTEGER = 30
+"""Characters of an integer that are converted, which is more than 64 bits need."""
 
 Record = dict[str, msgspec.Raw]
 
@@ -54,6 +57,8 @@ class OwnRecords:
         self._label = label
         self._id = id
         self._lines = 0
+        self._first_fault = ""
+        self._has_fields = False
         self._sample: list[bytes] = []
         self._decode = msgspec.json.Decoder(Record).decode
 
@@ -62,22 +67,32 @@ class OwnRecords:
         self._lines += 1
         payload = message.payload
         if message.damage is not None:
-            self.left_out["damaged"] += 1
+            self._leave_out("damaged", message.damage)
             return None
         if len(self._sample) < _SAMPLE:
             self._sample.append(payload)
         try:
+            payload.decode()  # the decoder validates no text of fields that are copied
             record = self._decode(payload)
             label = _label_of(record.pop(self._label, None))
+            has_fields = any(name not in ("", "id", self._id) for name in record)
             id = self._named(record)
-        except (msgspec.MsgspecError, RecursionError):
-            self.left_out["damaged"] += 1
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            reason, detail = explain(payload, error)
+            self._leave_out("empty" if reason == "empty" else "damaged", detail)
         except _LeftOutError as reason:
             self.left_out[str(reason)] += 1
         else:
+            self._has_fields = self._has_fields or has_fields
             self.truth[id] = label
             return msgspec.json.encode(record), Label(id, label).encode()
         return None
+
+    def _leave_out(self, fault: str, detail: str) -> None:
+        """Count a skipped record, and store the place and the detail of the first damage."""
+        self.left_out[fault] += 1
+        if fault == "damaged" and not self._first_fault:
+            self._first_fault = f" (the first is message {self._lines:,}: {detail})"
 
     def _named(self, record: Record) -> str:
         """Return the record's id, and store it in the field "id"."""
@@ -106,7 +121,13 @@ class OwnRecords:
             raise DataError(
                 f"{self._path}: the label {self._label!r} of all {n:,} records is "
                 f"{next(iter(classes))!r}, so there is nothing to learn: name another field "
-                "with --label, or records of two labels at least"
+                f"with --label, or records of two labels at least{self._also_left_out}"
+            )
+        if not self._has_fields:
+            raise DataError(
+                f"{self._path}: no record has a named field in addition to its id and the label "
+                f"{self._label!r}, so there is nothing to learn from: name the columns in the "
+                "header, or add fields"
             )
         if len(classes) > MOST_CLASSES or len(classes) > max(FEW_CLASSES, n // 2):
             shown = ", ".join(repr(name[:40]) for name in list(classes)[:3])
@@ -118,11 +139,18 @@ class OwnRecords:
         common = ", ".join(f"{name[:40]} {amount:,}" for name, amount in classes.most_common(5))
         more = f" and {len(classes) - 5} more" if len(classes) > 5 else ""
         said = f"{self._path.name}: {n:,} records of {len(classes)} labels: {common}{more}"
-        return f"{said}; left out: {self._faults}" if self.left_out else said
+        return f"{said}{self._also_left_out}"
+
+    @property
+    def _also_left_out(self) -> str:
+        return f"; left out: {self._faults}" if self.left_out else ""
 
     @property
     def _faults(self) -> str:
-        return ", ".join(f"{n:,} {fault}" for fault, n in self.left_out.items())
+        counted = {name: f"{n:,} {name}" for name, n in self.left_out.items()}
+        if "damaged" in counted:
+            counted["damaged"] += self._first_fault
+        return ", ".join(counted.values())
 
     def _useless(self) -> DataError | ConfigurationError:
         """Return the error for a file without a usable record."""
@@ -133,7 +161,8 @@ class OwnRecords:
                 return ConfigurationError(f"{option} {name}: {missing} ({self._path})")
         return DataError(
             f"{self._path}: not one of {self._lines:,} records can be used ({self._faults}): each "
-            f"must be a JSON object, or a row of a table, with a label in {self._label!r}"
+            f"must be a JSON object on a line of its own, or a row of a table, in UTF-8, with a "
+            f"label in {self._label!r}"
         )
 
 
@@ -207,6 +236,9 @@ def _label_of(found: msgspec.Raw | None) -> str:
     label = "" if found is None else _text(found)
     if not label:
         raise _LeftOutError("without a label")
+    is_integer = found is not None and bytes(found).lstrip(b"-").isdigit()
+    if is_integer and not -(2**63) <= int(label[:_LONGEST_INTEGER]) < 2**63:
+        raise _LeftOutError("with a label of more than 64 bits")
     if len(label) > LONGEST_LABEL or "\0" in label:
         raise _LeftOutError("with a label too long or damaged")
     return label

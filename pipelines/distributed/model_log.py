@@ -8,9 +8,11 @@ snapshot with their digests.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ModelFileError, StateError
@@ -25,6 +27,14 @@ CHUNK = 512 * 1024
 MANIFEST = "manifest"
 
 _KIND = "table"
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    """Newest snapshot in the topic: its schema, and by table the number of chunks and a digest."""
+
+    edition: int
+    schema: str
+    tables: dict[str, tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +87,7 @@ class ModelLog:
         self._make = make
         self._where = where
         self._chunks: dict[str, bytes] = {}
-        self._tables: dict[str, tuple[list[Any], Arrays]] = {}
+        self._tables: dict[str, tuple[tuple[int, str], Arrays]] = {}
 
     def take(self, messages: Iterable[tuple[bytes | None, bytes]], *, are_all: bool = True) -> None:
         """Read pairs of key and value; set `newest` to the last complete snapshot.
@@ -86,19 +96,26 @@ class ModelLog:
         for an incomplete snapshot. If not, an incomplete snapshot is skipped, as compaction removes
         parts of outdated snapshots.
         """
-        manifest: Mapping[str, Any] | None = None
+        manifest: _Manifest | None = None
+        fault: StateError | None = None
         chunks: dict[str, list[bytes]] = {}
         for key, value in messages:
             name = (key or b"").decode(errors="replace")
             if name != MANIFEST:
                 self._chunks[name] = value
                 continue
-            manifest = self._manifest(value)
+            try:
+                manifest, fault = self._manifest(value), None
+            except StateError as error:  # a later manifest replaces this one
+                fault = error
+                continue
             # Chunks as of this manifest: later chunks belong to the next snapshot.
             chunks = {
                 table: [self._chunks.get(f"{table}/{i}", b"") for i in range(n)]
-                for table, (n, _) in manifest["tables"].items()
+                for table, (n, _) in manifest.tables.items()
             }
+        if fault is not None:
+            raise fault
         if manifest is None:
             return
         try:
@@ -107,32 +124,30 @@ class ModelLog:
             if are_all:
                 raise
 
-    def _manifest(self, value: bytes) -> dict[str, Any]:
+    def _manifest(self, value: bytes) -> _Manifest:
         try:
-            return dict(json.loads(value))
-        except ValueError as error:
+            return msgspec.json.decode(value, type=_Manifest)
+        except msgspec.MsgspecError as error:
             raise StateError(
                 f"{self._where} holds what is no manifest of a learner: {error}; only the learner "
-                "may write there"
+                "may write there: start `streamboost learn` again, which writes all tables"
             ) from error
 
-    def _edition(
-        self, manifest: Mapping[str, Any], chunks: dict[str, list[bytes]]
-    ) -> ModelSnapshot:
+    def _edition(self, manifest: _Manifest, chunks: dict[str, list[bytes]]) -> ModelSnapshot:
         tables = {}
-        for table, named in manifest["tables"].items():
+        for table, named in manifest.tables.items():
             known = self._tables.get(table)
             if known is not None and known[0] == named:
                 tables[table] = known
             else:
                 tables[table] = named, self._table(table, named[1], b"".join(chunks[table]))
         self._tables = tables
-        schema = Schema.from_json(manifest["schema"])
+        schema = Schema.from_json(manifest.schema)
         learner = self._make(schema)
         learner.load_scoring_state(
             {name: a for _, arrays in tables.values() for name, a in arrays.items()}
         )
-        return ModelSnapshot(int(manifest["edition"]), schema, learner)
+        return ModelSnapshot(manifest.edition, schema, learner)
 
     def _table(self, table: str, digest: str, blob: bytes) -> Arrays:
         if hashlib.blake2b(blob, digest_size=16).hexdigest() != digest:

@@ -53,7 +53,7 @@ _TOPICS = {"source": "records"} | {
 
 
 def _check_topic(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", value):
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", value) or value in (".", ".."):
         raise ValueError("must be at most 249 letters, digits, dots, dashes and underscores")
     return value
 

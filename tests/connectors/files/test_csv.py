@@ -274,7 +274,10 @@ def test_a_column_without_a_name_is_left_out(source_of):
         (b"id,a,a\n", "'a' twice"),
         (b"\xff\n", "no header"),
         (b"\n1,2\n", "no header"),
-        (b"id,a\r1,2\r", "no header"),
+        (b"id,a\r1,2\r", "no header .* end with a line feed"),
+        ("id,a\n1,2\n".encode("utf-16-le"), "no header .* in UTF-8"),
+        (b"id;a;kind\n1;2;x\n", "';' where commas are expected: separate the columns by commas"),
+        (b"id\ta\n1\t2\n", r"'\\t' where commas are expected"),
     ],
 )
 def test_a_header_that_cannot_be_used_is_refused(source_of, header, said):

@@ -5,12 +5,21 @@ import pytest
 from streamboost.connectors.label_studio.project import KEY, LabelStudio
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 from tests.label_studio.front import LEGACY, OTHERS, PEOPLE, interface
+from tests.label_studio.stand_in import StandIn
 
 
 @pytest.fixture
 def server(label_studio):
     label_studio.begin_anew()
     return label_studio
+
+
+@pytest.fixture(scope="module")
+def stand_in():
+    """A stand-in server: what the real server stores of a malformed annotation varies."""
+    server = StandIn()
+    yield server
+    server.close()
 
 
 @pytest.fixture
@@ -92,6 +101,37 @@ def test_an_annotation_without_a_choice_says_nothing(studio, server, choice):
     (number,) = studio.create([task("a")])
     server.annotate(number, **choice)
     assert studio.tasks(studio.choices())[number].label is None
+
+
+def chosen(value, **more):
+    return {"from_name": "side", "to_name": "shown", "type": "choices", "value": value} | more
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        [chosen({"choices": [None]})],
+        [chosen({"choices": [["left"]]})],
+        [chosen({"choices": {"left": 1}})],
+        [chosen({"choices": [""]})],
+        [chosen({"choices": 7})],
+        [chosen(None)],
+        [chosen(["left"])],
+        [chosen({"choices": ["left"]}, from_name=3)],
+        ["left", None],
+        {"choices": ["left"]},
+        "left",
+    ],
+)
+def test_a_malformed_annotation_says_nothing_and_disturbs_no_other(stand_in, result):
+    studio = LabelStudio(stand_in.url, stand_in.project, LEGACY)
+    bad, good = studio.create([task("a"), task("b")])
+    path = f"/api/tasks/{bad}/annotations/"
+    stand_in.done("POST", path, {"result": result, "was_cancelled": False}, LEGACY)
+    stand_in.annotate(good, "left")
+    found = studio.tasks(studio.choices())
+    assert (found[bad].label, found[good].label) == (None, "left")
+    assert found[bad].is_touched
 
 
 def test_the_tag_must_be_clear(studio, server):

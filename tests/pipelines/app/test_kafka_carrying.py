@@ -176,3 +176,23 @@ def test_a_record_from_the_future_that_a_topic_refuses_is_named(made, make_recor
     send(place, [record])
     with pytest.raises(ConnectorError, match=r"message\.timestamp\.before\.max\.ms"):
         run(place.config, until_idle=True)
+
+
+def test_a_topic_that_refuses_one_record_among_others_for_its_time_is_named(made, make_records):
+    place = made()
+    resource = ConfigResource(
+        ConfigResourceType.TOPIC,
+        f"{place.name}.records",
+        {"message.timestamp.after.max.ms": str(2**63 - 1)},
+    )
+    with closing(place.cluster.admin()) as admin:
+        admin.alter_configs([resource])
+    records = make_records(20)[0]
+    with closing(place.cluster.producer()) as producer:
+        for record, time_ms in zip(records, [*[BEGAN] * 10, *[2**62] * 10], strict=True):
+            payload = json.dumps(record).encode()
+            producer.send(f"{place.name}.records", payload, timestamp_ms=time_ms)
+        producer.flush()
+    with pytest.raises(ConnectorError, match=r"its record's time: raise .*after\.max\.ms") as e:
+        run(place.config, until_idle=True)
+    assert "without a key" not in str(e.value)

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from streamboost.connectors.files.open import file_source
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.app.inspect import describe
@@ -169,3 +170,53 @@ def test_a_device_in_place_of_a_file_ends_the_run(tmp_path, files):
     (tmp_path / "records.jsonl").symlink_to("/dev/zero")
     with pytest.raises(ConnectorError, match="it is a device, not a regular file"):
         run(config(tmp_path), until_idle=True)
+
+
+def dated(folder, day, records):
+    """Write the file of a day in a folder of its own, and let the symbolic link lead there."""
+    logs, path = folder / "logs", folder / "records.jsonl"
+    logs.mkdir(exist_ok=True)
+    write(logs / f"{day}.jsonl", records)
+    os.utime(logs / f"{day}.jsonl", (1_000 + day, 1_000 + day))
+    path.unlink(missing_ok=True)
+    path.symlink_to(logs / f"{day}.jsonl")
+
+
+def test_a_symbolic_link_may_lead_elsewhere_after_a_stop(tmp_path, make_records):
+    records = make_records(60)[0]
+    write(tmp_path / "labels.jsonl", [])
+    dated(tmp_path, 1, records[:20])
+    run(config(tmp_path), until_idle=True)
+    with (tmp_path / "logs/1.jsonl").open("a") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records[20:40])
+    os.utime(tmp_path / "logs/1.jsonl", (1_001, 1_001))
+    dated(tmp_path, 2, records[40:])
+    run(config(tmp_path), until_idle=True)
+    assert ids(tmp_path) == [record["id"] for record in records]
+    assert "bit for bit" in verify(config(tmp_path))
+
+
+@pytest.mark.parametrize("on_data_loss", ["fail", "continue"])
+def test_a_skipped_target_of_a_symbolic_link_is_a_gap(tmp_path, make_records, on_data_loss):
+    records = make_records(60)[0]
+    write(tmp_path / "labels.jsonl", [])
+    dated(tmp_path, 1, records[:20])
+    run(config(tmp_path), until_idle=True)
+    for day in (2, 3):
+        dated(tmp_path, day, records[20 * day - 20 : 20 * day])
+    settings = config(tmp_path, on_data_loss=on_data_loss)
+    if on_data_loss == "fail":
+        with pytest.raises(ConnectorError, match=r"2\.jsonl in its folder came between"):
+            run(settings, until_idle=True)
+        return
+    run(settings, until_idle=True)
+    assert ids(tmp_path) == [record["id"] for record in records[:20] + records[40:]]
+
+
+def test_a_file_that_is_not_there_yet_is_reported(tmp_path, caplog):
+    path = tmp_path / "records.jsonl"
+    with closing(file_source(path, follow=True)) as source:
+        assert [source.poll(1), source.poll(1)] == [[], []]
+        assert caplog.text.count(f"{path} is not there yet: waiting for the file") == 1
+        write(path, [{"id": "1"}])
+        assert len(source.poll(1)) == 1

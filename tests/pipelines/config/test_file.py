@@ -5,17 +5,19 @@ from typing import get_args
 
 import pytest
 
+from streamboost.connectors.kafka.journal import journal_topic
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
 from streamboost.learner.estimators import default_estimator
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.compatibility import bound, fingerprint
 from streamboost.pipelines.config.connectors.formats import registry_of
-from streamboost.pipelines.config.connectors.registry import sections_for
+from streamboost.pipelines.config.connectors.registry import ENDPOINTS, sections_for
 from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.config.learner import STRATEGIES
 from streamboost.pipelines.config.templates import brief
 from streamboost.pipelines.config.templates.every import render
+from streamboost.pipelines.distributed.topics import models_topic, scoring_log_topic
 from streamboost.stacking.experts import EXPERTS
 
 CONNECTOR_NAMES = ", ".join(
@@ -620,10 +622,31 @@ def test_a_topic_may_have_a_name_of_its_own_and_outputs_another_connector(tmp_pa
             "[source] topic: must be at most 249 letters, digits, dots, dashes and underscores, "
             "and is 'a b'",
         ),
+        (
+            {"source": {"topic": ".."}},
+            "[source] topic: must be at most 249 letters, digits, dots, dashes and underscores, "
+            "and is '..'",
+        ),
     ],
 )
 def test_what_is_wrong_with_kafka_is_put_into_words(tmp_path, sections, said):
     assert problems(tmp_path, base=KAFKA, **sections) == [said]
+
+
+def test_the_topics_of_a_pipeline_with_the_longest_name_are_legal(tmp_path):
+    name = "n" * 200
+    topics = [journal_topic(name), scoring_log_topic(name), models_topic(name)]
+    config = made(tmp_path, base=KAFKA, pipeline={"name": name})
+    topics += [getattr(config.sections, section).topic for section in ENDPOINTS]
+    assert len(topics) == 8
+    assert max(map(len, topics)) <= 249
+
+
+@pytest.mark.parametrize("name", ["n" * 201, "n" * 245, "_n", "."])
+def test_a_name_that_no_topic_can_begin_with_is_refused(tmp_path, name):
+    found = problems(tmp_path, base=KAFKA, pipeline={"name": name})
+    (line,) = (line for line in found if line.startswith("[pipeline] name"))
+    assert "must be at most 200 letters, digits, dots, dashes and underscores, the first a" in line
 
 
 def test_topics_need_a_cluster_and_a_cluster_needs_topics(tmp_path):

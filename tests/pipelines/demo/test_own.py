@@ -107,6 +107,49 @@ def test_what_cannot_be_used_is_left_out_and_counted(tmp_path):
     assert "1 damaged" in stream.about
 
 
+def test_a_blank_line_after_each_row_is_counted_as_empty(tmp_path):
+    path = written(tmp_path / "r.jsonl", payments(60))
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\n\n"))
+    stream = opened(path, tmp_path / "demo")
+    assert len(stream.truth) == 60
+    assert stream.about.endswith("; left out: 60 empty")
+
+
+@pytest.mark.parametrize("field", ["is_fraud", "note"])
+def test_text_that_is_not_utf8_is_counted_and_its_place_is_named(tmp_path, field):
+    path = written(tmp_path / "r.jsonl", payments(60))
+    with path.open("ab") as file:
+        record = {"payment": "z", "a": 1, "is_fraud": "true"} | {field: "M?ller"}
+        file.write(json.dumps(record).encode().replace(b"?", b"\xfc") + b"\n")
+    about = opened(path, tmp_path / "demo").about
+    assert re.search(r"left out: 1 damaged \(the first is message 61: not UTF-8: byte 0xfc", about)
+
+
+def test_one_label_is_an_error_that_names_the_damage_of_the_others(tmp_path):
+    path = tmp_path / "r.csv"
+    rows = "".join(f"{i},{i % 7},{'Müll' if i % 2 else 'b'}\n" for i in range(40))
+    path.write_bytes(f"id,a,kind\n{rows}".encode("latin-1"))
+    with pytest.raises(DataError, match=r"at least; left out: 20 damaged .*message 2: not UTF-8"):
+        opened(path, tmp_path / "demo", label="kind", id="id")
+
+
+@pytest.mark.parametrize("header", ["id,,kind", "id,kind"])
+def test_a_file_without_a_named_field_is_refused(tmp_path, header):
+    path = tmp_path / "r.csv"
+    cells = header.count(",") - 1
+    rows = "".join(f"{i}{',1' * cells},{'ab'[i % 2]}\n" for i in range(40))
+    path.write_text(f"{header}\n{rows}")
+    with pytest.raises(DataError, match=r"no record has a named field .* name the columns"):
+        opened(path, tmp_path / "demo", label="kind", id="id")
+
+
+def test_a_label_that_a_run_would_refuse_is_left_out(tmp_path):
+    large = [one | {"is_fraud": (-1) ** i * 10**30} for i, one in enumerate(payments(4))]
+    path = written(tmp_path / "r.jsonl", payments(60) + large)
+    about = opened(path, tmp_path / "demo").about
+    assert about.endswith("left out: 4 with a label of more than 64 bits")
+
+
 def same(n):
     return [record | {"is_fraud": "no"} for record in payments(n)]
 

@@ -104,3 +104,16 @@ def test_an_edition_that_lacks_a_part_is_refused():
         ModelLog(make_learner, "topic").take([m for m in messages if m[0] != b"committee/0"])
     with pytest.raises(StateError, match="no manifest"):
         ModelLog(make_learner, "topic").take([(b"manifest", b"{")])
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"3", b"{}", b'{"edition": 1, "schema": "{}", "tables": {"a": [1]}}', b"\xff"]
+)
+def test_what_is_no_manifest_is_refused_until_a_learner_writes_another(value):
+    schema = numbers()
+    messages = split(ModelPublisher().messages(1, schema, taught(schema)))
+    with pytest.raises(StateError, match=r"no manifest.*start `streamboost learn` again"):
+        ModelLog(make_learner, "topic").take([*messages, (b"manifest", value)])
+    editions = ModelLog(make_learner, "topic")
+    editions.take([(b"manifest", value), (b"\xff", b""), (None, b"x"), *messages])
+    assert editions.newest.number == 1
