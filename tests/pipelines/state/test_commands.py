@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -54,8 +55,14 @@ SELDOM = ("of zero bytes", "cut within its header", "random")
     ids=LOSSES.keys(),
 )
 def lose(request):
-    """What a queue may suffer."""
-    return request.param
+    """What a queue may suffer, all of which is in its file: none of it is in a write-ahead log."""
+
+    def lost(path):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        request.param(path)
+
+    return lost
 
 
 @pytest.fixture
