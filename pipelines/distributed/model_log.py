@@ -166,6 +166,6 @@ def _tables(arrays: Arrays) -> dict[str, Arrays]:
     tables: dict[str, Arrays] = {}
     for name, array in arrays.items():
         words = name.split(".")
-        table = ".".join(words[: 2 if words[0] == "features" else 1])
+        table = ".".join(words[: 2 if words[0] in ("features", "young") else 1])
         tables.setdefault(table, {})[name] = array
     return tables

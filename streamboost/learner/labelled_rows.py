@@ -394,18 +394,26 @@ class LabelledRows:
         """Set the number of features to `n_features`; new columns of stored rows are missing."""
         self._rows.widen(n_features)
 
-    def sample(self) -> Sample:
-        """Return the working set's rows, labels and weights."""
+    def sample(self, since: int = 0) -> Sample:
+        """Return the working set's rows, labels and weights, of labels after the first `since`."""
         rows = self._rows.view()
-        weight = self.working_set.weigh(len(rows), rows.propensity)
-        if (rows.weight != 1).any():
-            weight = rows.weight.copy() if weight is None else weight * rows.weight
+        later = slice(int(np.searchsorted(rows.order, since, side="right")) if since else 0, None)
+        codes, given = rows.codes[later], rows.weight[later]
+        weight = self.working_set.weigh(len(codes), rows.propensity[later])
+        if (given != 1).any():
+            weight = given.copy() if weight is None else weight * given
         if self.trust is not None:
-            trust = self.trust(rows.order)
+            trust = self.trust(rows.order[later])
             weight = trust if weight is None else weight * trust
         known = as_array(self.counts)
-        classes = known[_present(rows.codes, weight)]
-        return Sample(X=rows.X, y=known[rows.codes], weight=weight, classes=classes)
+        classes = known[_present(codes, weight)]
+        return Sample(X=rows.X[later], y=known[codes], weight=weight, classes=classes)
+
+    @property
+    def n_evicted(self) -> int:
+        """Number of labels before the oldest stored row."""
+        order = self._rows.view().order
+        return int(order[0]) - 1 if len(order) else self.total
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the changing state: a part for JSON, and arrays."""

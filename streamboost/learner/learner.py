@@ -34,7 +34,7 @@ from streamboost.features import Features
 from streamboost.features.layout import Values
 from streamboost.learner.annotators import Annotators, guess_of
 from streamboost.learner.drift import DriftWatch
-from streamboost.learner.estimators import Trainable, class_weight_of, describe, rebuild
+from streamboost.learner.estimators import Trainable, class_weight_of, describe, rebuild, suited
 from streamboost.learner.label_lags import LabelLags
 from streamboost.learner.label_quality import LabelQuality, RelabelRequests
 from streamboost.learner.labelled_rows import (
@@ -55,6 +55,7 @@ from streamboost.query.token_bucket import Ledger
 from streamboost.stacking.experts import as_experts
 from streamboost.stacking.prediction_cache import PredictionCache
 from streamboost.stacking.stacking import OnlineStacking
+from streamboost.stacking.young import ROUNDS
 from streamboost.storage import FORMAT, Arrays, pack_json, part, unpack_json
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ class StreamLearner:
     experts
         Experts that predict in addition to the committee, weighted online by the labels
         (`OnlineStacking`): "all"; "committee" for none; or a list of "committee" and any of
-        "correction", "neighbours", "transitions", "linear", and "text" where features hold texts.
+        "correction", "neighbours", "transitions", "linear", "text" where features hold texts, and
+        "young", committees of different birth for streams that change (`YoungCommittees`).
     on_conflict
         Label that holds when a record is labelled again, where the record's id is found in the
         working set: "last", "first", or "vote" (the most frequent label, where each source counts
@@ -552,7 +554,26 @@ class StreamLearner:
             assert guess is not None
             self._drift.observe_error(guess, label, self._rows)
         self._lags.add(label)
-        return self.trainer.on_label(row, label)
+        return self._train_young(self.trainer.on_label(row, label))
+
+    def _train_young(self, started: tuple[Training, ...]) -> tuple[Training, ...]:
+        """Train young committees whenever another training was started; return `started`."""
+        young, rows = self._stacking.young, self._rows
+        if young is None:
+            return started
+        young.advance(rows.total, rows.total / max(self._query_controller.records, rows.total))
+        if not started:
+            return started
+        young.drop_before(rows.n_evicted)
+        n_estimators = min(self.estimator.get_params().get("n_estimators") or ROUNDS, ROUNDS)
+        for birth in young.due():
+            sample = rows.sample(birth.order)
+            if len(sample.classes) > 1:
+                committee = suited(self.estimator, len(sample.X)).train(
+                    sample.X, sample.y, sample.weight, seed=birth.order, n_estimators=n_estimators
+                )
+                self._stacking.put_young(birth, committee)
+        return started
 
     def _update_models(
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float
@@ -984,9 +1005,10 @@ class StreamLearner:
         """Export the read-only state for `load_scoring_state` in scorers that do not learn.
 
         Large tables are split into parts that rarely change at the same time: the committee with
-        its temperature, the feature tables, the experts, and the label counts.
+        its temperature, the feature tables, the experts, each young committee and the label counts.
         """
         stacking, tables = self._stacking.state()
+        young = {name: tables.pop(name) for name in list(tables) if name.startswith("young.")}
         waiting, cached = PredictionCache().state()  # an empty cache: scorers learn no labels
         about: dict[str, Any] = {
             "labels": list(self._rows.counts.items()),
@@ -1001,7 +1023,8 @@ class StreamLearner:
         if self.features is not None:
             about["features"], tables = self.features.state()
             arrays |= {f"features.{name}": array for name, array in tables.items()}
-        return arrays | in_arrays("committee.", self.committee) | {"about": pack_json(about)}
+        arrays |= young | in_arrays("committee.", self.committee)
+        return arrays | {"about": pack_json(about)}
 
     def load_scoring_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Load the result of `export_scoring_state` of another learner into a new learner.
@@ -1018,7 +1041,8 @@ class StreamLearner:
                 self.widen(about["n_features"])
             self._rows.counts = dict(about["labels"])
             self._rows.total = about["total"]
-            self._stacking.resume(about["blend"], part(given, "blend."))
+            young = {name: array for name, array in given.items() if name.startswith("young.")}
+            self._stacking.resume(about["blend"], part(given, "blend.") | young)
             self.evaluator.temperature.resume(about["temperature"])
             self._renamed = dict(about["renamed"])
             self.trainer.champion = from_arrays("committee.", given)

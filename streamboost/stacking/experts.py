@@ -24,7 +24,7 @@ __all__ = [
     "kernels",
 ]
 
-EXPERTS = ("committee", "correction", "neighbours", "transitions", "linear", "text")
+EXPERTS = ("committee", "correction", "neighbours", "transitions", "linear", "text", "young")
 
 MOST_CLASSES = 256
 """Limit of classes for experts with tables per class; the classes learned first count."""

@@ -14,6 +14,7 @@ from streamboost.stacking.experts import TREES, Expert, ExpertRecords, RunningSc
 from streamboost.stacking.neighbours import Neighbours
 from streamboost.stacking.online import LabelTransitionModel, LinearExpert, TextExpert
 from streamboost.stacking.prediction_cache import CachedPrediction, PredictionCache
+from streamboost.stacking.young import Birth, YoungCommittees
 from streamboost.storage import Arrays, part
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ class OnlineStacking:
         The prediction of each weight.
     weights
         float64 (E,).
+    young
+        The committees of different birth, which are mixed with the pool; None: not in use.
     """
 
     def __init__(
@@ -137,6 +140,9 @@ class OnlineStacking:
             self.names += expert.output_names
         self.weights = np.array([_START.get(name, _OTHERS) for name in self.names])
         self._squares = np.full(len(self.names), _SQUARES)
+        self.young = YoungCommittees() if "young" in experts else None
+        if not self._experts:  # the committee alone predicts as it is
+            self.weights[:] = 1.0
         self._place: dict[Label, int] = {}  # class indices, in the order first learned
         self._labels: deque[int] = deque(maxlen=_NEWEST)  # class indices of the newest labels
         self._cache = PredictionCache()
@@ -150,12 +156,16 @@ class OnlineStacking:
 
         Without text features, "text" predicts as the committee, so their weights are added.
         """
-        if not self._experts:
+        if not self._is_stack:
             return {}
         total = max(float(self.weights.sum()), 1e-12)
         normalized_weights = dict(zip(self.names, (self.weights / total).tolist(), strict=True))
         if self._features is None or not self._features.expert:
             normalized_weights["committee"] += normalized_weights.pop("text", 0.0)
+        if self.young is not None:
+            mass = self.young.mass
+            normalized_weights = {name: (1 - mass) * w for name, w in normalized_weights.items()}
+            normalized_weights["young"] = mass
         return normalized_weights
 
     def widen(self, n_features: int) -> None:
@@ -186,6 +196,8 @@ class OnlineStacking:
         self._write_outputs(records, outputs)
         P, best, margins = np.empty(outputs.shape[1:]), np.empty(n, dtype=np.int64), np.empty(n)
         kernels().mix(self.weights, outputs, _LEAST, P, best, margins)
+        if self.young is not None:
+            self.young.mix(X, P, best, margins)
         scored = Scored(
             labels=index.names[best],
             classes=index.classes,
@@ -202,7 +214,11 @@ class OnlineStacking:
 
     def _combines_experts(self, committee: "Committee") -> bool:
         # With error costs, the most probable class is not the one to predict.
-        return bool(self._experts) and committee.costs.size == 0
+        return self._is_stack and committee.costs.size == 0
+
+    @property
+    def _is_stack(self) -> bool:
+        return bool(self._experts) or self.young is not None
 
     def _index_of(self, committee: "Committee") -> ClassIndex:
         index = self._class_index
@@ -234,13 +250,13 @@ class OnlineStacking:
 
     def scoring_model(self, committee: "Committee") -> "Committee | Corrected":
         """Return `committee`, corrected if only the committee predicts."""
-        return committee if self._experts else self._correction.corrected(committee) or committee
+        return committee if self._is_stack else self._correction.corrected(committee) or committee
 
     def model_version(self, committee: "Committee | None") -> int:
         """Return a number that increases with each committee and each correction of the leader."""
         if committee is None:
             return 0
-        return committee.version + (0 if self._experts else self._correction.total)
+        return committee.version + (0 if self._is_stack else self._correction.total)
 
     def cache(self, ids: Sequence[str], scored: Scored) -> None:
         """Cache the experts' predictions of records on their arrival."""
@@ -261,19 +277,25 @@ class OnlineStacking:
         committee: "Committee | None" = None,
     ) -> None:
         """Learn a record's label; if no prediction is cached, the record is scored now."""
-        if not self._experts:
+        if not self._is_stack:
             self._correction.learn(committee, row, label, 0, weight)
             return
         before, newest = self._transitions.newest, self._newest_scores(committee, row)
         if committee is not None and self._combines_experts(committee):
-            prediction = self._cache.pop(id)
+            scored, prediction = newest[2] if newest else None, self._cache.pop(id)
+            if scored is None and (prediction is None or self._judges_young):
+                scored = self.score(committee, row[None])
             if prediction is None:
-                prediction = CachedPrediction.of(
-                    before, newest[2] if newest else self.score(committee, row[None])
-                )
-            self._update_weights(prediction, self._place.get(label), weight)
+                assert scored is not None
+                prediction = CachedPrediction.of(before, scored)
+            k = self._place.get(label)
+            if scored is not None and self._judges_young:
+                self._judge_young(scored, row, len(self._place) if k is None else k)
+            self._update_weights(prediction, k, weight)
             before = prediction.before
         k = self._place.setdefault(label, len(self._place))
+        if self.young is not None:
+            self.young.learn(k)
         self._scale.learn(row)
         for expert in self._experts.values():
             expert.learn(committee, row, label, k, weight, newest[0] if newest else None)
@@ -293,7 +315,7 @@ class OnlineStacking:
         Expert weights and the order of labels are not changed: experts that learned the first label
         would bias the weights.
         """
-        if not self._experts:
+        if not self._is_stack:
             self._correction.learn(committee, row, label, 0, weight)
             return
         k = self._place.setdefault(label, len(self._place))
@@ -318,15 +340,43 @@ class OnlineStacking:
         if k is not None and k < len(prediction.known) and prediction.known[k]:
             kernels().learn_weights(prediction.logs, k, weight, _STEP, self.weights, self._squares)
 
+    @property
+    def _judges_young(self) -> bool:
+        return self.young is not None and self.young.is_judging
+
+    def _judge_young(self, scored: Scored, row: np.ndarray, k: int) -> None:
+        """Judge the young committees and the pool, `scored` now, by a row (D,) of class index `k`.
+
+        All are judged by what they predict just before they learn the label. The pool's prediction
+        on arrival would be older than theirs.
+        """
+        assert self.young is not None
+        assert scored.experts is not None
+        logs = self.weights @ scored.experts[:, 0]
+        own = np.zeros(len(self._place))
+        own[: len(logs)] = np.exp(logs - logs.max())
+        self.young.judge(row, own / own.sum(), k)
+
+    def put_young(self, birth: Birth, committee: "Committee") -> None:
+        """Set the newly trained committee of a birth of `young`."""
+        assert self.young is not None
+        place = self._place
+        columns = [place.setdefault(label, len(place)) for label in committee.classes.tolist()]
+        self.young.put(birth, committee, np.array(columns, dtype=np.int64))
+
     def copy_weights(self, other: "OnlineStacking") -> None:
-        """Take over the weights of `other`, which has the same experts."""
+        """Take over the weights of `other`, which has the same experts, and its births."""
         self.weights, self._squares = other.weights, other._squares
+        if self.young is not None and other.young is not None:
+            self.young.restart(other.young)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the changing state: a part for JSON, and arrays."""
         parts = {name: expert.state() for name, expert in self._experts.items()}
         waiting, cached = self._cache.state()
         parts.setdefault("correction", self._correction.state())
+        if self.young is not None:
+            parts["young"] = self.young.state()
         state = {
             "weights": self.weights.tolist(),
             "squares": self._squares.tolist(),
@@ -352,5 +402,7 @@ class OnlineStacking:
         self._scale.resume(part(arrays, "scale."))
         for name, expert in ({"correction": self._correction} | self._experts).items():
             expert.resume(state["experts"][name], part(arrays, f"{name}."))
+        if self.young is not None:
+            self.young.resume(state["experts"]["young"], part(arrays, "young."))
         self._cache.resume(state["waiting"], part(arrays, "said."))
         self._newest = None

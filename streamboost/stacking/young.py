@@ -1,0 +1,292 @@
+"""Committees of different birth: each is trained on the labels since its birth only.
+
+After a change of the stream, a committee that was born after it predicts better than the deployed
+committee, which is trained on all labels. Weights follow the likelihood of the labels.
+"""
+
+from dataclasses import dataclass, field
+from functools import cache
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamboost.storage import Arrays, part
+
+if TYPE_CHECKING:
+    from streamboost.boosting.committee import Committee
+
+__all__ = ["ROUNDS", "Birth", "YoungCommittees"]
+
+ROUNDS = 30
+"""Boosting rounds of a young committee."""
+
+_SPACING = 8
+"""Number of labels from one birth to the next, while labels are rare."""
+
+_GROWTH = 0.1
+"""Share of further labels after which a young committee is trained again, while labels are rare."""
+
+_RARE = 0.1
+"""Labels per record up to which labels are rare; trainings cost time per label."""
+
+_FIRST = 6
+"""Least number of labels for the first training of a young committee."""
+
+_SHARE = 0.02
+_RATE = 0.5
+_LEAST_LIKELIHOOD = 0.02
+"""Constants of the fixed share: share given away, exponent of the likelihood, and its bound."""
+
+_FLOOR = 0.003
+"""Lower bound of probabilities in the mixture."""
+
+_FADE = 0.99
+"""Factor of the class counts with each label."""
+
+_TRUSTED = 0.85
+"""Weight of the stack above which it predicts alone."""
+
+_UNSCORED = 0.02
+"""Weight below which a committee is not scored."""
+
+
+@cache
+def kernels() -> Any:
+    """Return the kernels of young committees, imported on first use."""
+    from streamboost.kernels import young
+
+    return young
+
+
+@dataclass(slots=True, eq=False)
+class Birth:
+    """Committee that is trained on the labels from `order` on.
+
+    Attributes
+    ----------
+    order
+        Number of labels learned before its birth.
+    committee
+        None before its first training.
+    n_labels
+        Number of labels that it was trained on.
+    columns
+        Indices of its classes in the stack, int64.
+    """
+
+    order: int
+    committee: "Committee | None" = None
+    n_labels: int = 0
+    columns: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @property
+    def doubt(self) -> float:
+        """Weight of the class shares in its predictions, which decreases with its labels."""
+        return 0.5 * min(0.5, 2.0 / (self.n_labels + 2.0))
+
+
+class YoungCommittees:
+    """Fixed-share mixture of the stack with committees of different birth.
+
+    A committee is born every few labels, and births are removed so that about two are left for each
+    doubling of the age (follow the leading history, Hazan and Seshadhri, 2009). Each label judges
+    all committees before they learn it, and updates the weights by fixed share (Herbster and
+    Warmuth, 1998). Half of the shared weight returns to the stack. So committees of few labels gain
+    weight only while they predict better.
+
+    Attributes
+    ----------
+    births
+        The oldest first.
+    weights
+        float64 (1 + 2M,): of the stack, of each of the M trained committees, and of the geometric
+        mean of each with the stack.
+    """
+
+    def __init__(self) -> None:
+        self.births: list[Birth] = []
+        self.weights = np.ones(1)
+        self._counts = np.zeros(0)  # of the classes, decayed
+        self._n_labels = self._newest = 0  # all labels, and those before the newest birth
+        self._growth, self._stride = _GROWTH, 1  # every stride-th label judges
+        self._scored: list[Birth] = []  # births of enough weight, with `_scored_weights`
+        self._scored_weights = np.zeros(0)
+        self._own = 1.0
+
+    @property
+    def trained(self) -> list[Birth]:
+        """The births that have a committee, the oldest first."""
+        return [birth for birth in self.births if birth.committee is not None]
+
+    @property
+    def is_judging(self) -> bool:
+        """Whether the next label judges the committees."""
+        return self._n_labels % self._stride == 0 and self.births != []
+
+    @property
+    def mass(self) -> float:
+        """Total weight of the young committees, in [0, 1]."""
+        return float(1.0 - self.weights[0])
+
+    def mix(
+        self, X: np.ndarray, probabilities: np.ndarray, best: np.ndarray, margins: np.ndarray
+    ) -> None:
+        """Mix the stack's `probabilities` float64 (n, K) of `X` (n, D) with the committees'.
+
+        `probabilities`, `best` int64 (n,) and `margins` float64 (n,) are replaced.
+        """
+        if not self._scored:
+            return
+        young = self._predict(self._scored, X, probabilities.shape[1])
+        mixed = self._own, self._scored_weights, young, _FLOOR
+        kernels().mix_young(*mixed, probabilities, best, margins)
+
+    def _predict(self, births: list[Birth], X: np.ndarray, n_classes: int) -> np.ndarray:
+        """Return the probabilities by `births`, float64 (M, n, `n_classes`)."""
+        young = np.empty((len(births), len(X), n_classes))
+        for birth, probabilities in zip(births, young, strict=True):
+            committee = birth.committee
+            assert committee is not None
+            scores, _ = committee.learners.scores_and_leaves(committee.base, X, 0)
+            if committee.link != "softmax":
+                with np.errstate(divide="ignore"):
+                    scores = np.log(committee.probabilities(scores))
+            kernels().predict_young(scores, birth.columns, birth.doubt, self._counts, probabilities)
+        return young
+
+    def judge(self, row: np.ndarray, own: np.ndarray, k: int) -> None:
+        """Update the weights by a record (D,) of class index `k`.
+
+        `own` float64 (K,) are the stack's probabilities. A new class has no index yet:
+        `k` is K.
+        """
+        if trained := self.trained:
+            young = self._predict(trained, row[None], len(own)).reshape(len(trained), -1)
+            law = _SHARE, _RATE, _LEAST_LIKELIHOOD, _FLOOR
+            kernels().share_weights(own, young, k, *law, self.weights)
+            self._select()
+
+    def _select(self) -> None:
+        """Select the births that are scored: those of enough weight."""
+        trained = self.trained
+        with_stack = 0.5 * self.weights[1 + len(trained) :]
+        weights = self.weights[1 : 1 + len(trained)] + with_stack
+        heavy = np.flatnonzero((weights > _UNSCORED) & (self.weights[0] < _TRUSTED))
+        self._scored = [trained[i] for i in heavy.tolist()]
+        self._scored_weights = weights[heavy]
+        self._own = float(self.weights[0] + with_stack.sum())
+
+    def learn(self, k: int) -> None:
+        """Count a label of class index `k` in the class shares."""
+        if k >= len(self._counts):
+            self._counts = np.append(self._counts, np.zeros(k + 1 - len(self._counts)))
+        self._counts *= _FADE
+        self._counts[k] += 1.0
+
+    def advance(self, n_labels: int, share: float) -> None:
+        """Start a birth if enough labels have arrived since the last one.
+
+        Parameters
+        ----------
+        n_labels
+            Number of labels learned.
+        share
+            Labels per record, in (0, 1]. Where labels are frequent, births are rarer, and so are
+            labels that judge and trainings, as their cost is per label.
+        """
+        self._n_labels = n_labels
+        frequency = max(share / _RARE, 1.0)
+        self._growth = _GROWTH * frequency**0.7
+        self._stride = round(frequency**0.7)
+        if n_labels - self._newest >= _SPACING * frequency**2:
+            self._newest = n_labels
+            self.births.append(Birth(n_labels))
+            self._keep(self._sparse())
+
+    def _sparse(self) -> list[Birth]:
+        """Return the births without those that are close to both neighbours in age."""
+        births, now, i = list(self.births), self._n_labels, 1
+        while i < len(births) - 1:
+            older, younger = now - births[i - 1].order, now - births[i + 1].order
+            if older < 2 * max(younger, _SPACING):
+                del births[i]
+            else:
+                i += 1
+        return births
+
+    def _keep(self, births: list[Birth]) -> None:
+        """Keep these `births` only, with their weights."""
+        m = len(self.trained)
+        kept = [i for i, birth in enumerate(self.trained) if birth in births]
+        self.weights = self.weights[[0, *(1 + i for i in kept), *(1 + m + i for i in kept)]]
+        self.weights /= self.weights.sum()
+        self.births = births
+        self._select()
+
+    def due(self) -> list[Birth]:
+        """Return the births whose labels have grown enough since their last training."""
+        return [birth for birth in self.births if self._is_due(birth)]
+
+    def _is_due(self, birth: Birth) -> bool:
+        grown = max(ceil((1.0 + self._growth) * birth.n_labels), birth.n_labels + 2)
+        return self._n_labels - birth.order >= max(_FIRST, grown)
+
+    def put(self, birth: Birth, committee: "Committee", columns: np.ndarray) -> None:
+        """Replace the committee of `birth`, now trained on all its labels.
+
+        `columns` int64 are the indices of its classes.
+        """
+        is_new = birth.committee is None
+        birth.committee, birth.columns = committee, columns
+        birth.n_labels = self._n_labels - birth.order
+        if is_new:
+            i, m = self.trained.index(birth), len(self.trained) - 1
+            self.weights = np.insert(self.weights, [1 + i, 1 + m + i], 0.0)
+        self._select()
+
+    def drop_before(self, n_labels: int) -> None:
+        """Remove the births before the first `n_labels` labels: the working set has evicted rows.
+
+        Their next training would be that of the deployed committee.
+        """
+        if self.births and self.births[0].order < n_labels:
+            self._keep([birth for birth in self.births if birth.order >= n_labels])
+
+    def restart(self, other: "YoungCommittees") -> None:
+        """Take over the births of `other` without their committees, which have to be trained."""
+        self.births = [Birth(birth.order) for birth in other.births]
+        self._n_labels, self._newest = other._n_labels, other._newest
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the changing state: a part for JSON, and arrays."""
+        about = {
+            "births": [(one.order, one.n_labels, one.columns.tolist()) for one in self.births],
+            "weights": self.weights.tolist(),
+            "counts": self._counts.tolist(),
+            "n_labels": self._n_labels,
+            "newest": self._newest,
+            "growth": self._growth,
+            "stride": self._stride,
+        }
+        arrays: Arrays = {}
+        for birth in self.births:
+            if birth.committee is not None:
+                own = birth.committee.to_arrays()
+                arrays |= {f"{birth.order}.{name}": array for name, array in own.items()}
+        return about, arrays
+
+    def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state`."""
+        from streamboost.boosting.committee import Committee
+
+        self.births = []
+        for order, n_labels, columns in state["births"]:
+            own = part(arrays, f"{order}.")
+            committee = Committee.from_arrays(own) if own else None
+            at = np.array(columns, dtype=np.int64)
+            self.births.append(Birth(order, committee, n_labels, at))
+        self.weights, self._counts = np.array(state["weights"]), np.array(state["counts"])
+        self._n_labels, self._newest = state["n_labels"], state["newest"]
+        self._growth, self._stride = state["growth"], state["stride"]
+        self._select()

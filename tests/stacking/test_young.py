@@ -1,0 +1,146 @@
+"""Young committees: births, weights after a change, and their state."""
+
+import numpy as np
+import pytest
+from learner.small_learner import assert_same, small
+
+from streamboost import QueryConfig, WorkingSet
+from streamboost.stacking.experts import EXPERTS
+from streamboost.stacking.young import YoungCommittees
+
+BEFORE = tuple(name for name in EXPERTS if name != "young")
+RARE = 0.05
+
+
+def changing(n=1_500, change=1_000, seed=1):
+    """Return X and labels whose rule turns round at `change`."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 3), dtype=np.float32)
+    is_high = (X[:, 0] > 0.5) ^ (np.arange(n) >= change)
+    return X, np.where(is_high, "high", "low")
+
+
+def served(X, y, learner, batch=10):
+    """Predict, query and learn all records; return whether each prediction was right."""
+    right = np.zeros(len(y), dtype=bool)
+    for start in range(0, len(y), batch):
+        rows = slice(start, start + batch)
+        scored = learner.score(X[rows])
+        right[rows] = scored.labels == y[rows]
+        asked = learner.query(X[rows], scored, [str(i) for i in range(start, start + len(scored))])
+        bought = [int(id) for id in asked.ids]
+        learner.learn(asked.ids, X[bought], y[bought], propensity=asked.propensity)
+    return right
+
+
+def changed(**settings):
+    """Return a learner after a change, with a tenth of the labels."""
+    learner = small(query=QueryConfig(budget=0.1), **settings)
+    X, y = changing()
+    return learner, served(X, y, learner), X
+
+
+@pytest.fixture(scope="module")
+def after():
+    return changed()
+
+
+def test_after_a_change_committees_born_after_it_lead(after):
+    learner, right, _ = after
+    young = learner._stacking.young
+    trained, m = young.trained, len(young.trained)
+    weights = young.weights[1 : 1 + m] + young.weights[1 + m :]
+    leader = trained[int(weights.argmax())]
+    assert young.mass > 0.5
+    assert leader.order >= 0.09 * 1_000, "it has no label from before the change"
+    assert learner.expert_weights["young"] == young.mass
+    assert sum(learner.expert_weights.values()) == pytest.approx(1.0)
+    _, without, _ = changed(experts=BEFORE)
+    assert right[1_000:].mean() > without[1_000:].mean() + 0.05
+    assert right[:1_000].mean() > without[:1_000].mean() - 0.01
+
+
+def test_the_same_calls_give_the_same_bits_and_a_snapshot_goes_on(after):
+    learner, _, X = after
+    assert_same(learner.snapshot(), changed()[0].snapshot())
+    twin = type(learner).restore(learner.snapshot())
+    for one in (learner, twin):
+        served(*changing(300, 0, seed=2), one)
+    assert_same(learner.snapshot(), twin.snapshot())
+    np.testing.assert_array_equal(learner.score(X).probabilities, twin.score(X).probabilities)
+
+
+def test_scorers_predict_as_the_learner_and_get_each_committee_as_its_own_table(after):
+    learner, _, X = after
+    scorer, state = small(), learner.export_scoring_state()
+    scorer.load_scoring_state(state)
+    np.testing.assert_array_equal(scorer.score(X).probabilities, learner.score(X).probabilities)
+    orders = {int(name.split(".")[1]) for name in state if name.startswith("young.")}
+    assert orders == {birth.order for birth in learner._stacking.young.trained}
+
+
+def test_committees_are_trained_only_with_the_others():
+    learner, versions = small(query=QueryConfig(budget=0.1)), set()
+    X, y = changing(600, 300)
+    for i in range(0, 600, 10):
+        before = learner.committee.version if learner.committee else 0
+        trained = [birth.n_labels for birth in learner._stacking.young.births]
+        served(X[i : i + 10], y[i : i + 10], learner)
+        now = [birth.n_labels for birth in learner._stacking.young.births]
+        if learner.committee and learner.committee.version == before:
+            assert now[: len(trained)] == trained or len(now) < len(trained)
+        versions.add(before)
+    assert len(versions) > 3
+
+
+def test_the_ages_of_births_double():
+    young = YoungCommittees()
+    for n in range(1, 3_001):
+        young.advance(n, RARE)
+    ages = np.array([3_000 - birth.order for birth in young.births])
+    assert (ages[:-2] >= 2 * np.maximum(ages[2:], 8)).all()
+    assert 10 <= len(ages) <= 24
+
+
+def test_births_are_further_apart_where_labels_are_frequent():
+    rare, frequent = YoungCommittees(), YoungCommittees()
+    for n in range(1, 2_001):
+        rare.advance(n, RARE)
+        frequent.advance(n, 1.0)
+    assert len(frequent.births) == 2 < len(rare.births)
+
+
+def test_births_whose_labels_are_the_whole_working_set_are_removed():
+    learner = small(query=QueryConfig(budget=0.1), working_set=WorkingSet(size=60))
+    served(*changing(), learner)
+    assert learner.n_labels > 2 * 60
+    orders = [birth.order for birth in learner._stacking.young.births]
+    assert orders
+    assert min(orders) >= learner.n_labels - 60 - 25  # since the newest training
+
+
+def test_renamed_classes_train_the_committees_again():
+    learner, _, X = changed()
+    learner.rename("high", "very high")
+    assert set(learner.predict(X)) <= {"low", "very high"}
+    births = learner._stacking.young.births
+    assert births
+    X, y = changing(300, 0, seed=3)
+    served(X, np.where(y == "high", "very high", y), learner)
+    assert all("high" not in birth.committee.classes for birth in learner._stacking.young.trained)
+
+
+def test_without_them_nothing_is_trained_or_kept():
+    learner, _, _ = changed(experts=BEFORE)
+    assert learner._stacking.young is None
+    assert "young" not in learner.expert_weights
+    assert not any(".young." in name for name in learner.snapshot())
+
+
+def test_they_are_an_expert_of_the_committee_alone():
+    learner, right, X = changed(experts=["committee", "young"])
+    assert set(learner.expert_weights) == {"committee", "young"}
+    assert right[1_250:].mean() > 0.6
+    alone = learner.committee.classes[learner.committee.decision(X).argmax(axis=1)]
+    learner._stacking.young = None
+    np.testing.assert_array_equal(learner.score(X).labels, alone)
