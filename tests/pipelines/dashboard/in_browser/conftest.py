@@ -22,6 +22,15 @@ from tests.pipelines.dashboard.in_browser.browsing import CHROMIUM, PIPELINE, SC
 ROOT = Path(streamboost.__file__).parents[1]
 FIRST = 400
 ENOUGH = 12
+VIEWPORT = {"width": 1280, "height": 720}
+FAILED = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
 
 
 @contextmanager
@@ -94,35 +103,86 @@ def have_requests(job):
         until(lambda: len(job.open_ids()) >= ENOUGH)
 
 
-@pytest.fixture
-def visit(job, chromium):
-    """Log somebody in and open a page; in the end nothing may have gone wrong in any of them."""
-    contexts, troubles = [], []
+class Windows:
+    """Browser windows, which tests use one after another, each with logins of its own.
 
-    def noticed(request):
-        if urlsplit(request.url).hostname not in ("127.0.0.1", None):
-            troubles.append(f"asked {request.url}")
+    Chromium takes longer to open a window than to load a page.
+    """
 
-    def open_page(path, person="ann", **options):
-        if path.startswith("/label"):
-            have_requests(job)
-        context = chromium.new_context(reduced_motion="reduce", **options)
-        contexts.append(context)
+    def __init__(self, chromium):
+        self._chromium, self._free, self._used, self._troubles = chromium, {}, [], []
+
+    def open(self, link, bypass_csp):
+        """Return the page of a window, logged in by `link`."""
+        free = self._free.setdefault(bypass_csp, [])
+        page = free.pop() if free else self._new(bypass_csp)
+        self._used.append((bypass_csp, page))
+        log_in(page.context, link)
+        return page
+
+    def put_back(self, are_kept):
+        """Empty all windows, or close them unless `are_kept`; return what went wrong in them."""
+        for bypass_csp, page in self._used:
+            if are_kept and not page.is_closed():
+                self._empty(page)
+                self._free[bypass_csp].append(page)
+            else:
+                page.context.close()
+        troubles = self._troubles[:]
+        self._used.clear()
+        self._troubles.clear()
+        return troubles
+
+    def _new(self, bypass_csp):
+        context = self._chromium.new_context(reduced_motion="reduce", bypass_csp=bypass_csp)
         context.set_default_timeout(60_000)
         page = context.new_page()
-        page.on(
-            "console", lambda said: said.type in ("error", "warning") and troubles.append(said.text)
-        )
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("dialog", lambda dialog: troubles.append(dialog.message))
+        self._record_troubles(page)
+        return page
+
+    def _record_troubles(self, page):
+        def noticed(request):
+            if urlsplit(request.url).hostname not in ("127.0.0.1", None):
+                self._troubles.append(f"asked {request.url}")
+
+        def logged(said):
+            if said.type in ("error", "warning"):
+                self._troubles.append(said.text)
+
+        page.on("console", logged)
+        page.on("pageerror", lambda error: self._troubles.append(str(error)))
+        page.on("dialog", lambda dialog: self._troubles.append(dialog.message))
         page.on("request", noticed)
+
+    def _empty(self, page):
+        for other in page.context.pages:
+            if other is not page:
+                other.close()
+        page.unroute_all()
+        page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        page.goto("about:blank")
+        page.context.clear_cookies()
+
+
+@pytest.fixture(scope="package")
+def windows(chromium):
+    return Windows(chromium)
+
+
+@pytest.fixture
+def visit(request, job, windows):
+    """Log somebody in and open a page; in the end nothing may have gone wrong in any of them."""
+
+    def open_page(path, person="ann", viewport=VIEWPORT, color_scheme="light", bypass_csp=False):
+        if path.startswith("/label"):
+            have_requests(job)
         link = job.links[person].pop()
-        log_in(context, link)
+        page = windows.open(link, bypass_csp)
+        page.set_viewport_size(viewport)
+        page.emulate_media(color_scheme=color_scheme)
         page.goto(link.partition("/login")[0] + path)
         page.wait_for_selector("main h1")
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
-    assert troubles == []
+    assert windows.put_back(are_kept=not request.node.stash.get(FAILED, False)) == []

@@ -2,6 +2,7 @@
 
 from waiting import until
 
+from streamboost.pipelines.dashboard.overview import CHARTS_EVERY
 from streamboost.pipelines.dashboard.panels import NO_VALUES
 from tests.pipelines.dashboard.in_browser.browsing import (
     DASHBOARD,
@@ -13,6 +14,9 @@ from tests.pipelines.dashboard.in_browser.browsing import (
 from tests.pipelines.dashboard.in_browser.conftest import log_in
 
 pytestmark = in_a_browser
+
+UPDATES = 2 * CHARTS_EVERY
+"""Over so many, every chart is drawn twice."""
 
 OUT = """async () => {
   const { echarts } = await import("nicegui-echart");
@@ -86,23 +90,6 @@ def test_what_is_not_drawn_waits_for_nothing_that_draws(visit):
     page.locator("#throughput canvas").wait_for()
 
 
-def test_a_stretch_dragged_over_one_chart_is_shown_by_all_and_kept_over_ten_updates(job, visit):
-    page = settled(visit(DASHBOARD))
-    while length(whole := shown(page, "accuracy")) < 20_000:
-        update(job, page)
-    page.locator("#throughput .chart").scroll_into_view_if_needed()
-    drag(page, "throughput", 0.4, 0.7)
-    until(lambda: " to " in page.locator(".spans .told").inner_text())
-    until(lambda: shown(page, "throughput") == shown(page, "accuracy") != whole)
-    until(lambda: len(shown_by_all(page)) == 1)
-    chosen = shown(page, "throughput")
-    assert int(whole[0]) < int(chosen[0]) < int(chosen[1]) < int(whole[1])
-    for _ in range(10):
-        update(job, page)
-        assert shown_by_all(page) == {chosen}
-    assert page.locator(".spans [aria-pressed=true]").count() == 0
-
-
 def test_the_stretch_is_chosen_by_keys_too_and_moves_with_time(job, visit):
     page = settled(visit(DASHBOARD))
     whole = shown(page, "accuracy")
@@ -112,7 +99,7 @@ def test_the_stretch_is_chosen_by_keys_too_and_moves_with_time(job, visit):
     until(lambda: int(shown(page, "accuracy")[0]) > int(whole[0]))
     until(lambda: len(shown_by_all(page)) == 1)
     closer = shown(page, "accuracy")
-    for _ in range(10):
+    for _ in range(UPDATES):
         update(job, page)
         assert shown_by_all(page) == {closer}
     page.get_by_role("button", name="Earlier").focus()
@@ -126,43 +113,6 @@ def test_the_stretch_is_chosen_by_keys_too_and_moves_with_time(job, visit):
     until(lambda: int(shown(page, "accuracy")[1]) > int(before[1]))
     ends = [int(one) for one in shown(page, "accuracy")]
     assert ends[1] - ends[0] <= 300_000
-
-
-def test_charts_stay_and_are_empty_in_a_time_range_before_the_first_point(job, visit):
-    page = settled(visit(DASHBOARD))
-    while length(shown(page, "throughput")) < 20_000:
-        update(job, page)
-    first = int(shown(page, "throughput")[0])
-    chart = page.locator("#throughput .chart")
-    names = page.locator(".chart").count()
-
-    def press(button):
-        before = shown(page, "throughput")
-        page.get_by_role("button", name=button).click()
-        until(lambda: shown(page, "throughput") != before)
-
-    press("Zoom in")
-    while int(shown(page, "throughput")[1]) >= first:
-        press("Earlier")
-    until(lambda: len(shown_by_all(page)) == 1)
-    (empty,) = shown_by_all(page)
-    for name in ("accuracy", "labels-against-budget", "throughput", "latency", "committee-size"):
-        assert shown(page, name) == empty
-        assert page.locator(f"#{name} .chart").get_attribute("data-points") == "0"
-        assert text_of(page, f"#{name} .summary") == NO_VALUES
-    assert page.locator(".chart").count() >= names
-    chart.scroll_into_view_if_needed()
-    chart.hover()  # nothing is there to point at
-    for _ in range(3):
-        update(job, page)
-        assert shown_by_all(page) == {empty}
-    drag(page, "throughput", 0.3, 0.8)
-    until(lambda: shown(page, "throughput") != empty)
-    dragged = shown(page, "throughput")
-    assert int(empty[0]) < int(dragged[0]) < int(dragged[1]) < int(empty[1])
-    page.get_by_role("button", name="All").click()
-    until(lambda: int(chart.get_attribute("data-points")) > 3)
-    assert "per second" in text_of(page, "#throughput .summary")
 
 
 def test_what_is_pointed_at_is_told_with_its_interval_and_goes_on_being_told(job, visit):
@@ -214,3 +164,60 @@ def test_a_browser_that_was_cut_off_has_everything_when_it_is_back(job, chromium
     assert int(chart.get_attribute("data-points")) > 3
     until(lambda: tile(page, "Records") == f"{job.fed:,}")
     context.close()
+
+
+# The last ones, when the pipeline has run for long enough to have a stretch to choose.
+
+
+def test_a_stretch_dragged_over_one_chart_is_shown_by_all_and_kept_over_updates(job, visit):
+    page = settled(visit(DASHBOARD))
+    while length(whole := shown(page, "accuracy")) < 20_000:
+        update(job, page)
+    page.locator("#throughput .chart").scroll_into_view_if_needed()
+    drag(page, "throughput", 0.4, 0.7)
+    until(lambda: " to " in page.locator(".spans .told").inner_text())
+    until(lambda: shown(page, "throughput") == shown(page, "accuracy") != whole)
+    until(lambda: len(shown_by_all(page)) == 1)
+    chosen = shown(page, "throughput")
+    assert int(whole[0]) < int(chosen[0]) < int(chosen[1]) < int(whole[1])
+    for _ in range(UPDATES):
+        update(job, page)
+        assert shown_by_all(page) == {chosen}
+    assert page.locator(".spans [aria-pressed=true]").count() == 0
+
+
+def test_charts_stay_and_are_empty_in_a_time_range_before_the_first_point(job, visit):
+    page = settled(visit(DASHBOARD))
+    while length(shown(page, "throughput")) < 20_000:
+        update(job, page)
+    first = int(shown(page, "throughput")[0])
+    chart = page.locator("#throughput .chart")
+    names = page.locator(".chart").count()
+
+    def press(button):
+        before = shown(page, "throughput")
+        page.get_by_role("button", name=button).click()
+        until(lambda: shown(page, "throughput") != before)
+
+    press("Zoom in")
+    while int(shown(page, "throughput")[1]) >= first:
+        press("Earlier")
+    until(lambda: len(shown_by_all(page)) == 1)
+    (empty,) = shown_by_all(page)
+    for name in ("accuracy", "labels-against-budget", "throughput", "latency", "committee-size"):
+        assert shown(page, name) == empty
+        assert page.locator(f"#{name} .chart").get_attribute("data-points") == "0"
+        assert text_of(page, f"#{name} .summary") == NO_VALUES
+    assert page.locator(".chart").count() >= names
+    chart.scroll_into_view_if_needed()
+    chart.hover()  # nothing is there to point at
+    for _ in range(3):
+        update(job, page)
+        assert shown_by_all(page) == {empty}
+    drag(page, "throughput", 0.3, 0.8)
+    until(lambda: shown(page, "throughput") != empty)
+    dragged = shown(page, "throughput")
+    assert int(empty[0]) < int(dragged[0]) < int(dragged[1]) < int(empty[1])
+    page.get_by_role("button", name="All").click()
+    until(lambda: int(chart.get_attribute("data-points")) > 3)
+    assert "per second" in text_of(page, "#throughput .summary")

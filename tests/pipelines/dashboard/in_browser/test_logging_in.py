@@ -143,19 +143,24 @@ def test_what_a_client_sends_to_a_websocket_forges_no_line_of_the_log(visit, job
 PAGES = ("/", "/label", "/records", "/record", "/versions", "/features", "/dead-letters")
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_oldest_page_without_connection_is_dropped(visit, path):
+def test_each_page_drops_the_oldest_page_without_connection(visit):
     page = visit(DASHBOARD)
     site = page.url.partition("/?")[0]
     (cookie,) = page.context.cookies()
     login = {"Origin": site, "Cookie": f"{cookie['name']}={cookie['value']}"}
     with httpx.Client(base_url=site, headers=login, timeout=60) as browser:
-        opened = [
-            browser.get(path, params={"pipeline": "segments"}).text
-            for _ in range(MOST_UNCONNECTED + 2)
-        ]
-    ids = [re.search(r"client_id': '([^']+)", text)[1] for text in (opened[0], opened[-1])]
-    assert [is_there(site, login, id) for id in ids] == [False, True]
+
+        def opened(path):
+            text = browser.get(path, params={"pipeline": "segments"}).text
+            return re.search(r"client_id': '([^']+)", text)[1]
+
+        waiting = [opened("/dead-letters") for _ in range(MOST_UNCONNECTED + 1)]
+        newest = []
+        for path, oldest in zip(PAGES, waiting, strict=False):
+            newest.append(opened(path))
+            assert not is_there(site, login, oldest), path
+    kept = [waiting[len(PAGES)], *newest]
+    assert all(is_there(site, login, id) for id in kept)
 
 
 def is_there(site, login, id):
