@@ -16,7 +16,7 @@ from tests.pipelines.dashboard.in_browser.conftest import log_in
 pytestmark = in_a_browser
 
 UPDATES = 2 * CHARTS_EVERY
-"""Over so many, every chart is drawn twice."""
+"""Number of updates within which every chart is drawn twice."""
 
 OUT = """async () => {
   const { echarts } = await import("nicegui-echart");
