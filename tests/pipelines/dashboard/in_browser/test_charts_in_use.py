@@ -2,7 +2,7 @@
 
 from waiting import until
 
-from streamboost.pipelines.dashboard.overview import CHARTS_EVERY
+from streamboost.pipelines.dashboard.overview import TABLES_EVERY
 from streamboost.pipelines.dashboard.panels import NO_VALUES
 from tests.pipelines.dashboard.in_browser.browsing import (
     DASHBOARD,
@@ -15,8 +15,8 @@ from tests.pipelines.dashboard.in_browser.conftest import log_in
 
 pytestmark = in_a_browser
 
-UPDATES = 2 * CHARTS_EVERY
-"""Number of updates within which every chart is drawn twice."""
+UPDATES = TABLES_EVERY + 1
+"""Number of updates within which all charts and tables are drawn again."""
 
 OUT = """async () => {
   const { echarts } = await import("nicegui-echart");

@@ -142,23 +142,23 @@ def test_a_record_is_found_by_its_id_and_one_that_is_not_kept_says_so(answered, 
     assert page.locator(".content b").count() == 0
 
 
-def test_an_operator_rolls_back_after_a_question_and_a_annotator_cannot(job, visit):
+@pytest.mark.parametrize("press", [by_mouse, by_keys])
+def test_an_operator_rolls_back_after_a_question_and_a_annotator_cannot(job, visit, press):
     kept = lambda: [one["version"] for one in job.figure("learner", "versions")]  # noqa: E731
     page = visit("/versions?pipeline=segments", "bob")
     button = page.get_by_role("button", name="Roll back to").first
     button.wait_for()
     wanted = int(button.inner_text().split()[-1])
     assert wanted in kept()
-    for press in (by_mouse, by_keys):
-        press(button)
-        press(page.get_by_role("button", name="No", exact=True))
-    by_keys(button)
+    press(button)
+    press(page.get_by_role("button", name="No", exact=True))
+    press(button)
     asked = page.locator(".doubt").inner_text()
     assert f"Roll back to version {wanted}" in asked
     assert "until the next training ends, unless training is paused" in asked
     assert " fewer than version" in asked or "It is identical to the active version" in asked
     page.get_by_role("button", name="Pause training, and do it").wait_for()
-    by_keys(page.get_by_role("button", name="Yes, do it"))  # by mouse: to retrain, below
+    press(page.get_by_role("button", name="Yes, do it"))
     page.get_by_text(f"Queued: rollback {wanted}").wait_for()
     job.feed(10)
     obeyed = lambda: [one["text"] for one in job.status.marks() if one["kind"] == "command"]  # noqa: E731
