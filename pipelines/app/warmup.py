@@ -47,7 +47,7 @@ def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KIND
     timer.start()
     start = time.perf_counter()
     try:
-        with _one_process_first():
+        with _one_first():
             _call_all(estimators)
         return time.perf_counter() - start
     finally:
@@ -55,7 +55,7 @@ def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KIND
 
 
 @contextmanager
-def _one_process_first() -> Iterator[None]:
+def _one_first() -> Iterator[None]:
     """Run this context in one process on this machine first, and then in all others together.
 
     Otherwise each process of a pipeline would compile the same kernels on the same cores.
@@ -89,12 +89,12 @@ def _call_all(estimators: Iterable[str]) -> None:
         committee = estimator.train(X, y, seed=0, committee=committee, n_estimators=1)
         committee.probabilities(committee.decision(X))
         committee.contributions(X[:1])
-    _warm_online_learning(X, y)
-    _warm_stacking(X, y)
-    _warm_evaluation()
+    _follow_labels(X, y)
+    _blend(X, y)
+    _judge()
 
 
-def _warm_evaluation() -> None:
+def _judge() -> None:
     """Add one evaluated record with a decision to sufficient statistics."""
     P, predicted = np.full((1, 2), 0.5), np.zeros((1, len(PREDICTORS)), dtype=np.int64)
     SufficientStats(2).add(
@@ -102,7 +102,7 @@ def _warm_evaluation() -> None:
     )
 
 
-def _warm_stacking(X: np.ndarray, y: np.ndarray) -> None:
+def _blend(X: np.ndarray, y: np.ndarray) -> None:
     """Score records with all experts, and train the experts on the labels."""
     estimator = default_estimator()
     estimator.set_params(n_estimators=1)
@@ -114,7 +114,7 @@ def _warm_stacking(X: np.ndarray, y: np.ndarray) -> None:
     learner.score(X)
 
 
-def _warm_online_learning(X: np.ndarray, y: np.ndarray) -> None:
+def _follow_labels(X: np.ndarray, y: np.ndarray) -> None:
     """Train and score with a schedule that updates the committee after each label."""
     estimator = default_estimator()
     estimator.set_params(n_estimators=1)

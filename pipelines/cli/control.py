@@ -31,16 +31,15 @@ class ControlCommand(StrEnum):
 
 def control(
     path: PipelineFile,
-    command: Annotated[ControlCommand, typer.Argument(help="The command to send.")],
+    command: Annotated[ControlCommand, typer.Argument(help="What it is to do.")],
     about: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Give the version, the class or the costs that the command needs.",
-            show_default=False,
+            help="The version to roll back to, the class, or the costs.", show_default=False
         ),
     ] = None,
     new: Annotated[
-        bool, typer.Option("--new", help="Allow a class in merge or decide that is not known yet.")
+        bool, typer.Option("--new", help="The class that merge or decide names may be a new one.")
     ] = False,
 ) -> None:
     """Send a command to a pipeline for its next batch.

@@ -7,13 +7,7 @@ from typing import Any, Literal, get_args
 from streamboost.pipelines.dashboard import lag as lags
 from streamboost.pipelines.dashboard.time_range import lag_of
 from streamboost.pipelines.dashboard.view import View
-from streamboost.pipelines.status.formatting import (
-    duration_text,
-    estimate_text,
-    number_text,
-    percent_text,
-    plural,
-)
+from streamboost.pipelines.status.formatting import amount, estimate, percent, plural, seconds
 
 __all__ = [
     "Curves",
@@ -22,11 +16,11 @@ __all__ = [
     "Unit",
     "accuracy",
     "committee_size",
-    "expert_weights",
     "lag",
     "latency",
     "spending",
     "throughput",
+    "voices",
 ]
 
 MOST_MARKS = 60
@@ -53,7 +47,7 @@ class Series:
     dash: Dash = "solid"
     stepped: bool = False
 
-    def without_values(self) -> "Series":
+    def emptied(self) -> "Series":
         """Return the same curve without values."""
         band = None if self.low is None else ()
         return replace(self, values=(), low=band, high=band)
@@ -87,7 +81,7 @@ class Curves:
     whole: bool = False
 
     @property
-    def options(self) -> dict[str, Any]:
+    def frame(self) -> dict[str, Any]:
         """Options of the chart without its values, for JSON."""
         series = [
             {
@@ -112,9 +106,9 @@ class Curves:
                 columns += [one.low, one.high]
         return [list(row) for row in zip(*columns, strict=True)]
 
-    def without_values(self, summary: str) -> "Curves":
+    def emptied(self, summary: str) -> "Curves":
         """Return the same curves without values, so that a chart keeps its frame."""
-        series = [one.without_values() for one in self.series]
+        series = [one.emptied() for one in self.series]
         return replace(self, summary=summary, times=(), series=series, marks=())
 
     @property
@@ -132,7 +126,7 @@ def accuracy(view: View) -> Curves:
     naive = [_value(one) for one in _column(view, "naive")]
     repeated = [_value(one) for one in _column(view, "repeat_last")]
     if not any(one is not None for one in (*unbiased, *naive, *repeated)):
-        return Curves(_missing_accuracy(view))
+        return Curves(_awaited(view))
     low, high = ([_part(one, end) for one in found] for end in ("low", "high"))
     series = (
         Series("unbiased", unbiased, "series-1", low, high),
@@ -141,13 +135,13 @@ def accuracy(view: View) -> Curves:
     )
     newest = next((one for one in reversed(found) if one is not None), None)
     summary = (
-        f"Unbiased {estimate_text(newest)}, naive {percent_text(_last(naive))}, repeating the last "
-        f"label {percent_text(_last(repeated))}.{_evaluation_lag(view)}"
+        f"Unbiased {estimate(newest)}, naive {percent(_last(naive))}, repeating the last label "
+        f"{percent(_last(repeated))}.{_unjudged(view)}"
     )
     return Curves(summary, "percent", _times(view), series, _groups(view), high=1.0)
 
 
-def _evaluation_lag(view: View) -> str:
+def _unjudged(view: View) -> str:
     """Report the number of evaluated records if it is below `BEHIND` of all; else empty."""
     judged = (view.document("evaluation").get("since_start") or {}).get("records")
     arrived = view.document("ledger").get("records")
@@ -171,14 +165,14 @@ def spending(view: View) -> Curves:
             Series("audit requests", _column(view, "audits"), "series-3", dash="dotted"),
         )
     asked, allowed = last.get("requests"), last.get("budget_allowed")
-    summary = f"{number_text(asked)} labels requested"
+    summary = f"{amount(asked)} labels requested"
     if allowed is not None:
-        summary += f" of {number_text(int(allowed))} allowed"
-    summary += f", {number_text(last.get('answered'))} of them answered"
+        summary += f" of {amount(int(allowed))} allowed"
+    summary += f", {amount(last.get('answered'))} of them answered"
     if (expired := last.get("expired")) is not None:
-        summary += f", {number_text(expired)} expired and {number_text(last.get('open'))} open"
+        summary += f", {amount(expired)} expired and {amount(last.get('open'))} open"
     summary += (
-        f"; {number_text(audits)} were requested at random, for the unbiased estimate."
+        f"; {amount(audits)} were requested at random, for the unbiased estimate."
         if audits
         else "."
     )
@@ -192,7 +186,7 @@ def throughput(view: View) -> Curves:
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
     )
-    summary = f"{_rounded(records)} records and {_rounded(labels)} labels per second."
+    summary = f"{_about(records)} records and {_about(labels)} labels per second."
     return _counts(view, series, summary, whole=False)
 
 
@@ -202,7 +196,7 @@ def latency(view: View) -> Curves:
     if not any(one is not None for one in taken):
         return Curves("Shown once a batch has been committed.")
     series = (Series("batch", taken, "series-1"),)
-    summary = f"The newest batches took {_rounded(taken, duration_text)} from reading to commit."
+    summary = f"The newest batches took {_about(taken, seconds)} from reading to commit."
     return Curves(summary, "seconds", _times(view), series)
 
 
@@ -223,9 +217,7 @@ def committee_size(view: View) -> Curves:
         so_far = f"; {plural(n, 'label')} so far" if n else ""
         return Curves(f"No committee yet: the first needs labels of two classes{so_far}.")
     series = (Series("trees", trees, "series-1", stepped=True),)
-    summary = (
-        f"Version {number_text(_last(versions))} is active, with {number_text(_last(trees))} trees."
-    )
+    summary = f"Version {amount(_last(versions))} is active, with {amount(_last(trees))} trees."
     return Curves(summary, "count", _times(view), series, _groups(view), whole=True)
 
 
@@ -236,7 +228,7 @@ _LOOKS: tuple[tuple[str, Dash], ...] = tuple(
 )
 
 
-def expert_weights(view: View) -> Curves:
+def voices(view: View) -> Curves:
     """Build the curves of the weights of the experts."""
     found: list[Mapping[str, float]] = [one or {} for one in _column(view, "experts")]
     names = list(dict.fromkeys(name for one in found for name in one))
@@ -248,7 +240,7 @@ def expert_weights(view: View) -> Curves:
     ]
     last = next(one for one in reversed(found) if one)
     first = max(last, key=lambda name: last[name])
-    summary = f"{first} has the largest weight now: {percent_text(last[first])}."
+    summary = f"{first} has the largest weight now: {percent(last[first])}."
     return Curves(summary, "percent", _times(view), series, _groups(view), high=1.0)
 
 
@@ -282,9 +274,7 @@ def _rates(view: View, name: str) -> list[float | None]:
     return [None if one is None else float(f"{one:.4g}") for one in _column(view, name)]
 
 
-def _rounded(
-    values: Sequence[float | None], said: Callable[[float | None], str] = number_text
-) -> str:
+def _about(values: Sequence[float | None], said: Callable[[float | None], str] = amount) -> str:
     """Format the last value with two significant digits, as more digits vary between batches."""
     value = _last(values)
     return said(None if value is None else float(f"{value:.2g}"))
@@ -305,7 +295,7 @@ def _value(found: Any) -> float | None:
     return None if found is None else round(float(found), 4)
 
 
-def _missing_accuracy(view: View) -> str:
+def _awaited(view: View) -> str:
     """Explain why there is no accuracy yet: no label, or too few labels."""
     answered = int((view.points[-1] if view.points else {}).get("answered") or 0)
     answered = max(answered, int(view.document("ledger").get("answered") or 0))

@@ -5,12 +5,7 @@ from typing import Any
 
 from streamboost.pipelines.dashboard.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.dashboard.view import View
-from streamboost.pipelines.status.formatting import (
-    NOTHING,
-    estimate_text,
-    number_text,
-    percent_text,
-)
+from streamboost.pipelines.status.formatting import NOTHING, amount, estimate, percent
 
 __all__ = ["experts", "shadow_models"]
 
@@ -35,7 +30,7 @@ def experts(view: View) -> Table:
     found: Mapping[str, float] = view.document("experts")
     columns = [Column("Expert", "words"), Column("Weight"), Column("Method", "words")]
     rows: Rows = [
-        [name, Cell(percent_text(share), bar=share, colour="series-1"), _EXPERTS.get(name, NOTHING)]
+        [name, Cell(percent(share), bar=share, colour="series-1"), _EXPERTS.get(name, NOTHING)]
         for name, share in found.items()
     ]
     if not rows:
@@ -46,7 +41,7 @@ def experts(view: View) -> Table:
             "Shown if experts are configured (key experts in [committee]).",
         )
     first = max(found, key=lambda name: found[name])
-    summary = f"{first} has the largest weight: {percent_text(found[first])}."
+    summary = f"{first} has the largest weight: {percent(found[first])}."
     return Table("Expert weights", columns, rows, summary)
 
 
@@ -64,7 +59,7 @@ def shadow_models(view: View) -> Table:
             name,
             _share(figures.get("since_start")),
             _share(figures.get("recent")),
-            number_text((figures.get("since_start") or {}).get("records")),
+            amount((figures.get("since_start") or {}).get("records")),
         ]
         for name, figures in ({_SERVING: own} | dict(found)).items()
     ]
@@ -73,13 +68,13 @@ def shadow_models(view: View) -> Table:
     return Table("Shadow models", columns, rows, summary)
 
 
-def _columns(name: str, *figures: str) -> list[Column]:
-    return [Column(name, "words"), *map(Column, figures)]
+def _columns(who: str, *figures: str) -> list[Column]:
+    return [Column(who, "words"), *map(Column, figures)]
 
 
 def _share(report: Mapping[str, Any] | None) -> str | Cell:
     figure = ((report or {}).get("committee") or {}).get("accuracy")
-    return NOTHING if figure is None else Cell(estimate_text(figure), bar=figure["value"])
+    return NOTHING if figure is None else Cell(estimate(figure), bar=figure["value"])
 
 
 def _value(figures: Mapping[str, Any]) -> float:

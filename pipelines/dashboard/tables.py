@@ -5,14 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from streamboost.pipelines.dashboard.view import View, page_of
-from streamboost.pipelines.status.formatting import (
-    NOTHING,
-    duration_text,
-    number_text,
-    percent_text,
-    plural,
-    time_text,
-)
+from streamboost.pipelines.status.formatting import NOTHING, amount, clock, percent, plural, seconds
 
 __all__ = [
     "Cell",
@@ -25,9 +18,9 @@ __all__ = [
     "confusion",
     "fields",
     "latencies",
-    "rollback_origins",
+    "named",
+    "rolled_back",
     "share_of",
-    "version_text",
     "workers",
 ]
 
@@ -107,8 +100,8 @@ def class_mix(view: View) -> Table:
     rows: Rows = [
         [
             label,
-            Cell(percent_text(a), bar=(a or 0.0) / longest, colour="series-1"),
-            Cell(percent_text(b), bar=(b or 0.0) / longest, colour="series-2"),
+            Cell(percent(a), bar=(a or 0.0) / longest, colour="series-1"),
+            Cell(percent(b), bar=(b or 0.0) / longest, colour="series-2"),
         ]
         for label, a, b in shares
     ]
@@ -142,7 +135,7 @@ def confusion(view: View) -> Table:
         [
             Cell(labels[i], link=page_of("/records", name, true=labels[i])),
             *(
-                _confusion_cell(
+                _taken_for(
                     counts[i], i, j, page_of("/records", name, true=labels[i], predicted=labels[j])
                 )
                 for j in kept
@@ -151,7 +144,7 @@ def confusion(view: View) -> Table:
         for i in kept
     ]
     summary = (
-        f"Of the newest {plural(total, 'request')} answered in this run, {number_text(right)} were "
+        f"Of the newest {plural(total, 'request')} answered in this run, {amount(right)} were "
         "predicted correctly. Requested records are harder than average: use the accuracy above."
     )
     if len(kept) < len(labels):
@@ -159,10 +152,10 @@ def confusion(view: View) -> Table:
     return Table(caption, columns, rows, summary)
 
 
-def _confusion_cell(counts: Sequence[int], own: int, other: int, link: str) -> Cell:
+def _taken_for(counts: Sequence[int], own: int, other: int, link: str) -> Cell:
     """Return a cell of the confusion matrix, with a link to its records."""
     return Cell(
-        number_text(counts[other]) if counts[other] else "·",
+        amount(counts[other]) if counts[other] else "·",
         shade=counts[other] / max(sum(counts), 1),
         colour="series-1" if other == own else "bad",
         link=link if counts[other] else None,
@@ -180,13 +173,7 @@ def fields(view: View) -> Table:
     ]
     names = sorted({**unknown, **unreadable}, key=lambda name: -_most(name, unknown, unreadable))
     rows: Rows = [
-        [
-            name,
-            *(
-                number_text(part[name]) if name in part else NOTHING
-                for part in (unknown, unreadable)
-            ),
-        ]
+        [name, *(amount(part[name]) if name in part else NOTHING for part in (unknown, unreadable))]
         for name in names[:MOST_FIELDS]
     ]
     if not names:
@@ -214,17 +201,17 @@ def workers(view: View) -> Table:
         Column("Records/s"),
         Column("Lag"),
         Column("Version"),
-        Column("Newest batch at", "words"),
+        Column("Newest batch", "words"),
     ]
     rows: Rows = [
         [
             partition,
             one["worker"],
-            number_text(one["records"]),
-            number_text(one["rate"]),
-            number_text(one["lag"]),
-            number_text(one["version"]),
-            time_text(one["tick"]),
+            amount(one["records"]),
+            amount(one["rate"]),
+            amount(one["lag"]),
+            amount(one["version"]),
+            clock(one["tick"]),
         ]
         for partition, one in sorted(found.items(), key=lambda item: int(item[0]))
     ]
@@ -232,7 +219,7 @@ def workers(view: View) -> Table:
         alone = "Shown with distributed scoring (key scoring in [pipeline])."
         return Table("Scorers", columns, [], alone)
     names = {one["worker"] for one in found.values()}
-    summary = f"{plural(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored_records}."
+    summary = f"{plural(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored}."
     return Table("Scorers", columns, rows, summary)
 
 
@@ -249,15 +236,11 @@ def latencies(view: View) -> Table:
         [
             name.replace("_", " "),
             Cell(
-                duration_text(values.get("median")),
+                seconds(values.get("median")),
                 bar=(values.get("median") or 0.0) / longest,
                 colour="series-1",
             ),
-            Cell(
-                duration_text(values.get("p99")),
-                bar=(values.get("p99") or 0) / longest,
-                colour="grey",
-            ),
+            Cell(seconds(values.get("p99")), bar=(values.get("p99") or 0) / longest, colour="grey"),
         ]
         for name, values in found.items()
     ]
@@ -269,16 +252,16 @@ def committees(view: View) -> Table:
     """Build the table of trainings, promotions, drifts and commands, the newest first."""
     columns = [
         Column("When", "words"),
-        Column("Event", "words"),
+        Column("What", "words"),
         Column("Batch"),
         Column("Note", "words"),
     ]
-    name, again = view.document("pipeline").get("name"), rollback_origins(view)
+    name, again = view.document("pipeline").get("name"), rolled_back(view)
     rows: Rows = [
         [
-            time_text(mark["time"]),
-            Cell(_event_text(mark, again), link=_version_link(mark, name)),
-            number_text(mark["sequence"]),
+            clock(mark["time"]),
+            Cell(_what(mark, again), link=_version_of(mark, name)),
+            amount(mark["sequence"]),
             "" if mark["kind"] == "promoted" else str(mark.get("text") or ""),
         ]
         for mark in reversed(view.marks[-MOST_MARKS:])
@@ -287,7 +270,7 @@ def committees(view: View) -> Table:
     return Table("Committee history", columns, rows, summary)
 
 
-def rollback_origins(view: View) -> dict[int, int]:
+def rolled_back(view: View) -> dict[int, int]:
     """Return the versions made active by a rollback, with the number of the original version."""
     told = {
         mark["sequence"]: mark["version"]
@@ -301,21 +284,21 @@ def rollback_origins(view: View) -> dict[int, int]:
     }
 
 
-def version_text(version: int, again: Mapping[int, int]) -> str:
+def named(version: int, again: Mapping[int, int]) -> str:
     """Return a version's number, and for a copy made by a rollback the original's number.
 
-    >>> version_text(93, {93: 88}), version_text(92, {93: 88})
+    >>> named(93, {93: 88}), named(92, {93: 88})
     ('93 (a copy of 88)', '92')
     """
     return f"{version} (a copy of {again[version]})" if version in again else str(version)
 
 
-def _version_link(mark: Mapping[str, Any], pipeline: str) -> str | None:
+def _version_of(mark: Mapping[str, Any], pipeline: str) -> str | None:
     version = mark.get("version") if mark["kind"] == "promoted" else None
     return None if version is None else page_of("/versions", pipeline, b=version)
 
 
-def _event_text(mark: Mapping[str, Any], again: Mapping[int, int]) -> str:
+def _what(mark: Mapping[str, Any], again: Mapping[int, int]) -> str:
     kind, version = str(mark["kind"]), mark.get("version") or 0
     if kind == "promoted":
         before = f" (rolled back to {again[int(version)]})" if version in again else ""

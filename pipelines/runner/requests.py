@@ -19,10 +19,10 @@ from streamboost.pipelines.runner.record_window import HeldRecord
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 
-__all__ = ["build_request", "build_requests"]
+__all__ = ["request_of", "requests_of"]
 
 
-def build_requests(
+def requests_of(
     asked: Requests,
     again: RelabelRequests,
     records: Records,
@@ -38,7 +38,7 @@ def build_requests(
     earlier batch, all requested records are scored here.
     """
     wanted = [*asked.ids, *again.ids]
-    held = [join.record(id) for id in wanted]
+    held = [join.held(id) for id in wanted]
     rows = {id: row for row, id in enumerate(records.ids)} if wanted else {}
     if not rows.keys() >= set(wanted):
         scored = learner.score(as_wide([record.x for record in held], learner.n_features or 0))
@@ -51,7 +51,7 @@ def build_requests(
         *again.excluded_annotators,
     ]
     requests = [
-        build_request(
+        request_of(
             id,
             held[place],
             scored,
@@ -66,11 +66,11 @@ def build_requests(
         for place, id in enumerate(wanted)
     ]
     here = dict(zip(records.ids, records.messages, strict=True)) if wanted else {}
-    about = [here.get(id) or one.metadata for id, one in zip(wanted, held, strict=True)]
+    about = [here.get(id) or one.carried for id, one in zip(wanted, held, strict=True)]
     return ForwardedPayloads(requests, about)
 
 
-def build_request(
+def request_of(
     id: str,
     record: HeldRecord,
     scored: Scored,
@@ -93,8 +93,8 @@ def build_request(
     return Request(
         id=id,
         time=record.time,
-        features=feature_values(schema.features, record),
-        label=as_json(scored.labels[row], schema.label_kind),
+        features=shown(schema.features, record),
+        label=as_json(scored.labels[row], schema.labels_are),
         probabilities=dict(zip(scored.classes.tolist(), probabilities, strict=True)),
         utility=utility,
         propensity=propensity,
@@ -105,7 +105,7 @@ def build_request(
     )
 
 
-def feature_values(features: Sequence[str], record: HeldRecord) -> dict[str, Any]:
+def shown(features: Sequence[str], record: HeldRecord) -> dict[str, Any]:
     """Return the original field values of a record; without stored values, its numeric row."""
     if record.values is not None:
         return as_fields(features, record.values)

@@ -29,21 +29,16 @@ from kafka.structs import (
     TopicPartition,
 )
 
-from streamboost.connectors.kafka.cluster import (
-    MOMENT_MS,
-    KafkaCluster,
-    close_producer,
-    translate_errors,
-)
+from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, translate_errors
 from streamboost.connectors.kafka.consumer import (
     Damage,
     as_message,
-    check_offset,
+    check_place,
+    fetched,
     find_damage,
-    partition_numbers,
-    poll_messages,
-    positions_of,
-    retained_range,
+    numbers_of,
+    places_of,
+    span_of,
 )
 from streamboost.connectors.kafka.group.assignment import (
     OutgoingWrite,
@@ -127,7 +122,7 @@ class KafkaMember:
             with translate_errors(self._where):
                 producer.init_transactions()
         except BaseException:
-            close_producer(producer)
+            discard(producer)
             raise
         self._producer = producer
 
@@ -140,7 +135,7 @@ class KafkaMember:
         self._is_unsure = True  # messages fetched before a failure are lost
         with translate_errors(self._where):
             try:
-                found = poll_messages(consumer, wait_ms, limit)
+                found = fetched(consumer, wait_ms, limit)
             except kafka_errors.CorruptRecordError as error:
                 damage = self._past_damage(consumer, error)
             except _NOWHERE:
@@ -162,7 +157,7 @@ class KafkaMember:
 
     def _past_damage(self, consumer: KafkaConsumer, error: Exception) -> Damage:
         """Skip the next damaged messages, or raise an error; return the damage."""
-        damage = find_damage(self._cluster, self.topic, positions_of(consumer))
+        damage = find_damage(self._cluster, self.topic, places_of(consumer))
         if damage is not None and self._on_corrupt == "skip":
             drop_undecodable(consumer)
             self.skip_to(damage.partition, damage.end)
@@ -178,9 +173,9 @@ class KafkaMember:
         Raises DeletedError if the offset is no longer retained.
         """
         consumer, at = self._joined(), TopicPartition(self.topic, partition)
-        starts, ends = retained_range(consumer, [at], self._where)
+        starts, ends = span_of(consumer, [at], self._where)
         place = starts[at] if offset is None else offset
-        check_offset(self.topic, partition, place, starts[at], ends[at])
+        check_place(self.topic, partition, place, starts[at], ends[at])
         self.skip_to(partition, place)
         return place
 
@@ -196,7 +191,7 @@ class KafkaMember:
     def beginning_offsets(self, partition: int) -> int:
         """Return the first retained offset of a partition."""
         at = TopicPartition(self.topic, partition)
-        return retained_range(self._joined(), [at], self._where)[0][at]
+        return span_of(self._joined(), [at], self._where)[0][at]
 
     def lag(self, partition: int) -> int:
         """Return the lag in offsets, by the newest answer of the broker."""
@@ -209,7 +204,7 @@ class KafkaMember:
 
     def partitions(self) -> int:
         """Return the number of partitions of the topic."""
-        return len(partition_numbers(self._joined(), self.topic, self._where))
+        return len(numbers_of(self._joined(), self.topic, self._where))
 
     def writable(self, topic: str) -> int:
         """Return the known number of partitions of another topic, for writing."""
@@ -317,5 +312,5 @@ class KafkaMember:
 
     def _let_go(self) -> None:
         if self._producer is not None:
-            close_producer(self._producer)
+            discard(self._producer)
             self._producer = None

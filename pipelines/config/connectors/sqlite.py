@@ -18,7 +18,7 @@ from streamboost.pipelines.config.connectors.base import (
     PredictionsSection,
     StreamLocation,
     Text,
-    check_writable,
+    writable,
 )
 
 __all__ = ["CONNECTOR", "SqliteInput", "SqliteOutput", "SqlitePredictions", "SqliteRequests"]
@@ -28,26 +28,24 @@ class SqliteStream(Endpoint):
     """A stream of a SQLite log."""
 
     connector: Literal["sqlite"]
-    stream: Text = Field(description="name of the stream")
-    path: Text | None = Field(
-        None, description="SQLite file of the stream; default: the log in the state folder"
-    )
+    stream: Text = Field(description="the name of the stream")
+    path: Text | None = Field(None, description="the log's file")
 
-    def place(self, context: ConnectorContext) -> StreamLocation:
+    def place(self, around: ConnectorContext) -> StreamLocation:
         """Return the resolved path of the log, and the stream."""
-        return StreamLocation(os.path.realpath(self.file(context)), self.stream)
+        return StreamLocation(os.path.realpath(self.file(around)), self.stream)
 
-    def tailing_source(self, context: ConnectorContext) -> Source:
+    def follower(self, around: ConnectorContext) -> Source:
         """Return a source of the stream."""
-        return SqliteSource(self.file(context), self.stream, context.max_bytes)
+        return SqliteSource(self.file(around), self.stream, around.max_bytes)
 
-    def sink(self, context: ConnectorContext) -> Sink:
+    def sink(self, around: ConnectorContext) -> Sink:
         """Return a sink that appends to the stream."""
-        return SqliteSink(self.file(context), self.stream)
+        return SqliteSink(self.file(around), self.stream)
 
-    def file(self, context: ConnectorContext) -> Path:
+    def file(self, around: ConnectorContext) -> Path:
         """Return the path of the log."""
-        return context.log if self.path is None else context.resolve(self.path).absolute()
+        return around.log if self.path is None else around.resolve(self.path).absolute()
 
 
 class SqliteInput(SqliteStream, Input):
@@ -57,17 +55,17 @@ class SqliteInput(SqliteStream, Input):
     def closed(self) -> None:
         """None, as any process may append to the stream."""
 
-    def source(self, context: ConnectorContext) -> Source:
+    def source(self, around: ConnectorContext) -> Source:
         """Return a source of the stream."""
-        return self.tailing_source(context)
+        return self.follower(around)
 
 
 class SqliteOutput(SqliteStream, Output):
     """A stream of a SQLite log; without `path`, part of the pipeline's own transactions."""
 
-    def check_access(self, context: ConnectorContext) -> str:
+    def tried(self, around: ConnectorContext) -> str:
         """Check that the log can be written."""
-        return check_writable(self.file(context))
+        return writable(self.file(around))
 
 
 class SqliteRequests(SqliteOutput, Expiring):

@@ -207,7 +207,7 @@ def played(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     stream = opened(written(folder / "r.jsonl", payments()), folder / "demo")
     seen = []
-    rows = demo.run_demo(
+    rows = demo.play(
         demo.STRATEGIES,
         folder / "demo",
         stream,
