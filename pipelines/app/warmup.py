@@ -21,6 +21,7 @@ from streamboost.learner.estimators import default_estimator
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.pipelines.config.learner import KINDS
+from streamboost.stacking.young import YoungCommittees
 
 __all__ = ["warm_up"]
 
@@ -91,6 +92,7 @@ def _call_all(estimators: Iterable[str]) -> None:
         committee.contributions(X[:1])
     _follow_labels(X, y)
     _blend(X, y)
+    _mix_young(X, y)
     _judge()
 
 
@@ -112,6 +114,19 @@ def _blend(X: np.ndarray, y: np.ndarray) -> None:
         learner.query(X, learner.score(X), ids)
         learner.learn(ids, X, y)
     learner.score(X)
+
+
+def _mix_young(X: np.ndarray, y: np.ndarray) -> None:
+    """Judge a young committee by a label, and mix its predictions with others."""
+    young, own = YoungCommittees(), np.full((len(X), 3), 1 / 3)
+    while not young.births:
+        young.learn(int(y[0]))
+        young.advance(young.n_labels + 1, share=0.0)
+    committee = default_estimator().train(X, y, seed=0, n_estimators=1)
+    young.put(young.births[0], committee, np.arange(3))
+    young.weights[:] = 1 / 3
+    young.judge(X[0], own[0].copy(), 0)
+    young.mix(X, own, np.zeros(len(X), dtype=np.int64), np.zeros(len(X)))
 
 
 def _follow_labels(X: np.ndarray, y: np.ndarray) -> None:

@@ -99,6 +99,8 @@ class YoungCommittees:
     ----------
     births
         The oldest first.
+    n_labels
+        Number of labels learned.
     weights
         float64 (1 + 2M,): of the stack, of each of the M trained committees, and of the geometric
         mean of each with the stack.
@@ -108,7 +110,7 @@ class YoungCommittees:
         self.births: list[Birth] = []
         self.weights = np.ones(1)
         self._counts = np.zeros(0)  # of the classes, decayed
-        self._n_labels = self._newest = 0  # all labels, and those before the newest birth
+        self.n_labels = self._newest = 0
         self._growth, self._stride = _GROWTH, 1  # every stride-th label judges
         self._scored: list[Birth] = []  # births of enough weight, with `_scored_weights`
         self._scored_weights = np.zeros(0)
@@ -122,7 +124,7 @@ class YoungCommittees:
     @property
     def is_judging(self) -> bool:
         """Whether the next label judges the committees."""
-        return self._n_labels % self._stride == 0 and self.births != []
+        return self.n_labels % self._stride == 0 and self.births != []
 
     @property
     def mass(self) -> float:
@@ -195,7 +197,7 @@ class YoungCommittees:
             Labels per record, in (0, 1]. Where labels are frequent, births are rarer, and so are
             labels that judge and trainings, as their cost is per label.
         """
-        self._n_labels = n_labels
+        self.n_labels = n_labels
         frequency = max(share / _RARE, 1.0)
         self._growth = _GROWTH * frequency**0.7
         self._stride = round(frequency**0.7)
@@ -206,7 +208,7 @@ class YoungCommittees:
 
     def _sparse(self) -> list[Birth]:
         """Return the births without those that are close to both neighbours in age."""
-        births, now, i = list(self.births), self._n_labels, 1
+        births, now, i = list(self.births), self.n_labels, 1
         while i < len(births) - 1:
             older, younger = now - births[i - 1].order, now - births[i + 1].order
             if older < 2 * max(younger, _SPACING):
@@ -230,7 +232,7 @@ class YoungCommittees:
 
     def _is_due(self, birth: Birth) -> bool:
         grown = max(ceil((1.0 + self._growth) * birth.n_labels), birth.n_labels + 2)
-        return self._n_labels - birth.order >= max(_FIRST, grown)
+        return self.n_labels - birth.order >= max(_FIRST, grown)
 
     def put(self, birth: Birth, committee: "Committee", columns: np.ndarray) -> None:
         """Replace the committee of `birth`, now trained on all its labels.
@@ -239,7 +241,7 @@ class YoungCommittees:
         """
         is_new = birth.committee is None
         birth.committee, birth.columns = committee, columns
-        birth.n_labels = self._n_labels - birth.order
+        birth.n_labels = self.n_labels - birth.order
         if is_new:
             i, m = self.trained.index(birth), len(self.trained) - 1
             self.weights = np.insert(self.weights, [1 + i, 1 + m + i], 0.0)
@@ -256,7 +258,7 @@ class YoungCommittees:
     def restart(self, other: "YoungCommittees") -> None:
         """Take over the births of `other` without their committees, which have to be trained."""
         self.births = [Birth(birth.order) for birth in other.births]
-        self._n_labels, self._newest = other._n_labels, other._newest
+        self.n_labels, self._newest = other.n_labels, other._newest
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the changing state: a part for JSON, and arrays."""
@@ -264,7 +266,7 @@ class YoungCommittees:
             "births": [(one.order, one.n_labels, one.columns.tolist()) for one in self.births],
             "weights": self.weights.tolist(),
             "counts": self._counts.tolist(),
-            "n_labels": self._n_labels,
+            "n_labels": self.n_labels,
             "newest": self._newest,
             "growth": self._growth,
             "stride": self._stride,
@@ -287,6 +289,6 @@ class YoungCommittees:
             at = np.array(columns, dtype=np.int64)
             self.births.append(Birth(order, committee, n_labels, at))
         self.weights, self._counts = np.array(state["weights"]), np.array(state["counts"])
-        self._n_labels, self._newest = state["n_labels"], state["newest"]
+        self.n_labels, self._newest = state["n_labels"], state["newest"]
         self._growth, self._stride = state["growth"], state["stride"]
         self._select()
