@@ -92,7 +92,7 @@ def _call_all(estimators: Iterable[str]) -> None:
         committee.contributions(X[:1])
     _follow_labels(X, y)
     _blend(X, y)
-    _mix_young(X, y)
+    _judge_young(X, y)
     _judge()
 
 
@@ -116,17 +116,14 @@ def _blend(X: np.ndarray, y: np.ndarray) -> None:
     learner.score(X)
 
 
-def _mix_young(X: np.ndarray, y: np.ndarray) -> None:
-    """Judge a young committee by a label, and mix its predictions with others."""
-    young, own = YoungCommittees(), np.full((len(X), 3), 1 / 3)
-    while not young.births:
-        young.learn(int(y[0]))
-        young.advance(young.n_labels + 1, share=0.0)
+def _judge_young(X: np.ndarray, y: np.ndarray) -> None:
+    """Judge a young committee by a label."""
+    young = YoungCommittees()
+    young.learn(0)
+    young.advance(len(X), share=1 / len(X))
     committee = default_estimator().train(X, y, seed=0, n_estimators=1)
     young.put(young.births[0], committee, np.arange(3))
-    young.weights[:] = 1 / 3
-    young.judge(X[0], own[0].copy(), 0)
-    young.mix(X, own, np.zeros(len(X), dtype=np.int64), np.zeros(len(X)))
+    young.judge(X[0], np.full(3, 1 / 3), 0)
 
 
 def _follow_labels(X: np.ndarray, y: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Stacking kernels: the log-linear combination of experts, and the small experts' predictions.
+"""Stacking kernels: the combination of experts, and their predictions.
 
 The prediction of a row does not depend on the other rows. For one record, each kernel takes less
 time than a call of a numpy function.
@@ -15,12 +15,17 @@ __all__ = [
     "learn_scale",
     "learn_weights",
     "mix",
+    "predict_young",
     "say_alone",
     "say_corrected",
     "say_linear",
     "say_neighbours",
     "say_sequence",
+    "share_weights",
 ]
+
+_SMOOTHING = 1e-4
+"""Added to the probabilities of the stack where it is judged."""
 
 
 @inner_kernel
@@ -237,3 +242,85 @@ def learn_linear(X, mean, rate, furthest, k, step, weight, weights, squares):
             slope = off * scaled[j]
             squares[c, j] += slope * slope
             weights[c, j] -= step * slope / np.sqrt(squares[c, j])
+
+
+@kernel
+def predict_young(scores, columns, doubt, counts, probabilities):
+    """Write a young committee's probabilities, shrunk to the class shares, to `probabilities`.
+
+    Parameters
+    ----------
+    scores
+        float64 (n, its classes): log probabilities up to a constant.
+    columns
+        int64 (its classes,), the indices of the committee's classes among the K classes.
+    doubt
+        Weight of the shares, in [0, 1].
+    counts
+        float64 (at most K,), the decayed counts of the classes, to which 1 is added.
+    probabilities
+        Output, float64 (n, K).
+    """
+    n_classes = probabilities.shape[1]
+    n_labels = np.float64(n_classes)
+    for k in range(counts.size):
+        n_labels += counts[k]
+    own = np.empty(columns.size)
+    for i in range(scores.shape[0]):
+        for c in range(own.size):
+            own[c] = scores[i, c]
+        _normalize(own)
+        for k in range(n_classes):
+            n = 1.0 + counts[k] if k < counts.size else 1.0
+            probabilities[i, k] = doubt * n / n_labels
+        for c in range(own.size):
+            probabilities[i, columns[c]] += (1.0 - doubt) * np.exp(own[c])
+
+
+@kernel
+def share_weights(own, young, k, share, rate, least, floor, weights):
+    """Update the weights of a fixed-share mixture by a record of class `k`.
+
+    Fixed share (Herbster and Warmuth, 1998, section 5), where half of the shared weight goes to the
+    stack, and half evenly to all others. The loss is the negative log probability, at most
+    -log `least`.
+
+    Parameters
+    ----------
+    own
+        float64 (K,), the stack's probabilities of the record.
+    young
+        float64 (M, K), those of each committee, at least one.
+    k
+        The record's class; K or more where the class is new.
+    share, rate
+        The share of the weight that is given away, and the exponent of the likelihood.
+    least, floor
+        Lower bounds of the likelihood, and of the probabilities in the mean of a committee with the
+        stack.
+    weights
+        float64 (1 + 2M,), updated: of the stack, of each committee, and of the geometric mean of
+        each committee with the stack.
+    """
+    n_young, n_classes = young.shape
+    weights[0] = (1.0 - share) * weights[0] + 0.5 * share
+    for m in range(2 * n_young):
+        weights[1 + m] = (1.0 - share) * weights[1 + m] + 0.5 * share / (2 * n_young)
+    likelihood = least
+    if k < n_classes:
+        likelihood = max((own[k] + _SMOOTHING) / (1.0 + _SMOOTHING * n_classes), least)
+    weights[0] *= likelihood**rate
+    sum_of_weights = weights[0]
+    for m in range(n_young):
+        likelihood, both = least, least
+        if k < n_classes:
+            likelihood = max(young[m, k], least)
+            total = 0.0
+            for c in range(n_classes):
+                total += np.sqrt((own[c] + _SMOOTHING) * max(young[m, c], floor))
+            both = max(np.sqrt((own[k] + _SMOOTHING) * max(young[m, k], floor)) / total, least)
+        weights[1 + m] *= likelihood**rate
+        weights[1 + n_young + m] *= both**rate
+        sum_of_weights += weights[1 + m] + weights[1 + n_young + m]
+    for m in range(weights.size):
+        weights[m] /= sum_of_weights

@@ -397,7 +397,7 @@ class LabelledRows:
     def sample(self, since: int = 0) -> Sample:
         """Return the working set's rows, labels and weights, of labels after the first `since`."""
         rows = self._rows.view()
-        later = slice(int(np.searchsorted(rows.order, since, side="right")) if since else 0, None)
+        later = slice(int(np.searchsorted(rows.order, since, side="right")), None)
         codes, given = rows.codes[later], rows.weight[later]
         weight = self.working_set.weigh(len(codes), rows.propensity[later])
         if (given != 1).any():

@@ -55,7 +55,7 @@ from streamboost.query.token_bucket import Ledger
 from streamboost.stacking.experts import as_experts
 from streamboost.stacking.prediction_cache import PredictionCache
 from streamboost.stacking.stacking import OnlineStacking
-from streamboost.stacking.young import ROUNDS
+from streamboost.stacking.young import ROUNDS, YoungCommittees
 from streamboost.storage import FORMAT, Arrays, pack_json, part, unpack_json
 
 if TYPE_CHECKING:
@@ -554,26 +554,25 @@ class StreamLearner:
             assert guess is not None
             self._drift.observe_error(guess, label, self._rows)
         self._lags.add(label)
-        return self._train_young(self.trainer.on_label(row, label))
+        started = self.trainer.on_label(row, label)
+        if (young := self._stacking.young) is not None:
+            rows = self._rows
+            young.advance(rows.total, rows.total / max(self._query_controller.records, rows.total))
+            if started:
+                self._train_young(young)
+        return started
 
-    def _train_young(self, started: tuple[Training, ...]) -> tuple[Training, ...]:
-        """Train young committees whenever another training was started; return `started`."""
-        young, rows = self._stacking.young, self._rows
-        if young is None:
-            return started
-        young.advance(rows.total, rows.total / max(self._query_controller.records, rows.total))
-        if not started:
-            return started
-        young.drop_before(rows.n_evicted)
+    def _train_young(self, young: YoungCommittees) -> None:
+        """Train the young committees that are due."""
+        young.drop_before(self._rows.n_evicted)
         n_estimators = min(self.estimator.get_params().get("n_estimators") or ROUNDS, ROUNDS)
         for birth in young.due():
-            sample = rows.sample(birth.order)
+            sample = self._rows.sample(birth.order)
             if len(sample.classes) > 1:
                 committee = suited(self.estimator, len(sample.X)).train(
                     sample.X, sample.y, sample.weight, seed=birth.order, n_estimators=n_estimators
                 )
                 self._stacking.put_young(birth, committee)
-        return started
 
     def _update_models(
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float

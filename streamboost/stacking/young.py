@@ -5,12 +5,12 @@ committee, which is trained on all labels. Weights follow the likelihood of the 
 """
 
 from dataclasses import dataclass, field
-from functools import cache
-from math import ceil
+from math import ceil, log, pow
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamboost.stacking.experts import kernels
 from streamboost.storage import Arrays, part
 
 if TYPE_CHECKING:
@@ -49,14 +49,6 @@ _TRUSTED = 0.85
 
 _UNSCORED = 0.02
 """Weight below which a committee is not scored."""
-
-
-@cache
-def kernels() -> Any:
-    """Return the kernels of young committees, imported on first use."""
-    from streamboost.kernels import young
-
-    return young
 
 
 @dataclass(slots=True, eq=False)
@@ -111,10 +103,9 @@ class YoungCommittees:
         self.weights = np.ones(1)
         self._counts = np.zeros(0)  # of the classes, decayed
         self.n_labels = self._newest = 0
-        self._growth, self._stride = _GROWTH, 1  # every stride-th label judges
-        self._scored: list[Birth] = []  # births of enough weight, with `_scored_weights`
-        self._scored_weights = np.zeros(0)
-        self._own = 1.0
+        self._frequency = 1.0  # labels per record relative to `_RARE`, at least 1
+        self._scored: list[Birth] = []  # births of enough weight
+        self._scored_weights = np.ones(1)  # of the stack, and of each of them
 
     @property
     def trained(self) -> list[Birth]:
@@ -124,7 +115,8 @@ class YoungCommittees:
     @property
     def is_judging(self) -> bool:
         """Whether the next label judges the committees."""
-        return self.n_labels % self._stride == 0 and self.births != []
+        stride = round(pow(self._frequency, 0.7))
+        return self.n_labels % stride == 0 and self.trained != []
 
     @property
     def mass(self) -> float:
@@ -141,8 +133,8 @@ class YoungCommittees:
         if not self._scored:
             return
         young = self._predict(self._scored, X, probabilities.shape[1])
-        mixed = self._own, self._scored_weights, young, _FLOOR
-        kernels().mix_young(*mixed, probabilities, best, margins)
+        logs = np.log(np.maximum(np.concatenate([probabilities[None], young]), _FLOOR))
+        kernels().mix(self._scored_weights, logs, log(_FLOOR), probabilities, best, margins)
 
     def _predict(self, births: list[Birth], X: np.ndarray, n_classes: int) -> np.ndarray:
         """Return the probabilities by `births`, float64 (M, n, `n_classes`)."""
@@ -158,16 +150,14 @@ class YoungCommittees:
         return young
 
     def judge(self, row: np.ndarray, own: np.ndarray, k: int) -> None:
-        """Update the weights by a record (D,) of class index `k`.
+        """Update the weights by a record (D,) of class index `k`; call if `is_judging`.
 
-        `own` float64 (K,) are the stack's probabilities. A new class has no index yet:
-        `k` is K.
+        `own` float64 (K,) are the stack's probabilities. A new class has no index yet: `k` is K.
         """
-        if trained := self.trained:
-            young = self._predict(trained, row[None], len(own)).reshape(len(trained), -1)
-            law = _SHARE, _RATE, _LEAST_LIKELIHOOD, _FLOOR
-            kernels().share_weights(own, young, k, *law, self.weights)
-            self._select()
+        young = self._predict(self.trained, row[None], len(own))[:, 0].copy()
+        law = _SHARE, _RATE, _LEAST_LIKELIHOOD, _FLOOR
+        kernels().share_weights(own, young, k, *law, self.weights)
+        self._select()
 
     def _select(self) -> None:
         """Select the births that are scored: those of enough weight."""
@@ -176,8 +166,8 @@ class YoungCommittees:
         weights = self.weights[1 : 1 + len(trained)] + with_stack
         heavy = np.flatnonzero((weights > _UNSCORED) & (self.weights[0] < _TRUSTED))
         self._scored = [trained[i] for i in heavy.tolist()]
-        self._scored_weights = weights[heavy]
-        self._own = float(self.weights[0] + with_stack.sum())
+        own = self.weights[0] + with_stack.sum()
+        self._scored_weights = np.concatenate([[own], weights[heavy]])
 
     def learn(self, k: int) -> None:
         """Count a label of class index `k` in the class shares."""
@@ -198,10 +188,8 @@ class YoungCommittees:
             labels that judge and trainings, as their cost is per label.
         """
         self.n_labels = n_labels
-        frequency = max(share / _RARE, 1.0)
-        self._growth = _GROWTH * frequency**0.7
-        self._stride = round(frequency**0.7)
-        if n_labels - self._newest >= _SPACING * frequency**2:
+        self._frequency = max(share / _RARE, 1.0)
+        if n_labels - self._newest >= _SPACING * self._frequency**2:
             self._newest = n_labels
             self.births.append(Birth(n_labels))
             self._keep(self._sparse())
@@ -231,7 +219,8 @@ class YoungCommittees:
         return [birth for birth in self.births if self._is_due(birth)]
 
     def _is_due(self, birth: Birth) -> bool:
-        grown = max(ceil((1.0 + self._growth) * birth.n_labels), birth.n_labels + 2)
+        growth = _GROWTH * pow(self._frequency, 0.7)
+        grown = max(ceil((1.0 + growth) * birth.n_labels), birth.n_labels + 2)
         return self.n_labels - birth.order >= max(_FIRST, grown)
 
     def put(self, birth: Birth, committee: "Committee", columns: np.ndarray) -> None:
@@ -259,6 +248,7 @@ class YoungCommittees:
         """Take over the births of `other` without their committees, which have to be trained."""
         self.births = [Birth(birth.order) for birth in other.births]
         self.n_labels, self._newest = other.n_labels, other._newest
+        self._frequency = other._frequency
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the changing state: a part for JSON, and arrays."""
@@ -268,8 +258,7 @@ class YoungCommittees:
             "counts": self._counts.tolist(),
             "n_labels": self.n_labels,
             "newest": self._newest,
-            "growth": self._growth,
-            "stride": self._stride,
+            "frequency": self._frequency,
         }
         arrays: Arrays = {}
         for birth in self.births:
@@ -290,5 +279,5 @@ class YoungCommittees:
             self.births.append(Birth(order, committee, n_labels, at))
         self.weights, self._counts = np.array(state["weights"]), np.array(state["counts"])
         self.n_labels, self._newest = state["n_labels"], state["newest"]
-        self._growth, self._stride = state["growth"], state["stride"]
+        self._frequency = state["frequency"]
         self._select()

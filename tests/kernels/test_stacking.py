@@ -3,7 +3,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamboost.kernels.stacking import learn_linear, mix, say_linear
+from streamboost.kernels.stacking import (
+    learn_linear,
+    mix,
+    predict_young,
+    say_linear,
+    share_weights,
+)
 from tests import naive_blending
 
 FURTHEST = 5.0
@@ -78,3 +84,28 @@ def test_what_is_far_out_counts_as_no_further_than_the_furthest(sign):
     said = np.empty((2, 2))
     say_linear(X, np.zeros(1), np.ones(1), FURTHEST, np.array([[0.5, 1.0], [0.0, -1.0]]), said)
     np.testing.assert_array_equal(said[0], said[1])
+
+
+def test_a_young_committee_is_shrunk_to_the_class_shares():
+    scores, columns = np.log([[0.75, 0.25]]), np.array([2, 0])
+    said = np.empty((1, 3))
+    predict_young(scores, columns, 0.4, np.array([0.0, 3.0]), said)
+    shares = np.array([1.0, 4.0, 1.0]) / 6.0  # one is added to each count; the third has none
+    np.testing.assert_allclose(said[0], 0.4 * shares + 0.6 * np.array([0.25, 0.0, 0.75]))
+
+
+def test_weights_are_shared_and_then_follow_the_likelihood():
+    own, young = np.array([0.7, 0.3]), np.array([[0.2, 0.8]])
+    weights = np.array([1.0, 0.0, 0.0])
+    share_weights(own, young, 1, 0.1, 0.5, 0.02, 0.003, weights)
+    both = np.sqrt((own + 1e-4) * young[0])
+    likelihoods = np.array([(0.3 + 1e-4) / (1 + 2e-4), 0.8, (both / both.sum())[1]])
+    shared = np.array([0.9 + 0.05, 0.025, 0.025])  # a half to the stack, a half to the others
+    expected = shared * np.sqrt(likelihoods)
+    np.testing.assert_allclose(weights, expected / expected.sum(), rtol=1e-6)
+
+
+def test_a_new_class_is_equally_unlikely_for_all():
+    weights = np.array([0.5, 0.3, 0.2])
+    share_weights(np.array([0.9, 0.1]), np.array([[0.5, 0.5]]), 2, 0.0, 0.5, 0.02, 0.003, weights)
+    np.testing.assert_allclose(weights, [0.5, 0.3, 0.2])

@@ -130,6 +130,28 @@ def test_renamed_classes_train_the_committees_again():
     assert all("high" not in birth.committee.classes for birth in learner._stacking.young.trained)
 
 
+def test_after_all_classes_were_dropped_labels_of_others_are_learned():
+    learner, _, X = changed()
+    for label in ("high", "low"):
+        learner.rename(label, None)
+    for i in range(40):
+        learner.learn([f"new {i}"], X[i : i + 1], ["ab"[int(X[i, 0] > 0.5)]])
+    assert set(learner.predict(X)) == {"a", "b"}
+    assert learner._stacking.young.trained
+
+
+def test_columns_may_join_after_they_were_trained():
+    learner, _, X = changed()
+    widths = lambda: {one.committee.n_features for one in learner._stacking.young.trained}  # noqa: E731
+    learner.widen(5)
+    assert widths() == {3}
+    wider = np.hstack([X, np.full((len(X), 2), np.nan, dtype=np.float32)])
+    assert set(learner.predict(wider)) == {"low", "high"}
+    served(wider[:300], changing(300, 0)[1], learner)
+    assert widths() <= {3, 5}
+    assert 5 in widths()
+
+
 def test_without_them_nothing_is_trained_or_kept():
     learner, _, _ = changed(experts=BEFORE)
     assert learner._stacking.young is None
