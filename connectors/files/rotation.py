@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -155,10 +156,11 @@ def targets_between(path: Path, since: int) -> list[str]:
     if not path.is_symlink():
         return []
     target = Path(os.path.realpath(path))
-    newest = target.stat().st_mtime_ns
+    beside = _beside(target)
+    newest = max((there.st_mtime_ns for one, there in beside if one == target), default=sys.maxsize)
     newer = [
         (there.st_mtime_ns, one.name)
-        for one, there in _beside(target)
+        for one, there in beside
         if _DIGITS.sub("0", one.name) == _DIGITS.sub("0", target.name) and one != target
         if there.st_size and since < there.st_mtime_ns <= newest
     ]

@@ -21,7 +21,7 @@ _EXPERTS = {
     "transitions": "label transition frequencies",
     "linear": "a linear model of the numbers",
     "text": "linear models of the texts",
-    "young": "committees trained on the newest labels only: high after a change of the stream",
+    "young": "committees trained on the newest labels only",
 }
 
 

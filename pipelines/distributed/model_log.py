@@ -7,10 +7,8 @@ snapshot with their digests.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -56,21 +54,21 @@ class ModelSnapshot:
 class ModelPublisher:
     """Publisher that encodes model snapshots as changes since the previous snapshot."""
 
-    _sent: dict[str, list[Any]] = field(default_factory=dict)
+    _sent: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def messages(self, number: int, schema: Schema, learner: StreamLearner) -> list[bytes]:
         """Return the messages of a snapshot, each a key, a newline and a value."""
         messages: list[bytes] = []
-        named: dict[str, list[Any]] = {}
+        named: dict[str, tuple[int, str]] = {}
         for table, arrays in _tables(learner.export_scoring_state()).items():
             blob = seal(arrays, kind=_KIND)
             chunks = [blob[i : i + CHUNK] for i in range(0, len(blob), CHUNK)]
-            named[table] = [len(chunks), hashlib.blake2b(blob, digest_size=16).hexdigest()]
+            named[table] = len(chunks), hashlib.blake2b(blob, digest_size=16).hexdigest()
             if self._sent.get(table) != named[table]:
                 messages += [b"%s/%d\n" % (table.encode(), i) + c for i, c in enumerate(chunks)]
         self._sent = named
-        manifest = {"edition": number, "schema": schema.to_json(), "tables": named}
-        return [*messages, MANIFEST.encode() + b"\n" + json.dumps(manifest).encode()]
+        manifest = _Manifest(number, schema.to_json(), named)
+        return [*messages, MANIFEST.encode() + b"\n" + msgspec.json.encode(manifest)]
 
 
 class ModelLog:

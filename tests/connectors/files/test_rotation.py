@@ -11,6 +11,7 @@ import pytest
 from streamboost.connectors.files.csv import CsvSource
 from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.files.open import file_source
+from streamboost.connectors.files.rotation import targets_between
 from streamboost.errors import ConnectorError, DeletedError
 
 OLD = [b'{"id": "old %d"}' % n for n in range(100)]
@@ -422,3 +423,15 @@ def test_a_copy_that_is_compressed_ends_the_run_or_is_counted(tmp_path):
             else:
                 assert [message.payload for message in source.poll(9)] == [b'{"id":"2"}']
                 assert source.gaps == {"0": (0, 1)}
+
+
+def test_targets_that_were_skipped_are_found_also_where_the_newest_one_is_gone(tmp_path):
+    path, newest = tmp_path / "records.jsonl", tmp_path / "part-03.jsonl"
+    for n in (1, 2):
+        write(tmp_path / f"part-0{n}.jsonl", OLD)
+        os.utime(tmp_path / f"part-0{n}.jsonl", (n, n))
+    path.symlink_to(newest)
+    assert targets_between(path, since=10**9) == ["part-02.jsonl"]
+    write(newest, NEW)
+    assert targets_between(path, since=10**9) == ["part-02.jsonl"]
+    assert targets_between(newest, since=10**9) == [], "it is no link"
