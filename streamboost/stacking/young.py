@@ -41,6 +41,8 @@ _LEAST_LIKELIHOOD = 0.02
 _FLOOR = 0.003
 """Lower bound of probabilities in the mixture."""
 
+_LEAST_LOG = log(_FLOOR)
+
 _FADE = 0.99
 """Factor of the class counts with each label."""
 
@@ -132,14 +134,15 @@ class YoungCommittees:
         """
         if not self._scored:
             return
-        young = self._predict(self._scored, X, probabilities.shape[1])
-        logs = np.log(np.maximum(np.concatenate([probabilities[None], young]), _FLOOR))
-        kernels().mix(self._scored_weights, logs, log(_FLOOR), probabilities, best, margins)
+        logs = np.empty((1 + len(self._scored), *probabilities.shape))
+        logs[0] = probabilities
+        self._predict(self._scored, X, logs[1:])
+        np.log(logs, out=logs)
+        kernels().mix(self._scored_weights, logs, _LEAST_LOG, probabilities, best, margins)
 
-    def _predict(self, births: list[Birth], X: np.ndarray, n_classes: int) -> np.ndarray:
-        """Return the probabilities by `births`, float64 (M, n, `n_classes`)."""
-        young = np.empty((len(births), len(X), n_classes))
-        for birth, probabilities in zip(births, young, strict=True):
+    def _predict(self, births: list[Birth], X: np.ndarray, outputs: np.ndarray) -> None:
+        """Write the probabilities by `births` to `outputs`, float64 (M, n, K)."""
+        for birth, probabilities in zip(births, outputs, strict=True):
             committee = birth.committee
             assert committee is not None
             scores, _ = committee.learners.scores_and_leaves(committee.base, X, 0)
@@ -147,16 +150,17 @@ class YoungCommittees:
                 with np.errstate(divide="ignore"):
                     scores = np.log(committee.probabilities(scores))
             kernels().predict_young(scores, birth.columns, birth.doubt, self._counts, probabilities)
-        return young
 
     def judge(self, row: np.ndarray, own: np.ndarray, k: int) -> None:
         """Update the weights by a record (D,) of class index `k`; call if `is_judging`.
 
         `own` float64 (K,) are the stack's probabilities. A new class has no index yet: `k` is K.
         """
-        young = self._predict(self.trained, row[None], len(own))[:, 0].copy()
+        trained = self.trained
+        young = np.empty((len(trained), 1, len(own)))
+        self._predict(trained, row[None], young)
         law = _SHARE, _RATE, _LEAST_LIKELIHOOD, _FLOOR
-        kernels().share_weights(own, young, k, *law, self.weights)
+        kernels().share_weights(own, young.reshape(len(trained), -1), k, *law, self.weights)
         self._select()
 
     def _select(self) -> None:
