@@ -23,6 +23,12 @@ from tests.pipelines.dashboard.in_browser.conftest import have_requests, log_in,
 pytestmark = in_a_browser
 
 
+def until_said(page, text):
+    """Wait for a message, which comes after the next record and the answers."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    playwright.expect(page.locator(".said").first).to_contain_text(text, timeout=60_000)
+
+
 def test_a_label_given_by_a_key_is_learned_and_changes_the_committee(job, visit):
     dashboard, page = visit(DASHBOARD), visit("/label")
     until(lambda: job.figure("pipeline", "state") == "running")
@@ -32,7 +38,7 @@ def test_a_label_given_by_a_key_is_learned_and_changes_the_committee(job, visit)
     key = page.get_by_role("button", name=name).get_attribute("aria-keyshortcuts")
     page.keyboard.press(key)
     assert wait_for_record_after(page, id) != id
-    assert f"Record {id} is {name}" in text_of(page, ".said")
+    until_said(page, f"Record {id} is {name}")
     until(lambda: job.figure("learner", "labels") == labels + 1)
     until(lambda: tile(dashboard, "Version") != version)
     until(lambda: text_of(page, ".answered tbody tr").split()[-2:] == ["written", "Change"])
@@ -118,7 +124,7 @@ def test_a_record_answered_elsewhere_stays_until_somebody_acts_and_no_key_answer
     page.keyboard.press("1")
     wait_for_record_after(page, id)
     assert page.locator(".gone").count() == 0
-    assert f"Record {id} was answered or expired" in text_of(page, ".said")
+    until_said(page, f"Record {id} was answered or expired")
     assert page.locator(".answered tbody tr").all_inner_texts()[:1] == newest, "no answer"
     job.answer([record(page)])
     page.wait_for_selector(".desk.gone .doubt")
@@ -179,12 +185,12 @@ def test_a_new_class_near_an_old_one_is_asked_about_first(job, visit):
     assert record(page) == id, "nothing is given yet"
     page.keyboard.press("Enter")
     wait_for_record_after(page, id)
-    assert f"Record {id} is {name}." in text_of(page, ".said")
+    until_said(page, f"Record {id} is {name}.")
     is_taken_back(page, id)
     id = record(page)
     type_class(page, "quite another")
     wait_for_record_after(page, id)
-    assert f"Record {id} is quite another." in text_of(page, ".said")
+    until_said(page, f"Record {id} is quite another.")
     page.keyboard.press("u")
     until(lambda: record(page) == id)
 
@@ -217,11 +223,6 @@ def test_text_of_a_record_turns_nothing_around_it(visit):
     shown = page.get_by_text("ab⟨U+202E⟩cd").first
     assert shown.evaluate("element => element.tagName") == "BDI"
     assert page.locator("#record-title bdi").count() == 1
-
-
-def until_said(page, text):
-    playwright = pytest.importorskip("playwright.sync_api")
-    playwright.expect(page.locator(".said").first).to_contain_text(text, timeout=60_000)
 
 
 def answered(page, id):
@@ -383,7 +384,7 @@ def test_where_labelling_is_blind_the_guess_is_told_after_the_answer(job, chromi
         assert "%" not in page.locator(".desk").inner_text()
         page.keyboard.press("1")
         wait_for_record_after(page, id)
-        assert "U takes it back for a few seconds. The committee guesses " in text_of(page, ".said")
+        until_said(page, "U takes it back for a few seconds. The committee guesses ")
         truth = job.truth[int(job.status.confused(limit=1)[0]["id"])]
         page.goto(f"{link.partition('/login')[0]}/records?true={truth}")
         page.locator("#listed tbody tr").first.wait_for()
