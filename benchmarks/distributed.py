@@ -36,7 +36,7 @@ from streamboost.connectors.kafka.group.assignment import OutgoingWrite
 from streamboost.connectors.kafka.group.member import KafkaMember
 from streamboost.pipelines.app import connect
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.score import scorer_of
+from streamboost.pipelines.app.score import build_scorer
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.distributed.model_log import ModelLog, ModelPublisher
@@ -99,9 +99,9 @@ def prepare(folder, servers, partitions, batch):
 def scoring(file, n, done, found):
     """Run a scorer until all scorers have predicted `n` records; report seconds and CPU."""
     config, seen, begun = load(file), 0, None
-    with closing(scorer_of(config, StopToken())) as scorer:
+    with closing(build_scorer(config, StopToken())) as scorer:
         while done.value < n:
-            taken = scorer.turn()
+            taken = scorer.run_once()
             with done.get_lock():
                 done.value += taken
             if taken and begun is None:
@@ -169,7 +169,7 @@ def from_memory(file, n, batch, gate, found):
     learner.learn(decoded.ids, decoded.X, [json.loads(y)["label"] for y in labels])
     published = ModelPublisher().messages(1, schema, learner)
     parts = (m.partition(b"\n") for m in published)
-    editions.take([(key, value) for key, _, value in parts])
+    editions.read([(key, value) for key, _, value in parts])
     settings = TaskSettings(config.core.query, 0, WindowSize.parse("1d"), "memory")
     task = PartitionTask(0, settings, 1, None)
     payloads, _ = messages(TAUGHT, n)

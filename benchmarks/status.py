@@ -50,12 +50,12 @@ from benchmarks.lookers import CORES, SECONDS, Asking, Dashboards, watching
 from streamboost.connectors.base import Message, Source
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.app.connect import connect
-from streamboost.pipelines.app.run import build_loop
-from streamboost.pipelines.config.compatibility import adopt
+from streamboost.pipelines.app.run import build_runner
+from streamboost.pipelines.config.compatibility import adopt_config
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.state.folder import State
-from streamboost.pipelines.status.documents import about
+from streamboost.pipelines.status.documents import pipeline_document
 from streamboost.pipelines.status.publisher import Publisher
 from streamboost.pipelines.status.reader import StatusReader
 
@@ -246,11 +246,11 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
     with state.locked(), ExitStack() as stack:
         connectors = stack.enter_context(closing(connect(config)))
         connectors.transaction.fence()
-        adopt(config, state, begun=False)
+        adopt_config(config, state, begun=False)
         schema = Schema(numeric=[f"x{k}" for k in range(FEATURES)])
         source = Endless([body[1:].encode() for body in bodies], STEADY if alone else None)
-        loop = build_loop(config, state, schema, replace(connectors, records=source))
-        publisher = Publisher(loop, state.path, about(config, loop.pipeline))
+        loop = build_runner(config, state, schema, replace(connectors, records=source))
+        publisher = Publisher(loop, state.path, pipeline_document(config, loop.pipeline))
         stack.enter_context(closing(publisher))
         arms = {} if alone else {WITHOUT: Arm(), STATUS: Arm(publisher)}
         for name, kind, n in (

@@ -26,12 +26,12 @@ class LastRead(msgspec.Struct, frozen=True, array_like=True):
     def of(cls, offset: int, content: bytes) -> "LastRead":
         """Return the message at `offset`.
 
-        >>> LastRead.of(7, b"{}").differs(b"{}"), LastRead.of(7, b"{}").differs(b"[]")
+        >>> LastRead.of(7, b"{}").has_changed(b"{}"), LastRead.of(7, b"{}").has_changed(b"[]")
         (False, True)
         """
         return cls(offset, hashlib.blake2b(content, digest_size=16).hexdigest())
 
-    def differs(self, content: bytes) -> bool:
+    def has_changed(self, content: bytes) -> bool:
         """Return whether the message at the offset now has other content."""
         return bool(self.digest) and self.of(self.offset, content) != self
 

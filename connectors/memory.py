@@ -36,7 +36,7 @@ class MemoryLog:
     def append(self, payloads: Sequence[bytes], partition: str = "0") -> None:
         """Add messages at the end of `partition`."""
         with self._lock:
-            self._of(partition).extend(payloads)
+            self._messages(partition).extend(payloads)
 
     def payloads(self, partition: str = "0") -> list[bytes]:
         """Return all messages of `partition`."""
@@ -45,7 +45,7 @@ class MemoryLog:
     def read(self, partition: str, start: int, limit: int | None) -> list[bytes]:
         """Return at most `limit` messages of `partition` from offset `start` on."""
         with self._lock:
-            held = self._of(partition)
+            held = self._messages(partition)
             if start > len(held):
                 raise DeletedError(
                     f"partition {partition!r} holds {len(held)} messages, and reading should go "
@@ -53,7 +53,7 @@ class MemoryLog:
                 )
             return held[start:] if limit is None else held[start : start + limit]
 
-    def _of(self, partition: str) -> list[bytes]:
+    def _messages(self, partition: str) -> list[bytes]:
         try:
             return self._partitions[partition]
         except KeyError:
@@ -172,7 +172,7 @@ class MemoryTransaction(Transaction):
     """
 
     def __init__(self, bound: Collection[MemorySink] | None = None) -> None:
-        self._bound = None if bound is None else {id(sink): sink for sink in bound}
+        self._enlisted = None if bound is None else {id(sink): sink for sink in bound}
         self._journal: list[bytes] = []
         self._positions: dict[str, Position] = {}
         self._abort: Exception | None = None
@@ -220,7 +220,9 @@ class MemoryTransaction(Transaction):
 
     def enlists(self, sink: Sink) -> bool:
         """Return whether writes to `sink` are part of the transaction."""
-        return isinstance(sink, MemorySink) and (self._bound is None or id(sink) in self._bound)
+        return isinstance(sink, MemorySink) and (
+            self._enlisted is None or id(sink) in self._enlisted
+        )
 
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield sequence and entry of every batch after batch `after`."""

@@ -58,7 +58,7 @@ class _Dataset:
                 f'`python -c "from river import datasets; datasets.{name}().download()"`'
             )
 
-    def items(self) -> Iterator[tuple[dict[Any, Any], Any]]:
+    def iterate(self) -> Iterator[tuple[dict[Any, Any], Any]]:
         return iter(self._data)
 
 
@@ -98,7 +98,7 @@ class RiverSource(SinglePartitionSource):
         self._items = None
 
     def _from(self, index: int) -> Iterator[tuple[dict[Any, Any], Any]]:
-        items = self._dataset.items()
+        items = self._dataset.iterate()
         passed = sum(1 for _ in islice(items, index))
         if passed < index:
             raise ConnectorError(
@@ -151,7 +151,7 @@ class RiverOracle(Source):
         self._progress = progress
         self._decoder = msgspec.json.Decoder(_PendingAnswer)
         self._labels: list[str] = []
-        self._ahead = self._dataset.items()
+        self._ahead = self._dataset.iterate()
 
     def poll(self, limit: int) -> list[Message]:
         """Answer at most `limit` requests, up to the first that is not due."""

@@ -34,11 +34,11 @@ def as_message(record: Mapping[str, Any], partition: str, offset: int, max_bytes
     >>> as_message({"id": "7", "a": float("nan"), "b": float("inf")}, "0", 3, 1_000).payload
     b'{"id":"7","a":null,"b":"inf"}'
     """
-    payload = _encoder.encode({name: _in_json(value) for name, value in record.items()})
+    payload = _encoder.encode({name: _to_json(value) for name, value in record.items()})
     return Message(payload[: max_bytes + 1], partition, offset, len(payload), is_row=True)
 
 
-def _in_json(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, Decimal):
         exponent = value.as_tuple().exponent
         value = int(value) if exponent == 0 else float(value)

@@ -103,7 +103,7 @@ class CsvSource(LineSource):
         """Read the next row: a line, and the lines after it while a quoted cell is open."""
         line, length = super()._read(file, place, room, waits=waits)
         is_whole = line is not None and line.size == len(line.payload)
-        if line is None or not is_whole or not _is_open(line.payload):
+        if line is None or not is_whole or not _has_open_quote(line.payload):
             return line, length
         lines, end, is_closed = [line], place + length, False
         most = max(self._max_bytes, csv.field_size_limit())
@@ -198,7 +198,7 @@ def _is_ended(file: BinaryIO, end: int) -> bool:
     return file.read(1) == b"\n"
 
 
-def _is_open(payload: bytes) -> bool:
+def _has_open_quote(payload: bytes) -> bool:
     """Return whether the last cell of a line has an opening quote and no closing one."""
     return payload.count(b'"') % 2 == 1 and _cells_of(payload) is None
 
@@ -206,16 +206,16 @@ def _is_open(payload: bytes) -> bool:
 def _cells_of(payload: bytes) -> list[str] | None:
     """Return the cells of a row, or None if it is not valid CSV."""
     if len(payload) <= _USUAL_LIMIT:
-        return _parsed(payload)
+        return _parse_row(payload)
     with _LIMIT:
         limit = csv.field_size_limit(len(payload))
         try:
-            return _parsed(payload)
+            return _parse_row(payload)
         finally:
             csv.field_size_limit(limit)
 
 
-def _parsed(payload: bytes) -> list[str] | None:
+def _parse_row(payload: bytes) -> list[str] | None:
     try:
         rows = list(csv.reader(io.StringIO(payload.decode(), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error):

@@ -17,8 +17,8 @@ from streamboost.connectors.files.rotation import (
     Segment,
     decode_segments,
     files_between,
-    find,
-    holds,
+    find_segment_file,
+    has_segment,
     is_compressed,
     open_regular,
     targets_between,
@@ -125,12 +125,12 @@ class LineSource(SinglePartitionSource):
         if self._compressed:
             return None
         segment = self._segment()
-        place, start, left = find(self._path, segment), self._next - segment.base, 0
+        place, start, left = find_segment_file(self._path, segment), self._next - segment.base, 0
         try:
             if place != self._path:
-                left = 0 if place is None else self._left_in(place, start)
+                left = 0 if place is None else self._unread_bytes(place, start)
                 start = 0
-            return left + self._left_in(self._path, start)
+            return left + self._unread_bytes(self._path, start)
         except FileNotFoundError as error:
             if self._follow and place is not None and (left or start == 0):
                 return left
@@ -138,7 +138,7 @@ class LineSource(SinglePartitionSource):
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def _left_in(self, path: Path, start: int) -> int:
+    def _unread_bytes(self, path: Path, start: int) -> int:
         with open_regular(path) as file:
             end = file.seek(0, os.SEEK_END)
             if self._follow and path == self._path:
@@ -157,39 +157,39 @@ class LineSource(SinglePartitionSource):
 
     def _poll(self, limit: int) -> list[Message]:
         while (file := self._opened()) is not None:
-            start, following = self._next, self._following(file)
+            start, following = self._next, self._newer_file(file)
             self._is_newest, modified = following is None, os.fstat(file.fileno()).st_mtime_ns
             found = self._read_lines(file, limit, waits=self._follow and following is None)
             if not self._is_same(file):  # truncated and written again, before or meanwhile
                 self.close()
                 self._next = start
-            elif copy := self._unread_copy(file, modified):
+            elif copy := self._find_unread_copy(file, modified):
                 self._next = start
                 if is_compressed(copy) == self._compressed:
                     self._open(copy, msgspec.structs.replace(self._current(), known=0, digest=""))
                 else:
-                    self._pass_gap(f"{copy.name} in its folder was copied of it and is compressed")
+                    self._skip_gap(f"{copy.name} in its folder was copied of it and is compressed")
             elif found or following is None or self._next >= self._end:
                 return found
             else:
-                self._turn(file, following)
+                self._switch_file(file, following)
         return []
 
-    def _unread_copy(self, file: BinaryIO, modified: int) -> Path | None:
+    def _find_unread_copy(self, file: BinaryIO, modified: int) -> Path | None:
         """Return the copy of a file that was truncated after copying, before a line was read.
 
         Such a file has no content to identify it, so its modification time is stored.
         """
         segment = self._current()
         if self._next == self._base:
-            self._keep(msgspec.structs.replace(segment, seen=modified))
+            self._replace_segment(msgspec.structs.replace(segment, seen=modified))
         elif segment.seen:
-            self._keep(msgspec.structs.replace(segment, seen=0))
+            self._replace_segment(msgspec.structs.replace(segment, seen=0))
             others = [one for one in self._segments if one.base != segment.base]
             with suppress(FileNotFoundError):  # the file was renamed, and so not truncated
                 if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
                     copies = map(self._path.with_name, files_between(self._path, segment.seen))
-                    return next((one for one in copies if not _is_any(one, others)), None)
+                    return next((one for one in copies if not _is_in_segments(one, others)), None)
         return None
 
     def _opened(self) -> BinaryIO | None:
@@ -199,11 +199,11 @@ class LineSource(SinglePartitionSource):
             self.close()
         if self._file is not None:
             return self._file
-        place = find(self._path, segment)
+        place = find_segment_file(self._path, segment)
         if place is None and not self._path.exists():
             raise self._missing()
         if place is None:
-            self._pass_gap(self._difference(segment))
+            self._skip_gap(self._difference(segment))
             return self._opened()
         try:
             return self._open(place, segment)
@@ -227,10 +227,12 @@ class LineSource(SinglePartitionSource):
             file.close()
             raise self._changed(f"it has only {found.st_size} bytes now")
         self._file, self._base, self._first, self._line = file, segment.base, None, -1
-        self._keep(msgspec.structs.replace(segment, device=found.st_dev, inode=found.st_ino))
+        self._replace_segment(
+            msgspec.structs.replace(segment, device=found.st_dev, inode=found.st_ino)
+        )
         return file
 
-    def _following(self, file: BinaryIO) -> Path | None:
+    def _newer_file(self, file: BinaryIO) -> Path | None:
         """Return the path if a newer file with content is there, else None."""
         if self._current().end is not None:
             return self._path
@@ -247,7 +249,7 @@ class LineSource(SinglePartitionSource):
         is_other = not os.path.samestat(os.fstat(file.fileno()), there)
         return self._path if is_other and there.st_size else None
 
-    def _turn(self, file: BinaryIO, following: Path) -> None:
+    def _switch_file(self, file: BinaryIO, following: Path) -> None:
         """Switch files at the end of a file: to the next one, or to a copy with more content."""
         segment = self._current()
         after = [one.base for one in self._segments if one.base > segment.base]
@@ -255,7 +257,7 @@ class LineSource(SinglePartitionSource):
             if after[0] > self._next:
                 self._gaps = {PARTITION: (self._next, after[0])}
             self._next = after[0]
-        elif holds(following, segment):
+        elif has_segment(following, segment):
             self._open(following, segment)
         elif self._end < sys.maxsize:
             raise self._changed("the file ends there")
@@ -269,15 +271,15 @@ class LineSource(SinglePartitionSource):
                 "that is there now"
             )
         else:
-            self._begin(self._next)
+            self._begin_segment(self._next)
 
     def _is_same(self, file: BinaryIO) -> bool:
         """Return whether the file still has the content read before; update the digest."""
         segment = self._current()
         size = os.fstat(file.fileno()).st_size
-        known = segment.extended(file, size if self._compressed else self._next - self._base)
+        known = segment.extend(file, size if self._compressed else self._next - self._base)
         if known is not None:
-            self._keep(known)
+            self._replace_segment(known)
         return known is not None
 
     def _segment(self) -> Segment:
@@ -294,12 +296,12 @@ class LineSource(SinglePartitionSource):
         """Return the segment whose file is open."""
         return next(one for one in self._segments if one.base == self._base)
 
-    def _keep(self, segment: Segment) -> None:
+    def _replace_segment(self, segment: Segment) -> None:
         """Replace the segment with the same base."""
         others = [one for one in self._segments if one.base != segment.base]
         self._segments = sorted([*others, segment], key=lambda one: one.base)
 
-    def _begin(self, base: int) -> None:
+    def _begin_segment(self, base: int) -> None:
         """End the current segment, and begin the next one at offset `base`."""
         self.close()
         before = [one for one in self._segments if one.base < base]
@@ -308,13 +310,13 @@ class LineSource(SinglePartitionSource):
         self._segments = [*before, Segment(base)][-_MOST_SEGMENTS:]
         self._next = base
 
-    def _pass_gap(self, how: str) -> None:
+    def _skip_gap(self, how: str) -> None:
         """Continue with the file now at the path; DeletedError if on_data_loss is "fail"."""
         error = self._changed(how)
         if self._on_data_loss != "continue" or self._end < sys.maxsize:
             raise error
         start = self._next
-        self._begin(start + 1)
+        self._begin_segment(start + 1)
         self._gaps = {PARTITION: (start, self._next)}
         _log.error(
             "%s. What was not read of it is lost; reading continues at the beginning of the file "
@@ -415,10 +417,10 @@ class LineSource(SinglePartitionSource):
         return Message(payload[: self._max_bytes + 1], PARTITION, offset, size), consumed
 
 
-def _is_any(path: Path, segments: list[Segment]) -> bool:
+def _is_in_segments(path: Path, segments: list[Segment]) -> bool:
     """Return whether the file at `path` belongs to one of the segments."""
     there = path.stat()
-    return any(one.is_at(there) or holds(path, one) for one in segments)
+    return any(one.is_at(there) or has_segment(path, one) for one in segments)
 
 
 def _end_of_lines(file: BinaryIO, start: int, end: int) -> int:

@@ -40,7 +40,7 @@ def file_source(
     """
     if os.fspath(path) == STDIN:
         return StdinSource(max_bytes)
-    ending = _ending(path)
+    ending = _extension(path)
     if ending in _PARQUET:
         if is_compressed(path):
             raise ConfigurationError(
@@ -55,7 +55,7 @@ def file_source(
 
 def is_parquet(path: str) -> bool:
     """Return whether `path` names a Parquet file."""
-    return _ending(path) in _PARQUET
+    return _extension(path) in _PARQUET
 
 
 def is_json_lines(path: str) -> bool:
@@ -64,7 +64,7 @@ def is_json_lines(path: str) -> bool:
     >>> is_json_lines("labels.jsonl"), is_json_lines("labels.csv"), is_json_lines("-")
     (True, False, False)
     """
-    return path != STDIN and _ending(path) not in _CSV | _PARQUET
+    return path != STDIN and _extension(path) not in _CSV | _PARQUET
 
 
 def unit_of(path: str) -> str:
@@ -74,7 +74,7 @@ def unit_of(path: str) -> str:
     return "rows" if is_parquet(path) else "bytes"
 
 
-def _ending(path: str | os.PathLike[str]) -> str:
+def _extension(path: str | os.PathLike[str]) -> str:
     """Return the extension of a file name, without the `.gz` of a compressed file."""
     name = Path(path)
     return Path(name.stem if is_compressed(name) else name).suffix.lower()

@@ -148,7 +148,7 @@ class ParquetSource(NumberedSource):
         n, last = self._opened().metadata.num_rows, self._last
         is_other = n < max(row, last.offset + 1)
         if not is_other and last.digest:
-            is_other = last.differs(repr(next(self._iterate(last.offset))).encode())
+            is_other = last.has_changed(repr(next(self._iterate(last.offset))).encode())
         if is_other:
             raise DeletedError(
                 f"{self._path} has {n} rows, and reading should continue at row {row}: this is not "

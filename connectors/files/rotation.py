@@ -22,8 +22,8 @@ __all__ = [
     "Segment",
     "decode_segments",
     "files_between",
-    "find",
-    "holds",
+    "find_segment_file",
+    "has_segment",
     "is_compressed",
     "open_regular",
     "targets_between",
@@ -69,7 +69,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
         """Return whether `file` begins with the content that was read."""
         return self.known > 0 and _digest(file, self.known) == self.digest
 
-    def extended(self, file: BinaryIO, known: int) -> "Segment | None":
+    def extend(self, file: BinaryIO, known: int) -> "Segment | None":
         """Return the segment with a digest of `known` bytes; None if the file is another one."""
         digest = _digest(file, known) if known > self.known else None
         # The old digest is compared last: the new one was then taken of the same content.
@@ -104,7 +104,7 @@ def open_regular(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def find(path: Path, segment: Segment) -> Path | None:
+def find_segment_file(path: Path, segment: Segment) -> Path | None:
     """Return where the file of a segment is now: at `path` or in its folder; None: not found.
 
     If `path` is a symbolic link, the folder of its target is searched, too.
@@ -119,10 +119,10 @@ def find(path: Path, segment: Segment) -> Path | None:
     if not segment.known:
         return next((one for _, one in copies if one in own), path)
     places = (*own, path, *(one for _, one in sorted(copies)))
-    return next((one for one in places if holds(one, segment)), None)
+    return next((one for one in places if has_segment(one, segment)), None)
 
 
-def holds(path: Path, segment: Segment) -> bool:
+def has_segment(path: Path, segment: Segment) -> bool:
     """Return whether the file at `path` begins with the content of `segment` that was read."""
     try:
         with open_regular(path) as file:
@@ -142,7 +142,7 @@ def files_between(path: Path, since: int) -> list[str]:
     rotated = re.compile(rf"{re.escape(stem)}({ending})?[.-]\d[\d.:_T-]*({ending})?(\.\w+)?")
     newer = [
         (there.st_mtime_ns, one.name)
-        for one, there in _beside(path)
+        for one, there in _files_in_folder(path)
         if rotated.fullmatch(one.name) and there.st_size and there.st_mtime_ns > since
     ]
     return [name for _, name in sorted(newer)]
@@ -183,7 +183,7 @@ def _digest(file: BinaryIO, n: int) -> str | None:
     return hashlib.blake2b(edges, digest_size=16).hexdigest() if len(edges) == 2 * size else None
 
 
-def _beside(path: Path) -> list[tuple[Path, os.stat_result]]:
+def _files_in_folder(path: Path) -> list[tuple[Path, os.stat_result]]:
     """Return the regular files in the folder of `path`, which comes first."""
     found = []
     with suppress(OSError):

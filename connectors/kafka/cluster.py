@@ -16,15 +16,21 @@ from kafka import errors as kafka_errors
 from streamboost.connectors.kafka.errors import CREDENTIALS, FENCED, remedy_for
 from streamboost.connectors.kafka.internals import (
     force_close,
+    is_timeout,
     names_error,
-    ran_out_of_time,
-    started,
+    start_client,
     watched_connections,
 )
-from streamboost.connectors.kafka.options import ADMIN, CONSUMER, PRODUCER, check_options, complete
+from streamboost.connectors.kafka.options import (
+    ADMIN,
+    CONSUMER,
+    PRODUCER,
+    check_options,
+    with_required_options,
+)
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 
-__all__ = ["MOMENT_MS", "KafkaCluster", "discard", "translate_errors"]
+__all__ = ["MOMENT_MS", "KafkaCluster", "close_producer", "translate_errors"]
 
 _log = logging.getLogger(__name__)
 
@@ -118,12 +124,15 @@ class KafkaCluster:
             "bootstrap_timeout_ms": MOMENT_MS,
             "reconnect_backoff_max_ms": 1_000,  # reconnects soon to a restarted broker
         }
-        given = complete(self.options)
+        given = with_required_options(self.options)
         settings = ours | settings | {name: value for name, value in given.items() if name in known}
         guarded = "SASL" in str(given.get("security_protocol"))
-        with translate_errors(self.servers), _refusals_raised(self.servers, guarded=guarded):
+        with (
+            translate_errors(self.servers),
+            _raise_connection_errors(self.servers, guarded=guarded),
+        ):
             try:
-                return started(make, settings)
+                return start_client(make, settings)
             except (kafka_errors.KafkaConfigurationError, ValueError, TypeError) as error:
                 raise ConfigurationError(
                     f"the Kafka options do not fit each other: {error}; see kafka-python's clients"
@@ -131,7 +140,7 @@ class KafkaCluster:
 
 
 @contextmanager
-def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
+def _raise_connection_errors(servers: str, *, guarded: bool) -> Iterator[None]:
     """Raise the reason why a client does not start; a ConnectorError if a retry cannot help.
 
     The client only logs the reason: it raises a timeout. `guarded` means that the servers require
@@ -144,7 +153,7 @@ def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
         found.append(reason)
         if servers not in _silent:
             _silent.add(servers)
-            _log.info("no connection to %s yet: %s", servers, _said(reason))
+            _log.info("no connection to %s yet: %s", servers, _error_text(reason))
 
     try:
         with watched_connections(_REASONS, note):
@@ -161,14 +170,14 @@ def _refusals_raised(servers: str, *, guarded: bool) -> Iterator[None]:
             lasting = reasons
         if lasting:
             raise ConnectorError(
-                f"{servers} cannot be used with the settings of [kafka]: {_said(lasting[-1])}; "
-                "correct them, or the brokers"
+                f"{servers} cannot be used with the settings of [kafka]: "
+                f"{_error_text(lasting[-1])}; correct them, or the brokers"
             ) from error
         # The client does not always read a broker's last answer before it disconnects.
         hint = ", or hangs up on these credentials" if guarded else ""
         # The last attempt may only have timed out: earlier errors are more specific.
-        met = [one for one in reasons if not ran_out_of_time(one)] or reasons or [error]
-        last = _said(met[-1])
+        met = [one for one in reasons if not is_timeout(one)] or reasons or [error]
+        last = _error_text(met[-1])
         raise UnavailableError(f"{servers} cannot be reached{hint}: {last}") from error
 
 
@@ -180,7 +189,7 @@ def _is_of_settings(reason: Exception) -> bool:
     return any(isinstance(one, _SETTINGS) for one in within)
 
 
-def _said(reason: Exception) -> str:
+def _error_text(reason: Exception) -> str:
     if isinstance(reason, kafka_errors.InvalidReceiveError):
         return f"no answer as Kafka gives it ({reason}); see whether security_protocol is to be SSL"
     return str(reason) or repr(reason)
@@ -215,7 +224,7 @@ def _translated(where: str, error: Exception) -> ConnectorError | StateError:
     return UnavailableError(f"{where} cannot be used now: {error!r}")
 
 
-def discard(producer: KafkaProducer) -> None:
+def close_producer(producer: KafkaProducer) -> None:
     """Close a producer at once, regardless of its state."""
     try:
         producer.close(timeout=0)

@@ -8,11 +8,11 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    fetched,
     find_damage,
     is_damaged,
-    numbers_of,
-    span_of,
+    partition_numbers,
+    poll_messages,
+    retained_range,
 )
 from streamboost.connectors.kafka.producer import Dispatch
 from streamboost.connectors.kafka.sink import KafkaSink
@@ -73,7 +73,7 @@ class CompactedTopicReader:
         consumer = self._assigned()
         try:
             with translate_errors(self._where):
-                records = fetched(consumer, wait_ms).get(self._at, [])
+                records = poll_messages(consumer, wait_ms).get(self._at, [])
                 self._next = consumer.position(self._at, timeout_ms=MOMENT_MS)
         except UnavailableError as error:
             if not is_damaged(error):
@@ -97,21 +97,21 @@ class CompactedTopicReader:
                 max_partition_fetch_bytes=8 * 2**20, fetch_max_wait_ms=_POLL_MS
             )
             try:
-                self._place(consumer)
+                self._seek(consumer)
             except BaseException:
                 consumer.close(autocommit=False, timeout_ms=1_000)
                 raise
             self._consumer = consumer
         return self._consumer
 
-    def _place(self, consumer: KafkaConsumer) -> None:
-        if (n := len(numbers_of(consumer, self._at.topic, self._where))) > 1:
+    def _seek(self, consumer: KafkaConsumer) -> None:
+        if (n := len(partition_numbers(consumer, self._at.topic, self._where))) > 1:
             raise ConnectorError(
                 f"{self._where} has {n} partitions and must have one, which keeps its order: "
                 "recreate it with `streamboost check --create-topics`"
             )
         consumer.assign([self._at])
-        starts, ends = span_of(consumer, [self._at], self._where)
+        starts, ends = retained_range(consumer, [self._at], self._where)
         # A recreated topic starts at 0; messages removed by compaction have newer ones.
         self._next = max(self._next, starts[self._at]) if self._next <= ends[self._at] else 0
         consumer.seek(self._at, self._next)

@@ -10,20 +10,20 @@ from kafka import errors as kafka_errors
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
-from streamboost.connectors.kafka.internals import batch_that_failed, offset_in
+from streamboost.connectors.kafka.internals import failed_batch_offset, offset_in
 from streamboost.errors import ConnectorError, DeletedError, UnavailableError
 
 __all__ = [
     "Damage",
     "as_message",
-    "check_place",
-    "fetched",
+    "check_offset",
     "find_damage",
     "is_damaged",
     "is_out_of_range",
-    "numbers_of",
-    "places_of",
-    "span_of",
+    "partition_numbers",
+    "poll_messages",
+    "positions_of",
+    "retained_range",
     "topic_recreated_error",
     "unknown_partition_error",
 ]
@@ -72,7 +72,7 @@ def as_message(record: Any, max_bytes: int) -> Message:
     return Message(kept, *place, len(value), written, key=record.key, headers=headers)
 
 
-def fetched(
+def poll_messages(
     consumer: KafkaConsumer, wait_ms: int, limit: int | None = None
 ) -> dict[TopicPartition, list[Any]]:
     """Poll a consumer once, and return its records by partition.
@@ -90,7 +90,7 @@ def fetched(
         is_decided = isinstance(error, kafka_errors.KafkaError | MemoryError)
         if is_decided and not isinstance(error, kafka_errors.CorruptRecordError):
             raise
-        if (base := batch_that_failed(error)) is None:
+        if (base := failed_batch_offset(error)) is None:
             raise
         raise kafka_errors.CorruptRecordError(
             f"the batch at offset {base} cannot be decoded: {error!r}"
@@ -98,7 +98,7 @@ def fetched(
     return found
 
 
-def numbers_of(consumer: KafkaConsumer, topic: str, where: str) -> list[int]:
+def partition_numbers(consumer: KafkaConsumer, topic: str, where: str) -> list[int]:
     """Return the numbers of a topic's partitions; ConnectorError if there is no such topic."""
     with translate_errors(where):
         numbers = consumer.partitions_for_topic(topic)
@@ -113,21 +113,21 @@ def numbers_of(consumer: KafkaConsumer, topic: str, where: str) -> list[int]:
 def topic_recreated_error(where: str) -> ConnectorError:
     """Return the error for a topic that was deleted and recreated."""
     return ConnectorError(
-        f"{where} was deleted and made again: this is not the topic that was read before, and what "
-        "it holds was not; put that one back from a copy, or, to read this one from its beginning, "
-        "give the pipeline another name and an empty state"
+        f"{where} was deleted and recreated: its messages are not those that were read before. "
+        "Restore the former topic from a copy. To read the new topic from its beginning, give the "
+        "pipeline another name and an empty state"
     )
 
 
 def unknown_partition_error(topic: str, partition: str) -> ConnectorError:
     """Return the error for a topic without a partition that was read before."""
     return ConnectorError(
-        f"topic {topic!r} has no partition {partition!r}, which was read before: it is not the "
-        "same topic; put that one back, or start again with an empty state"
+        f"topic {topic!r} has no partition {partition!r}, which was read before: the topic was "
+        "recreated. Restore the former topic, or start again with an empty state"
     )
 
 
-def span_of(
+def retained_range(
     consumer: KafkaConsumer, partitions: Sequence[TopicPartition], where: str
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Return by partition the first retained offset, and the end of committed messages."""
@@ -137,7 +137,7 @@ def span_of(
     return starts, ends
 
 
-def places_of(consumer: KafkaConsumer) -> dict[str, int]:
+def positions_of(consumer: KafkaConsumer) -> dict[str, int]:
     """Return the positions of a consumer, without partitions that have none yet."""
     places = {}
     for at in consumer.assignment():
@@ -146,7 +146,7 @@ def places_of(consumer: KafkaConsumer) -> dict[str, int]:
     return places
 
 
-def check_place(topic: str, partition: int | str, place: int, start: int, end: int) -> None:
+def check_offset(topic: str, partition: int | str, place: int, start: int, end: int) -> None:
     """Raise DeletedError if `place` is outside [start, end] of a partition."""
     if place < start:
         raise DeletedError(
@@ -184,7 +184,7 @@ def find_damage(cluster: KafkaCluster, topic: str, places: Mapping[str, int]) ->
     for name in sorted(places, key=int):
         partition, start = TopicPartition(topic, int(name)), places[name]
         with closing(cluster.consumer()) as consumer:
-            end = span_of(consumer, [partition], topic)[1][partition]
+            end = retained_range(consumer, [partition], topic)[1][partition]
         found = _damaged_batch(cluster, partition, start, end)
         if found is None:
             continue
@@ -219,7 +219,7 @@ def _damaged_batch(
         consumer.seek(partition, offset)
         try:
             while consumer.position(partition, timeout_ms=MOMENT_MS) == offset:
-                fetched(consumer, _POLL_MS, 1)
+                poll_messages(consumer, _POLL_MS, 1)
                 if time.monotonic() > patience:
                     raise UnavailableError(f"{where} gives nothing, though it has more")
         except kafka_errors.CorruptRecordError as error:

@@ -18,14 +18,14 @@ from kafka.record.abc import ABCRecordBatch
 
 __all__ = [
     "Failures",
-    "batch_that_failed",
     "drop_undecodable",
+    "failed_batch_offset",
     "force_close",
+    "is_timeout",
     "names_error",
     "offset_in",
-    "ran_out_of_time",
     "rejoin",
-    "started",
+    "start_client",
     "topic_id",
     "watched_connections",
 ]
@@ -37,7 +37,7 @@ Failures = Callable[[Exception], None]
 """Receives the reason of each connection that failed."""
 
 
-def started(make: Any, settings: dict[str, Any]) -> Any:
+def start_client(make: Any, settings: dict[str, Any]) -> Any:
     """Make a client; if it does not start, close its connections.
 
     A constructor that raises keeps its connections, with their thread and sockets. The option
@@ -89,7 +89,7 @@ def watched_connections(kinds: tuple[type[Exception], ...], note: Failures) -> I
             log.removeHandler(handler)
 
 
-def ran_out_of_time(reason: Exception) -> bool:
+def is_timeout(reason: Exception) -> bool:
     """Return whether a connection failed only because time ran out.
 
     The library raises another error while it handles the timeout, whose context this reads.
@@ -145,7 +145,7 @@ def topic_id(client: KafkaConsumer | KafkaProducer, topic: str) -> str | None:
     return str(found) if found and found.int else None
 
 
-def batch_that_failed(error: Exception) -> int | None:
+def failed_batch_offset(error: Exception) -> int | None:
     """Return the first offset of the batch whose decoding raised `error`; None if no batch did.
 
     For a batch that cannot be decompressed, the library raises whatever the codec raises. Only the

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamboost.connectors.base import Committed, Position
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
-from streamboost.connectors.kafka.consumer import fetched, is_damaged
+from streamboost.connectors.kafka.consumer import is_damaged, poll_messages
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaJournal", "StoredEntry", "journal_topic"]
@@ -56,7 +56,7 @@ class KafkaJournal:
         """Yield every retained entry after batch `sequence`."""
         with self._reading() as consumer:
             start, end = self._span(consumer)
-            start = self._place_of(consumer, sequence, start, end)
+            start = self._offset_of(consumer, sequence, start, end)
             for entry in self._read(consumer, start, end):
                 if entry.committed.sequence > sequence:
                     yield entry
@@ -109,7 +109,7 @@ class KafkaJournal:
             end = consumer.end_offsets([self.partition], timeout_ms=MOMENT_MS)
         return start[self.partition], end[self.partition]
 
-    def _place_of(self, consumer: KafkaConsumer, sequence: int, start: int, end: int) -> int:
+    def _offset_of(self, consumer: KafkaConsumer, sequence: int, start: int, end: int) -> int:
         """Return an offset at or before the first entry after `sequence`, by bisection."""
         while end - start > 64:
             middle = (start + end) // 2
@@ -127,7 +127,7 @@ class KafkaJournal:
         patience = time.monotonic() + MOMENT_MS / 1000
         while True:
             with translate_errors(self._where):
-                found = fetched(consumer, 200).get(self.partition, [])
+                found = poll_messages(consumer, 200).get(self.partition, [])
                 place = consumer.position(self.partition, timeout_ms=MOMENT_MS)
             for record in found:
                 if record.offset >= end:

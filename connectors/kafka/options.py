@@ -12,7 +12,7 @@ from kafka.net.sasl import SASL_MECHANISMS
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["ADMIN", "CONSUMER", "FILES", "PRODUCER", "check_options", "complete"]
+__all__ = ["ADMIN", "CONSUMER", "FILES", "PRODUCER", "check_options", "with_required_options"]
 
 CONSUMER = set(KafkaConsumer.DEFAULT_CONFIG)
 PRODUCER = set(KafkaProducer.DEFAULT_CONFIG)
@@ -106,7 +106,7 @@ def _kind_of(name: str, value: Any) -> str | None:
     return None
 
 
-def complete(options: Mapping[str, Any]) -> dict[str, Any]:
+def with_required_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options to make a client with; ConfigurationError if an option is missing."""
     made, protocol = dict(options), str(options.get("security_protocol"))
     if "SASL" in protocol:

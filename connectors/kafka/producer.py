@@ -84,14 +84,14 @@ class Dispatch:
         for payload, one, called in zip(payloads, about, plain or payloads, strict=False):
             self.send(topic, payload, called, partition=only, **options_of(one))
 
-    def send(self, topic: str, payload: bytes, called: str | bytes = b"", **more: Any) -> None:
-        """Send a message; `called` is its description, or the message as JSON."""
+    def send(self, topic: str, payload: bytes, description: str | bytes = b"", **more: Any) -> None:
+        """Send a message; `description` is its description, or the message as JSON."""
         try:
             future = self._producer.send(topic, payload, **more)
         except TOO_LARGE as error:
             remedy = "raise `max_request_size` in [kafka]"
-            raise self._refusal(topic, payload, called, error, remedy) from error
-        future.add_errback(self._note, topic, payload, called)
+            raise self._refusal(topic, payload, description, error, remedy) from error
+        future.add_errback(self._note, topic, payload, description)
         self._sent.append(future)
 
     def await_acks(self, patience: float = 0.0) -> None:
@@ -170,7 +170,7 @@ class Dispatch:
     def _refusal(
         self, topic: str, payload: bytes, called: str | bytes, error: Exception, remedy: str
     ) -> ConnectorError:
-        said = called if isinstance(called, str) else _called(called or payload)
+        said = called if isinstance(called, str) else _payload_description(called or payload)
         return ConnectorError(
             f"topic {topic!r} at {self._cluster.servers} does not take "
             f"{said}, {len(payload):,} bytes: {error}; {remedy}"
@@ -191,10 +191,10 @@ class _Named(msgspec.Struct):
     position: Position | None = None
 
 
-def _called(payload: bytes) -> str:
+def _payload_description(payload: bytes) -> str:
     """Return a description of a message for errors, by its content."""
     try:
-        named = msgspec.json.decode(payload, type=_Named)
+        named = msgspec.json.decode(payload, type=_MessageId)
     except msgspec.MsgspecError:
         return "a message"
     if named.id is not None:

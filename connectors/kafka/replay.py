@@ -13,13 +13,13 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
     as_message,
-    check_place,
-    fetched,
+    check_offset,
     find_damage,
     is_damaged,
     is_out_of_range,
-    numbers_of,
-    span_of,
+    partition_numbers,
+    poll_messages,
+    retained_range,
 )
 from streamboost.errors import ConnectorError, UnavailableError
 
@@ -93,7 +93,7 @@ class KafkaReplay:
         consumer = self._at(partition, place)
         try:
             with translate_errors(self._where):
-                found = fetched(consumer, _POLL_MS).get(partition, [])
+                found = poll_messages(consumer, _POLL_MS).get(partition, [])
                 self._reached[name] = consumer.position(partition, timeout_ms=MOMENT_MS)
         except UnavailableError as error:
             self.close()
@@ -115,7 +115,7 @@ class KafkaReplay:
             self._consumer = self._cluster.consumer(**self._settings)
         consumer = self._consumer
         if consumer.assignment() != {partition}:
-            if partition.partition not in numbers_of(consumer, self._topic, self._where):
+            if partition.partition not in partition_numbers(consumer, self._topic, self._where):
                 raise ConnectorError(
                     f"{self._where} has no partition {partition.partition}, which was read before: "
                     "it is not the same topic; put that one back, or start again with an empty "
@@ -129,6 +129,6 @@ class KafkaReplay:
         return consumer
 
     def _refuse(self, partition: TopicPartition, place: int) -> None:
-        starts, ends = span_of(self._at(partition, place), [partition], self._where)
+        starts, ends = retained_range(self._at(partition, place), [partition], self._where)
         number = partition.partition
-        check_place(self._topic, number, place, starts[partition], ends[partition])
+        check_offset(self._topic, number, place, starts[partition], ends[partition])

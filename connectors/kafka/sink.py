@@ -7,7 +7,12 @@ from typing import Any
 from kafka import KafkaProducer
 
 from streamboost.connectors.base import ForwardedPayloads, MessageMetadata, Sink
-from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, translate_errors
+from streamboost.connectors.kafka.cluster import (
+    MOMENT_MS,
+    KafkaCluster,
+    close_producer,
+    translate_errors,
+)
 from streamboost.connectors.kafka.producer import RECREATE_REMEDY, Dispatch
 from streamboost.errors import ConnectorError
 
@@ -56,7 +61,7 @@ class KafkaSink(Sink):
                 dispatch.run_with_timeout(where, remedies, partial(self._write, dispatch))
         except ConnectorError:
             # A failed producer may still deliver messages, so it is not used again.
-            discard(self._producer)
+            close_producer(self._producer)
             self._producer = None
             raise
         self._written = ForwardedPayloads([], [])
@@ -65,7 +70,7 @@ class KafkaSink(Sink):
         """Release the connection and drop unflushed payloads; the next flush connects again."""
         self._written = ForwardedPayloads([], [])
         if self._producer is not None:
-            discard(self._producer)
+            close_producer(self._producer)
             self._producer = None
 
     def _write(self, dispatch: Dispatch) -> None:

@@ -16,13 +16,13 @@ from streamboost.connectors.base import Message, Position, Source
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
     as_message,
-    check_place,
-    fetched,
+    check_offset,
     find_damage,
     is_damaged,
     is_out_of_range,
-    numbers_of,
-    span_of,
+    partition_numbers,
+    poll_messages,
+    retained_range,
     topic_recreated_error,
     unknown_partition_error,
 )
@@ -103,10 +103,10 @@ class KafkaSource(Source):
         self._end_replay()
         messages = self._fetch(limit, wait_ms=0)
         patience = time.monotonic() + MOMENT_MS / 1000
-        while not messages and (stuck := self._behind(self._ends)):
+        while not messages and (stuck := self._lagging_partitions(self._ends)):
             if time.monotonic() > patience:
                 where = f"partition {stuck[0]}, offset {self._at.get(stuck[0], 0)}"
-                self._leave()
+                self._close_consumer()
                 raise UnavailableError(f"{self._where} gives nothing from {where} on")
             messages = self._fetch(limit, _POLL_MS)
         while 0 < len(messages) < limit and self.is_behind:
@@ -150,12 +150,12 @@ class KafkaSource(Source):
 
         The end offset is from the start of reading, or newer; open transactions are excluded.
         """
-        return bool(self._behind(self._ends) or self._behind(self._noted))
+        return bool(self._lagging_partitions(self._ends) or self._lagging_partitions(self._noted))
 
     @property
     def identity(self) -> str | None:
         """The topic's id, or None if the broker does not report it."""
-        self._known()
+        self._current_partitions()
         return self._id
 
     @property
@@ -175,9 +175,9 @@ class KafkaSource(Source):
 
     def end_offsets(self) -> Position:
         """Return the end offset of committed messages of each partition."""
-        consumer, numbers = self._known()
+        consumer, numbers = self._current_partitions()
         partitions = [TopicPartition(self.topic, number) for number in numbers]
-        _, ends = span_of(consumer, partitions, self._where)
+        _, ends = retained_range(consumer, partitions, self._where)
         return {str(partition.partition): end for partition, end in ends.items()}
 
     def update_end_offsets(self, ends: Position) -> None:
@@ -186,7 +186,7 @@ class KafkaSource(Source):
 
     def close(self) -> None:
         """Release the connections; the next poll connects again."""
-        self._leave()
+        self._close_consumer()
         self._end_replay()
         if self._admin is not None:
             self._admin.close()
@@ -196,11 +196,11 @@ class KafkaSource(Source):
     def _where(self) -> str:
         return f"topic {self.topic!r} at {self._cluster.servers}"
 
-    def _behind(self, ends: Position) -> list[str]:
+    def _lagging_partitions(self, ends: Position) -> list[str]:
         """Return the partitions whose position is before their offset in `end_offsets`."""
         return [name for name, end in ends.items() if self._at.get(name, 0) < end]
 
-    def _leave(self) -> None:
+    def _close_consumer(self) -> None:
         """Close the consumer; the next one continues at the same position."""
         if self._consumer is not None:
             self._consumer.close(autocommit=False, timeout_ms=1_000)
@@ -224,7 +224,7 @@ class KafkaSource(Source):
         consumer = self._assigned()
         try:
             with translate_errors(self._where):
-                found = fetched(consumer, wait_ms, limit)
+                found = poll_messages(consumer, wait_ms, limit)
                 # Also after offsets without messages, such as transaction markers.
                 for partition in consumer.assignment():
                     place = consumer.position(partition, timeout_ms=MOMENT_MS)
@@ -235,8 +235,8 @@ class KafkaSource(Source):
                 return []
             if not is_damaged(error):
                 raise
-            self._leave()
-            return self._past_damage(error)
+            self._close_consumer()
+            return self._skip_damage(error)
         self._next = dict(self._at)
         return [
             as_message(record, self._max_bytes)
@@ -244,7 +244,7 @@ class KafkaSource(Source):
             for record in found[partition]
         ]
 
-    def _past_damage(self, error: UnavailableError) -> list[Message]:
+    def _skip_damage(self, error: UnavailableError) -> list[Message]:
         """Skip the next damaged messages; return the message that replaces them."""
         damage = find_damage(self._cluster, self.topic, self._next)
         if damage is None:
@@ -256,28 +256,28 @@ class KafkaSource(Source):
 
     def _assigned(self) -> KafkaConsumer:
         """Return the consumer, assigned to all current partitions at their positions."""
-        consumer, numbers = self._known()
+        consumer, numbers = self._current_partitions()
         if len(self._at) != len(numbers) or self._at != self._next:
-            self._place(consumer, [TopicPartition(self.topic, n) for n in numbers])
+            self._seek(consumer, [TopicPartition(self.topic, n) for n in numbers])
         return consumer
 
-    def _known(self) -> tuple[KafkaConsumer, list[int]]:
+    def _current_partitions(self) -> tuple[KafkaConsumer, list[int]]:
         """Return the consumer and the partitions' numbers, after a check of the topic's id."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(max_partition_fetch_bytes=_FETCH_BYTES)
-        numbers = numbers_of(self._consumer, self.topic, self._where)
+        numbers = partition_numbers(self._consumer, self.topic, self._where)
         found = topic_id(self._consumer, self.topic)
         if None not in (found, self._id) and found != self._id:
             raise topic_recreated_error(self._where)
         self._id = found or self._id
         return self._consumer, numbers
 
-    def _place(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
+    def _seek(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
         """Seek the consumer to the next offsets, where its positions differ."""
         names = [str(partition.partition) for partition in partitions]
         if unknown := sorted(set(self._next) - set(names)):
             raise unknown_partition_error(self.topic, unknown[0])
-        starts, ends = span_of(consumer, partitions, self._where)
+        starts, ends = retained_range(consumer, partitions, self._where)
         places = {}
         for name, partition in zip(names, partitions, strict=True):
             places[name] = self._next.get(name, starts[partition])
@@ -289,7 +289,7 @@ class KafkaSource(Source):
                     *(self._where, gap[0], gap[1] - 1, name),
                 )
                 places[name] = starts[partition]
-            check_place(self.topic, name, places[name], starts[partition], ends[partition])
+            check_offset(self.topic, name, places[name], starts[partition], ends[partition])
         if consumer.assignment() != set(partitions):
             consumer.assign(partitions)
             self._at = {}

@@ -14,7 +14,7 @@ from kafka.structs import OffsetAndMetadata
 
 from streamboost.connectors.base import Committed, Position, Sink, Transaction
 from streamboost.connectors.kafka.admin import refuse_members
-from streamboost.connectors.kafka.cluster import KafkaCluster, discard, translate_errors
+from streamboost.connectors.kafka.cluster import KafkaCluster, close_producer, translate_errors
 from streamboost.connectors.kafka.internals import topic_id
 from streamboost.connectors.kafka.journal import KafkaJournal, StoredEntry
 from streamboost.connectors.kafka.producer import RECREATE_REMEDY, Dispatch
@@ -83,7 +83,7 @@ class KafkaTransaction(Transaction):
                 producer.partitions_for(self._journal.partition.topic)
             self._refuse_made_again(producer)
         except BaseException:
-            discard(producer)
+            close_producer(producer)
             raise
         self._producer, self._has_begun = producer, True
         self._last = newest.committed if newest else None
@@ -150,7 +150,7 @@ class KafkaTransaction(Transaction):
     def close(self) -> None:
         """Release the connection; the next call connects again."""
         if self._producer is not None:
-            discard(self._producer)
+            close_producer(self._producer)
             self._producer = None
 
     @property

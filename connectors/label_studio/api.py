@@ -17,7 +17,7 @@ _LONGEST = 100_000
 _PASSING = {408, 425, 429}
 """HTTP status codes of temporary errors, in addition to 500 and above."""
 
-Kind = TypeVar("Kind")
+Response = TypeVar("Response")
 
 
 class Api:
@@ -45,16 +45,16 @@ class Api:
         self._access: str | None = None
         self._opener = urllib.request.build_opener(_NoRedirects)
 
-    def get(self, path: str, kind: type[Kind]) -> Kind:
+    def get(self, path: str, kind: type[Response]) -> Response:
         """Return the resource at `path`."""
         return self._decoded(self._ask("GET", path), kind)
 
-    def find(self, path: str, kind: type[Kind]) -> Kind | None:
+    def find(self, path: str, kind: type[Response]) -> Response | None:
         """Return the resource at `path`, or None if there is none."""
         content = self._ask("GET", path, gone_is_well=True)
         return None if content is None else self._decoded(content, kind)
 
-    def post(self, path: str, body: Any, kind: type[Kind]) -> Kind:
+    def post(self, path: str, body: Any, kind: type[Response]) -> Response:
         """Send `body` as JSON, and return the response."""
         return self._decoded(self._ask("POST", path, msgspec.json.encode(body)), kind)
 
@@ -119,7 +119,7 @@ class Api:
             text = str(error.headers.get("Location", ""))
         raise _RefusalError(error.code, _reason(text))
 
-    def _decoded(self, content: bytes | None, kind: type[Kind]) -> Kind:
+    def _decoded(self, content: bytes | None, kind: type[Response]) -> Response:
         try:
             return msgspec.json.decode(content or b"", type=kind)
         except msgspec.MsgspecError as error:

@@ -27,7 +27,7 @@ __all__ = ["Variable", "complete", "variables_of"]
 
 _IN_TEXT = re.compile(r"\$(\w+)")
 
-Kind = TypeVar("Kind", dict[str, Any], list[Any])
+JsonType = TypeVar("JsonType", dict[str, Any], list[Any])
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -97,15 +97,15 @@ def _lead(data: dict[str, Any], path: str, otherwise: Any, *, is_list: bool) -> 
     head, dot, rest = path.partition(".")
     if dot:
         flat = data.get(path)
-        inner = data[head] = _as(dict, data.get(head))
+        inner = data[head] = _typed_json(dict, data.get(head))
         _lead(inner, rest, otherwise if flat is None else flat, is_list=is_list)
         return
     value = data.get(head)
     value = otherwise if value is None else value
-    data[head] = _as(list, value) if is_list else value
+    data[head] = _typed_json(list, value) if is_list else value
 
 
-def _as(kind: type[Kind], value: Any) -> Kind:
+def _typed_json(kind: type[JsonType], value: Any) -> JsonType:
     """Return `value`, or its JSON content, if it is of `kind`; else an empty one."""
     if isinstance(value, str):
         try:

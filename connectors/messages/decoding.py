@@ -170,10 +170,10 @@ class DecodeContext:
         return kept, parsed
 
     def _explain_id(self, id: str, required: dict[str, Reason]) -> str:
-        name = self._called(next(iter(required)))
+        name = self._field_text(next(iter(required)))
         return f"{name} has {len(id)} characters: give at most {LONGEST_ID}"
 
-    def _called(self, name: str, place: int = 0) -> str:
+    def _field_text(self, name: str, place: int = 0) -> str:
         return "the message's key" if self.by_key and place == 0 else f"field {name!r}"
 
     def _reject_missing(
@@ -183,7 +183,7 @@ class DecodeContext:
         for place, (value, name) in enumerate(zip(needed, required, strict=True)):
             if value is None or value == "":
                 missing = "absent or null" if value is None else "empty"
-                self.reject(index, required[name], f"{self._called(name, place)} is {missing}")
+                self.reject(index, required[name], f"{self._field_text(name, place)} is {missing}")
                 return
 
     def _explain_size(self, message: Message) -> str:
@@ -348,10 +348,10 @@ class KnownFields:
         leaves = self._branch.leaves
         for record in records:
             if not record.keys() <= leaves:
-                self._look(record, self._branch, "", found)
+                self._count_unknown(record, self._branch, "", found)
         return found
 
-    def _look(
+    def _count_unknown(
         self, within: Mapping[str, Any], branch: _Branch, prefix: str, found: Counter[str]
     ) -> None:
         for name, value in within.items():
@@ -363,7 +363,7 @@ class KnownFields:
                     if leaf not in (None, "") and not self._is_known(prefix + path):
                         found[prefix + path] += 1
             elif not value.keys() <= inner.leaves:
-                self._look(value, inner, f"{prefix}{name}.", found)
+                self._count_unknown(value, inner, f"{prefix}{name}.", found)
 
     def _is_known(self, path: str) -> bool:
         return path in self._paths or lies_in(path, self._whole)
@@ -482,7 +482,7 @@ def as_time(cell: Any) -> Any:
     (1772350200, '20260301', '2026-03-01')
     """
     is_date = isinstance(cell, str) and len(cell.strip()) == 8 and cell.strip().isdecimal()
-    return cell if is_date else _plain(cell)
+    return cell if is_date else _to_number(cell)
 
 
 def plain_numbers(row: dict[str, Any]) -> dict[str, Any]:
@@ -494,10 +494,10 @@ def plain_numbers(row: dict[str, Any]) -> dict[str, Any]:
     >>> plain_numbers({"a": "1.5", "b": "01", "c": "1e0", "d": "red", "e": "3"})
     {'a': 1.5, 'b': '01', 'c': '1e0', 'd': 'red', 'e': 3}
     """
-    return {name: _plain(value) for name, value in row.items()}
+    return {name: _to_number(value) for name, value in row.items()}
 
 
-def _plain(cell: Any) -> Any:
+def _to_number(cell: Any) -> Any:
     text = cell.strip() if isinstance(cell, str) else ""
     if not is_plain(text):
         return cell

@@ -15,12 +15,12 @@ from streamboost.features.inference import Inference
 from streamboost.features.paths import flat, getter
 
 __all__ = [
-    "absent",
-    "account",
-    "beginning",
-    "no_times",
+    "absent_fields_error",
+    "inference_report",
     "objects",
+    "quoted_start",
     "readable",
+    "time_field_error",
 ]
 
 
@@ -54,18 +54,18 @@ def objects(payloads: Sequence[bytes], id_field: str | None) -> list[dict[str, A
     if payloads and not records:
         raise DataError(
             f"none of the {len(payloads)} messages at the start is a JSON object, as every record "
-            f"must be; the first is {beginning(payloads[0])}"
+            f"must be; the first is {quoted_start(payloads[0])}"
         )
     get = (lambda record: record) if id_field is None else getter(id_field)
     if all(get(record) is None for record in records):
         raise DataError(
             f"none of the {len(records)} JSON objects at the start has the id field {id_field!r} "
-            f"(fields seen: {_listed(_seen(records)) or 'none'}): name it in [schema] id"
+            f"(fields seen: {_names_text(_field_names(records)) or 'none'}): name it in [schema] id"
         )
     return records
 
 
-def account(
+def inference_report(
     found: Inference, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
 ) -> str:
     """Return a report of the inferred fields of `records`, with a line for each.
@@ -76,15 +76,15 @@ def account(
     kinds = [(name, found.fields[name].kind, found.reasons[name]) for name in found.fields]
     left = [(name, "left out", why) for name, why in found.reasons.items()]
     rows = [*kinds, *(row for row in left if row[0] not in found.fields)]
-    rows += [(name, roles[name], "") for name in _there(roles, records, found)]
-    rows = _gathered([(escaped(name), kind, escaped(why)) for name, kind, why in rows])
+    rows += [(name, roles[name], "") for name in _roles_text(roles, records, found)]
+    rows = _group_fields([(escaped(name), kind, escaped(why)) for name, kind, why in rows])
     wide = [max((len(row[part]) for row in rows), default=0) for part in (0, 1)]
     lines = [f"  {name:<{wide[0]}}  {kind:<{wide[1]}}  {why}".rstrip() for name, kind, why in rows]
     head = f"{_fields(len(found.fields))} to learn from, by {n} record{'s' * (n != 1)}:"
     return "\n".join([head, *lines])
 
 
-def _there(
+def _roles_text(
     roles: Iterable[str], records: Sequence[Mapping[str, Any]], found: Inference
 ) -> Iterable[str]:
     for role in roles:
@@ -93,7 +93,7 @@ def _there(
             yield role
 
 
-def _gathered(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+def _group_fields(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     """Combine many fields of equal kind and reason in one line."""
     alike: dict[tuple[str, str], list[str]] = {}
     for name, kind, why in rows:
@@ -112,7 +112,7 @@ def _fields(n: int) -> str:
     return f"{n} field{'s' * (n != 1)}"
 
 
-def absent(
+def absent_fields_error(
     payloads: Iterable[bytes],
     names: Iterable[str],
     *,
@@ -124,19 +124,19 @@ def absent(
     With `near_only`, names are ignored unless they are similar to a field that is not in `used`.
     """
     records = list(_objects(payloads))
-    there = _seen(records)
+    there = _field_names(records)
     for name in names if records else ():
         get = getter(name)
         if name not in there and all(get(record) is None for record in records):
             near = get_close_matches(name, [one for one in there if one not in used], n=1)
             if near_only and not near:
                 continue
-            hint = f"did you mean {near[0]}?" if near else f"fields seen: {_listed(there)}"
+            hint = f"did you mean {near[0]}?" if near else f"fields seen: {_names_text(there)}"
             return f"none of {len(records)} records has the field {name!r}; {hint}"
     return None
 
 
-def no_times(payloads: Iterable[bytes], field: str) -> str | None:
+def time_field_error(payloads: Iterable[bytes], field: str) -> str | None:
     """Return a sentence if most values of `field` in JSON objects are no times, else None.
 
     Times are values that `milliseconds` parses.
@@ -148,12 +148,12 @@ def no_times(payloads: Iterable[bytes], field: str) -> str | None:
     first = wrong[0] if isinstance(wrong[0], str) else repr(wrong[0])
     return (
         f"{len(wrong)} of {len(values)} values of the field {field!r} are no times, first: "
-        f"{beginning(first)}; name a field with ISO 8601 text or seconds since 1970, or leave the "
-        "key out"
+        f"{quoted_start(first)}; name a field with ISO 8601 text or seconds since 1970, or leave "
+        "the key out"
     )
 
 
-def beginning(payload: bytes | str) -> str:
+def quoted_start(payload: bytes | str) -> str:
     """Return the beginning of a message in quotes."""
     text = payload.decode(errors="replace") if isinstance(payload, bytes) else payload
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
@@ -168,10 +168,10 @@ def _objects(payloads: Iterable[bytes]) -> Iterable[dict[str, Any]]:
             continue
 
 
-def _seen(records: Iterable[Mapping[str, Any]]) -> list[str]:
+def _field_names(records: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for record in records for name in flat(record)))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names_text(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -12,7 +12,7 @@ from streamboost.features.paths import getter
 if TYPE_CHECKING:
     from streamboost.connectors.messages.schema import Schema
 
-__all__ = ["SplitMessages", "sort"]
+__all__ = ["SplitMessages", "split_messages"]
 
 
 class SplitMessages(NamedTuple):
@@ -22,7 +22,7 @@ class SplitMessages(NamedTuple):
     labels: list[Message]
 
 
-def sort(schema: "Schema", messages: Sequence[Message]) -> SplitMessages:
+def split_messages(schema: "Schema", messages: Sequence[Message]) -> SplitMessages:
     """Separate records from inline labels, in O(n).
 
     A message whose label field has a value is a label. If it has a feature, too, it is also a
@@ -31,7 +31,7 @@ def sort(schema: "Schema", messages: Sequence[Message]) -> SplitMessages:
     >>> from streamboost.connectors.messages.schema import Schema
     >>> lines = [b'{"id": 1, "a": 2}', b'{"id": 1, "label": "x"}', b'{"id": 2, "a": 3, "label": 1}']
     >>> messages = [Message(line, "0", i, len(line)) for i, line in enumerate(lines)]
-    >>> found = sort(Schema(numeric=["a"]), messages)
+    >>> found = split_messages(Schema(numeric=["a"]), messages)
     >>> [m.offset for m in found.records], [m.offset for m in found.labels]
     ([0, 2], [1, 2])
     """

@@ -33,10 +33,10 @@ __all__ = [
     "as_text",
     "hidden_fault",
     "kind_of",
-    "nearest",
+    "label_text",
+    "nearest_class",
     "normalize_label",
     "read_label",
-    "shown",
 ]
 
 LabelKind = Literal["string", "integer", "boolean"]
@@ -113,8 +113,8 @@ def read_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None, st
         if kind is None or kind_of(value) is None:
             return None, "is neither text nor a whole number, nor true or false"
         return None, (
-            f"is {shown(value)}, and labels here are {_WORDS[kind]}: write it so, or start again "
-            f'with [schema] label = "{kind_of(value)}"'
+            f"is {label_text(value)}, and labels here are {_WORDS[kind]}: write it so, or start "
+            f'again with [schema] label = "{kind_of(value)}"'
         )
     if isinstance(label, int):
         return (label, "") if -(2**63) <= label < 2**63 else (None, "has more than 64 bits")
@@ -166,18 +166,18 @@ def hidden_fault(name: str) -> str:
     return ""
 
 
-def nearest(label: str | int, classes: Iterable[str | int], cutoff: float = 0.0) -> Any:
+def nearest_class(label: str | int, classes: Iterable[str | int], cutoff: float = 0.0) -> Any:
     """Return the most similar of `classes`, or None if none is similar enough.
 
-    >>> nearest("Gras", ["grass", "path"], 0.6), nearest("tree", ["grass", "path"], 0.6)
+    >>> nearest_class("Gras", ["grass", "path"], 0.6), nearest_class("tree", ["grass", "path"], 0.6)
     ('grass', None)
     """
-    names = {_looks(one): one for one in classes}
-    found = get_close_matches(_looks(label), names, n=1, cutoff=cutoff)
+    names = {_comparison_key(one): one for one in classes}
+    found = get_close_matches(_comparison_key(label), names, n=1, cutoff=cutoff)
     return names[found[0]] if found else None
 
 
-def _looks(label: str | int) -> str:
+def _comparison_key(label: str | int) -> str:
     """Return the first characters of a label without case, accents and variants, to compare."""
     parts = unicodedata.normalize("NFKD", str(label)[:_COMPARED]).casefold()
     return "".join(part for part in parts if not unicodedata.combining(part))
@@ -217,7 +217,7 @@ def _read(value: Any, kind: LabelKind) -> str | int | None:
     return int(value) if own == "integer" else None
 
 
-def shown(value: Any) -> str:
+def label_text(value: Any) -> str:
     """Return a label for messages, abbreviated if it is long."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:60] + "..."
@@ -286,7 +286,7 @@ class LabelMessages:
         With `nulls`, null is None, except in rows of tables, where null is an empty cell.
         """
         kept, rows = context.parse(*self._reader, {self._id: "missing_id"})
-        kind = self.labels_are
+        kind = self.label_kind
         usable: list[tuple[Message, str, Any, Time, str | None]] = []
         for index, (id, given, time, source) in zip(kept, rows, strict=True):
             if given is _NULL and nulls and not messages[index].is_row:
@@ -321,8 +321,9 @@ class LabelMessages:
         if label is None or fault:
             return None, "bad_label", fault
         if self.classes and label not in self._classes:
-            near = nearest(label, self.classes)
-            text = f"is {shown(label)}, and [schema] classes names no such: the nearest is {near!r}"
+            near = nearest_class(label, self.classes)
+            text = f"is {label_text(label)}, and [schema] classes names no such: the nearest is "
+            text += repr(near)
             return None, "unknown_class", text
         return label, "bad_label", ""
 
@@ -332,12 +333,12 @@ class LabelMessages:
 
     def encode(self, label: Label) -> bytes:
         """Return `label` as a message that `decode` reads."""
-        message = {self._id: label.id, self.names.label: as_json(label.label, self.labels_are)}
+        message = {self._id: label.id, self.names.label: as_json(label.label, self.label_kind)}
         message |= {} if label.time is None else {"time": label.time}
         return encode(message | ({} if label.source is None else {"source": label.source}))
 
     @property
-    def labels_are(self) -> LabelKind | None:
+    def label_kind(self) -> LabelKind | None:
         """Kind of the labels; None before the first label, with "auto"."""
         return self.kind if self.label == "auto" else self.label
 
@@ -349,7 +350,7 @@ class LabelMessages:
     def _reader(self) -> tuple[Callable[[bytes], Any], Callable[[Any], tuple[Any, ...]]]:
         """Return a decoder of messages, and a function to get id, label, time and source."""
         if (self.names, self.record_id) != (LabelFields(), "id") or self.label not in _TYPES:
-            return decode_object, self._along_paths()
+            return decode_object, self._path_reader()
         fields = [
             ("id", str | int | None, None),
             ("label", _TYPES[self.label] | msgspec.UnsetType, msgspec.UNSET),
@@ -359,7 +360,7 @@ class LabelMessages:
         struct = msgspec.defstruct("Label", fields, gc=False)
         return msgspec.json.Decoder(struct).decode, _fields_of
 
-    def _along_paths(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    def _path_reader(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
         get_id, get_label = id_reader(self._id), getter(self.names.label)
         get_other = id_reader(self.names.id or ("id" if self.inline else self.record_id))
         path = self.names.label

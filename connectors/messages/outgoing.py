@@ -55,14 +55,14 @@ KEPT_BYTES = 64 * 1024
 """Limit of bytes of a message in its dead letter."""
 
 
-def _plain(value: Any) -> Any:
+def _to_python(value: Any) -> Any:
     """Convert a NumPy scalar to a Python value for msgspec."""
     if isinstance(value, np.generic):
         return value.item()
     raise NotImplementedError(f"a {type(value).__name__} cannot stand in a message")
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_plain)
+_encoder = msgspec.json.Encoder(enc_hook=_to_python)
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

@@ -22,7 +22,7 @@ from streamboost.connectors.messages.decoding import (
     is_nameable,
     typed,
 )
-from streamboost.connectors.messages.inference import account, objects, readable
+from streamboost.connectors.messages.inference import inference_report, objects, readable
 from streamboost.connectors.messages.labels import (
     DecodedLabels,
     LabelFields,
@@ -143,7 +143,7 @@ class Schema:
                 object.__setattr__(self, name, tuple(given))
         check(self)
         if self.classes:
-            kind, classes = classes_of(self.classes, self.labels_are)
+            kind, classes = classes_of(self.classes, self.label_kind)
             object.__setattr__(self, "classes", classes)
             object.__setattr__(self, "kind", kind if self.label == "auto" else self.kind)
 
@@ -162,13 +162,13 @@ class Schema:
         return tuple(self.fields) if self.numeric == "auto" else tuple(self.numeric)
 
     @property
-    def labels_are(self) -> LabelKind | None:
+    def label_kind(self) -> LabelKind | None:
         """Kind of the labels; None before the first label, with "auto"."""
         return self.kind if self.label == "auto" else self.label
 
     def with_label_type(self, kind: LabelKind | None) -> "Schema":
         """Return the schema with labels of `kind` from now on."""
-        return self if kind in (None, self.labels_are) else replace(self, kind=kind)
+        return self if kind in (None, self.label_kind) else replace(self, kind=kind)
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class Schema:
         records = objects(readable(messages), named_by)
         roles = self._roles
         found = infer(records, reserved=list(roles), exclude=self.exclude, named=self.named)
-        said = account(found, records, roles)
+        said = inference_report(found, records, roles)
         if not found.fields:
             raise DataError(
                 f"no field to learn from in the {len(records)} records at the start: name some "
@@ -243,7 +243,7 @@ class Schema:
         label, except for an empty cell of a table. Text of more than 1,000 characters, or with an
         invisible character, is a "bad_label", as is a label of another kind than the labels before.
         """
-        is_number = self.labels_are in ("integer", "boolean")
+        is_number = self.label_kind in ("integer", "boolean")
         messages = typed(messages, [self.label_fields.label] if is_number else [], "time")
         context = self._context(messages, source, time)
         return DecodedLabels(

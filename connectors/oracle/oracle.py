@@ -11,7 +11,7 @@ from streamboost.connectors.messages.outgoing import Time, milliseconds
 from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.errors import ConnectorError
 
-__all__ = ["AnswersOracle", "Young"]
+__all__ = ["AnswersOracle", "NotYetDueRecords"]
 
 _PAGE = 1_000
 
@@ -24,7 +24,7 @@ class _PendingAnswer(msgspec.Struct):
 _decode = msgspec.json.Decoder(_PendingAnswer).decode
 
 
-class Young:
+class NotYetDueRecords:
     """Set of the records that are too new to be answered, from the log of predictions.
 
     Parameters
@@ -49,10 +49,10 @@ class Young:
     def __contains__(self, id: str) -> bool:
         return id in self._ids
 
-    def catch_up(self) -> None:
+    def read_new(self) -> None:
         """Read the new predictions."""
         if not self._has_begun:
-            self._begin()
+            self._skip_old()
         while messages := self._predictions.poll(_PAGE):
             for message in messages:
                 self._add(_decode(message.payload))
@@ -65,7 +65,7 @@ class Young:
         """Close the log."""
         self._predictions.close()
 
-    def _begin(self) -> None:
+    def _skip_old(self) -> None:
         """Skip records that are certainly old; with a delay in time, none can be skipped."""
         there = self._predictions.lag() if self._records is not None else None
         if there is not None and self._records is not None:
@@ -112,7 +112,7 @@ class AnswersOracle(Source):
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
     >>> _ = path.write_text("id,label\\n7,sky\\n8,grass\\n")
     >>> predictions = MemoryLog()
-    >>> young = Young(MemorySource(predictions), records=1)
+    >>> young = NotYetDueRecords(MemorySource(predictions), records=1)
     >>> oracle = AnswersOracle(OracleLabels(path), MemorySource(predictions), young)
     >>> predictions.append([b'{"id": "7"}'])
     >>> oracle.poll(10)
@@ -122,10 +122,12 @@ class AnswersOracle(Source):
     b'{"id":"7","label":"sky"}'
     """
 
-    def __init__(self, answers: OracleLabels, requests: Source, young: Young | None = None) -> None:
+    def __init__(
+        self, answers: OracleLabels, requests: Source, not_yet_due: NotYetDueRecords | None = None
+    ) -> None:
         self._answers = answers
         self._requests = requests
-        self._young = young
+        self._not_yet_due = not_yet_due
         self._rereads = False
 
     def poll(self, limit: int) -> list[Message]:
@@ -151,8 +153,8 @@ class AnswersOracle(Source):
 
     def _answer(self, requests: Sequence[Message], answers: list[Message]) -> int:
         """Append the known answers; return how many of `requests` were processed."""
-        if self._young is not None and not self._rereads:
-            self._young.catch_up()
+        if self._not_yet_due is not None and not self._rereads:
+            self._not_yet_due.read_new()
         for passed, message in enumerate(requests):
             try:
                 id = _decode(message.payload).id
@@ -162,7 +164,7 @@ class AnswersOracle(Source):
                     f"of what is to be answered names no record: {error}; let nobody but the "
                     "pipeline write there"
                 ) from error
-            if self._young is not None and not self._rereads and id in self._young:
+            if self._not_yet_due is not None and not self._rereads and id in self._not_yet_due:
                 return passed
             if (payload := self._answers.message(id)) is not None:
                 answers.append(Message(payload, message.partition, message.offset, len(payload)))
@@ -196,11 +198,11 @@ class AnswersOracle(Source):
     def rest(self) -> None:
         """Release the resources of the logs; the next read acquires them again."""
         self._requests.rest()
-        if self._young is not None:
-            self._young.rest()
+        if self._not_yet_due is not None:
+            self._not_yet_due.rest()
 
     def close(self) -> None:
         """Close the logs."""
         self._requests.close()
-        if self._young is not None:
-            self._young.close()
+        if self._not_yet_due is not None:
+            self._not_yet_due.close()

@@ -13,7 +13,7 @@ import msgspec
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.decoding import explain, id_reader, number_of
-from streamboost.connectors.messages.inference import absent
+from streamboost.connectors.messages.inference import absent_fields_error
 from streamboost.errors import DataError
 from streamboost.features.paths import getter
 
@@ -76,7 +76,7 @@ class OracleLabels:
         self._path = os.fspath(path)
         self._fields = fields
         self._max_bytes = max_bytes
-        self._left_out = Counter[str]()
+        self._skipped = Counter[str]()
 
     def message(self, id: str) -> bytes | None:
         """Return the label message of a record, or None without a label."""
@@ -99,17 +99,17 @@ class OracleLabels:
 
     def _sentence(self, labels: Mapping[str, bytes]) -> str:
         said = f"{len(labels):,} answers, {len(set(labels.values())):,} labels, in {self._path}"
-        return f"{said}; left out: {self._faults}" if self._left_out else said
+        return f"{said}; left out: {self._faults}" if self._skipped else said
 
     @property
     def _faults(self) -> str:
-        return ", ".join(f"{n:,} {fault}" for fault, n in self._left_out.items())
+        return ", ".join(f"{n:,} {fault}" for fault, n in self._skipped.items())
 
     @cached_property
     def _labels(self) -> dict[str, bytes]:
         """The labels in JSON by id."""
         found = self._read()
-        _log.log(logging.WARNING if self._left_out else logging.INFO, "%s", self._sentence(found))
+        _log.log(logging.WARNING if self._skipped else logging.INFO, "%s", self._sentence(found))
         return found
 
     def _read(self) -> dict[str, bytes]:
@@ -125,11 +125,11 @@ class OracleLabels:
                 for message in messages:
                     id, label, fault = self._parsed(row, message)
                     if fault:
-                        self._left_out[fault] += 1
+                        self._skipped[fault] += 1
                     else:
                         found[id] = kept.setdefault(label, label)
         if not found:
-            raise self._useless(sample)
+            raise self._no_answers_error(sample)
         return found
 
     def _parsed(
@@ -156,10 +156,10 @@ class OracleLabels:
             return "", b"", "whose label is nested"
         return str(id), as_text(label) if self._fields.as_text else label, None
 
-    def _useless(self, sample: Sequence[bytes]) -> DataError:
+    def _no_answers_error(self, sample: Sequence[bytes]) -> DataError:
         """Return the error for a file without answers."""
         names = (self._fields.id, self._fields.label)
-        why = absent(sample, names) or self._faults
+        why = absent_fields_error(sample, names) or self._faults
         return DataError(
             f"{self._path} holds no answer: {why or 'it is empty'}. Its records must have their id "
             f"as {names[0]!r} and their label as {names[1]!r}; name others in [labels.fields]"

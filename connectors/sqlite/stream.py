@@ -113,7 +113,7 @@ class SqliteSource(NumberedSource):
             f'SELECT substr(CAST(payload AS BLOB), 1, ?) FROM "{self._stream}" WHERE offset = ?',
             (min(self._max_bytes + 1, _BEGINNING), self._last.offset),
         ).fetchone()
-        return row is not None and self._last.differs(row[0] or b"")
+        return row is not None and self._last.has_changed(row[0] or b"")
 
     def rest(self) -> None:
         """Close the file until the next poll."""

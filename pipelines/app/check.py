@@ -7,27 +7,35 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from streamboost.connectors.base import Message, Source, Transaction
-from streamboost.connectors.messages.inference import absent, beginning, no_times
+from streamboost.connectors.messages.inference import (
+    absent_fields_error,
+    quoted_start,
+    time_field_error,
+)
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import DataError, StreamBoostError
 from streamboost.pipelines.app.connect import Connectors, connect, refuse_missing_topics
-from streamboost.pipelines.app.distributed import records_themselves, shares
-from streamboost.pipelines.app.factories import made_of, named, tried
+from streamboost.pipelines.app.distributed import records_source, scorer_limits
+from streamboost.pipelines.app.factories import check_models, factory_names, transformed
 from streamboost.pipelines.app.first_records import first_messages
-from streamboost.pipelines.app.recovery import begun_with, copies_of, refuse_lost
+from streamboost.pipelines.app.recovery import copies_of, initial_model, refuse_lost
 from streamboost.pipelines.app.run import has_begun
 from streamboost.pipelines.config.compatibility import verify
-from streamboost.pipelines.config.connectors.base import Output, writable
+from streamboost.pipelines.config.connectors.base import Output, check_writable
 from streamboost.pipelines.config.connectors.kafka import KafkaTopic
 from streamboost.pipelines.config.connectors.registry import ENDPOINTS, OUTPUTS, refuse_unwritable
 from streamboost.pipelines.config.field_changes import added_fields
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.label_studio import run as label_studio
 from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
-from streamboost.pipelines.models.transformer import before
-from streamboost.pipelines.runner.initial_data import begin_with, known_beforehand
-from streamboost.pipelines.runner.replay import journalled, made_elsewhere, refuse_elsewhere
+from streamboost.pipelines.models.transformer import raw_record
+from streamboost.pipelines.runner.initial_data import decode_initial_data, deploy_initial_model
+from streamboost.pipelines.runner.replay import (
+    foreign_batches,
+    journal_entries,
+    require_same_release,
+)
 from streamboost.pipelines.state.copies import Folder
 from streamboost.pipelines.state.folder import State
 
@@ -62,7 +70,7 @@ def check(config: Config) -> Iterator[Finding]:
     state = State(config.state)
     schema = cache(partial(_schema, config, state))  # read from a checkpoint, which may be large
     if config.sections.kafka is not None:
-        found = _try(config, "kafka", partial(refuse_missing_topics, config))
+        found = _check_part(config, "kafka", partial(refuse_missing_topics, config))
         yield found
         if not found.ok:  # other checks would fail for the same reason, each after a timeout
             return
@@ -72,33 +80,37 @@ def check(config: Config) -> Iterator[Finding]:
         def read_records() -> str:
             if not connectors.records.replays:
                 return _ONCE
-            with records_themselves(config, connectors.records) as records:
+            with records_source(config, connectors.records) as records:
                 messages.extend(first_messages(records))
             return _amount(len(messages))
 
         if config.sections.schema_registry is not None:
-            yield _try(config, "schema_registry", partial(_registered, config))
-        yield _try(config, "state", partial(_standing, config, state, connectors.transaction))
-        yield _try(config, "source", read_records)
-        yield _try(config, "schema", partial(_settled, config, schema, messages))
-        if named(config):
-            yield _try(config, "models", partial(_models, config, schema, messages))
+            yield _check_part(config, "schema_registry", partial(_registered, config))
+        yield _check_part(
+            config, "state", partial(_resume_batch, config, state, connectors.transaction)
+        )
+        yield _check_part(config, "source", read_records)
+        yield _check_part(config, "schema", partial(_features, config, schema, messages))
+        if factory_names(config):
+            yield _check_part(config, "models", partial(_models, config, schema, messages))
         if config.is_distributed:
-            yield _try(config, "scoring", partial(shares, config))
-        yield _try(config, "labels", partial(_labels, config, connectors.labels))
+            yield _check_part(config, "scoring", partial(scorer_limits, config))
+        yield _check_part(config, "labels", partial(_labels, config, connectors.labels))
         if connectors.initial_data is not None:
-            yield _try(
-                config, "initial_data", partial(_known, schema, messages, config, connectors)
+            yield _check_part(
+                config, "initial_data", partial(_initial_data, schema, messages, config, connectors)
             )
         if config.sections.initial_data.committee is not None:
-            yield _try(config, "committee", partial(_begun_with, config, state, schema, messages))
+            yield _check_part(
+                config, "committee", partial(_initial_committee, config, state, schema, messages)
+            )
         for name in OUTPUTS:
             section: Output = getattr(config.sections, name)
-            yield _try(config, name, partial(section.tried, config.surroundings))
+            yield _check_part(config, name, partial(section.check_access, config.connector_context))
     if config.sections.pipeline.checkpoint_copy is not None:
-        yield _try(config, "copies", partial(_copied, config))
+        yield _check_part(config, "copies", partial(_copies, config))
     if config.sections.label_studio is not None:
-        yield _try(config, "label_studio", partial(_project, config))
+        yield _check_part(config, "label_studio", partial(_project, config))
 
 
 def guarantee(config: Config) -> str:
@@ -115,10 +127,10 @@ def guarantee(config: Config) -> str:
         outside = [name for name, sink in sinks.items() if not connectors.transaction.enlists(sink)]
     if once:
         return (
-            f"at most once: {_listed(once)} {'comes' if len(once) == 1 else 'come'} by standard "
-            "input, which cannot be read again; after a crash, what was read and not committed is "
-            'lost; a restart needs [pipeline] on_data_loss = "continue", which gives up what was '
-            "learned since the newest checkpoint"
+            f"at most once: {_joined_names(once)} {'comes' if len(once) == 1 else 'come'} by "
+            "standard input, which cannot be read again; after a crash, what was read and not "
+            'committed is lost; a restart needs [pipeline] on_data_loss = "continue", which gives '
+            "up what was learned since the newest checkpoint"
         )
     journal = "the journal and the positions"
     if config.is_distributed:
@@ -129,13 +141,13 @@ def guarantee(config: Config) -> str:
         return f"exactly once: all outputs are streams of the log that holds {journal}"
     holder = "the cluster" if config.commits_to_kafka else "the log"
     return (
-        f"at least once: {_listed(outside)} {'lies' if len(outside) == 1 else 'lie'} outside "
+        f"at least once: {_joined_names(outside)} {'lies' if len(outside) == 1 else 'lie'} outside "
         f"{holder} that holds {journal}; after a crash some messages may stand there twice, with "
         "the same id (dead letters: with the same source and position)"
     )
 
 
-def _try(config: Config, part: str, attempt: Callable[[], str]) -> Finding:
+def _check_part(config: Config, part: str, attempt: Callable[[], str]) -> Finding:
     try:
         return Finding(part, True, config.mask(attempt()))
     except StreamBoostError as error:
@@ -148,13 +160,13 @@ def _registered(config: Config) -> str:
     for name in ENDPOINTS:
         section = getattr(config.sections, name)
         if isinstance(section, KafkaTopic) and section.format != "json":
-            found.append(f"{name}: {section.registered(config.surroundings)}")
+            found.append(f"{name}: {section.registered(config.connector_context)}")
     return "; ".join(found)
 
 
-def _standing(config: Config, state: State, transaction: Transaction) -> str:
+def _resume_batch(config: Config, state: State, transaction: Transaction) -> str:
     """Return the batch after which the next run continues; StateError if the run would fail."""
-    writable(state.log)
+    check_writable(state.log)
     running = state.running()
     committed = transaction.committed()
     refuse_lost(config, committed, copies_of(config))
@@ -165,7 +177,9 @@ def _standing(config: Config, state: State, transaction: Transaction) -> str:
         return f"process {running} is running on this state; batch {batch} is committed"
     if committed is None:
         return "fresh"
-    refuse_elsewhere(made_elsewhere(journalled(transaction, found, committed.sequence), found))
+    require_same_release(
+        foreign_batches(journal_entries(transaction, found, committed.sequence), found)
+    )
     start = found[1]["sequence"] if found else 0
     missed = f", {committed.sequence - start} of them replayed" if found else ", all replayed"
     return f"continues after batch {committed.sequence}{missed * (start < committed.sequence)}"
@@ -179,20 +193,22 @@ def _schema(config: Config, state: State) -> Schema:
     return state.schema() or config.sections.build_schema()
 
 
-def _settled(config: Config, begins: _Begins, messages: list[Message]) -> str:
+def _features(config: Config, begins: _Begins, messages: list[Message]) -> str:
     """Return a description of the features; DataError if the first records do not match."""
     named, schema = config.sections.build_schema(), begins()
     if not messages and not schema.resolved:
         return "what the fields hold will be found out from the first records"
-    made, is_fresh = made_of(config, schema, messages), not schema.resolved
+    made, is_fresh = transformed(config, schema, messages), not schema.resolved
     schema, sentence = schema.infer(made)
     added = added_fields(config, schema)
     _refuse_misnamed(schema, messages, made, added, is_fresh=is_fresh)
     repeated = config.sections.predictions.include
-    if missing := absent([m.payload for m in messages], repeated, near_only=True):
+    if missing := absent_fields_error([m.payload for m in messages], repeated, near_only=True):
         raise DataError(f"[predictions] include: {missing}")
-    dead = _few(schema.decode(messages).dead, len(messages))
-    if named.resolved and (missing := absent([m.payload for m in messages], named.features)):
+    dead = _damaged_share(schema.decode(messages).dead, len(messages))
+    if named.resolved and (
+        missing := absent_fields_error([m.payload for m in messages], named.features)
+    ):
         raise DataError(missing)
     if added:
         sentence += f" From the next batch on: {', '.join(added)}, as the file says"
@@ -221,12 +237,12 @@ def _refuse_misnamed(
             ("[schema] exclude:", schema.exclude, True),
         ):
             seen = here if names is times else there
-            if missing := absent(seen, names, near_only=near_only):
+            if missing := absent_fields_error(seen, names, near_only=near_only):
                 raise DataError(f"{key} {missing}")
-    elif missing := absent(there, added, near_only=True, used=schema.features):
+    elif missing := absent_fields_error(there, added, near_only=True, used=schema.features):
         raise DataError(f"[schema.fields] {missing}")
     for name in times:
-        if wrong := no_times(here, name):
+        if wrong := time_field_error(here, name):
             raise DataError(f"[schema] time: {wrong}")
 
 
@@ -234,52 +250,60 @@ def _models(config: Config, begins: _Begins, messages: list[Message]) -> str:
     """Return a description of the external models; ConfigurationError if one cannot be created."""
     schema = begins()
     if messages and not schema.resolved:
-        schema, _ = schema.infer(made_of(config, schema, messages))
+        schema, _ = schema.infer(transformed(config, schema, messages))
     records = schema.decode(messages).records if schema.resolved else None
     if records is None:
-        return tried(config, [])
+        return check_models(config, [])
     if config.sections.features is not None:
         pairs = zip(records.messages, records.times, strict=True)
-        return tried(config, [(before(message, schema), time) for message, time in pairs])
+        return check_models(
+            config, [(raw_record(message, schema), time) for message, time in pairs]
+        )
     values = records.values or []
-    return tried(config, [(dict(zip(schema.features, one, strict=False)), None) for one in values])
+    return check_models(
+        config, [(dict(zip(schema.features, one, strict=False)), None) for one in values]
+    )
 
 
 def _labels(config: Config, source: Source) -> str:
     """Return the number of labels read; DataError if most of them are invalid."""
-    if (said := config.sections.labels.tried(config.surroundings)) is not None:
+    if (said := config.sections.labels.oracle_summary(config.connector_context)) is not None:
         return said
     if not source.replays:
         return _ONCE
     messages = first_messages(source)
     schema = config.sections.build_schema()
     names = [name for name in astuple(schema.label_fields) if name is not None]
-    if missing := absent([m.payload for m in messages], names):
+    if missing := absent_fields_error([m.payload for m in messages], names):
         raise DataError(f"{missing}; [labels.fields] says what the fields are called")
-    dead = _few(schema.decode_labels(messages, nulls=True).dead, len(messages))
+    dead = _damaged_share(schema.decode_labels(messages, nulls=True).dead, len(messages))
     return f"{_amount(len(messages))}. {dead}" if dead else _amount(len(messages))
 
 
-def _known(begins: _Begins, records: list[Message], config: Config, connectors: Connectors) -> str:
+def _initial_data(
+    begins: _Begins, records: list[Message], config: Config, connectors: Connectors
+) -> str:
     """Return the size of the initial data set; DataError if most of its records are invalid."""
     assert connectors.initial_data is not None
     messages = first_messages(connectors.initial_data)
     schema = begins()
     if not schema.resolved and records:
-        schema, _ = schema.infer(made_of(config, schema, records))
+        schema, _ = schema.infer(transformed(config, schema, records))
     if not messages or not schema.resolved:
         return _amount(len(messages))
-    known, dead = known_beforehand(schema, messages, 0)
-    said = _few(dead, len(messages))
-    made = made_of(config, schema, messages)
-    if missing := absent([m.payload for m in made], schema.features):
+    known, dead = decode_initial_data(schema, messages, 0)
+    said = _damaged_share(dead, len(messages))
+    made = transformed(config, schema, messages)
+    if missing := absent_fields_error([m.payload for m in made], schema.features):
         raise DataError(missing)
     return f"{_amount(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
 
 
-def _begun_with(config: Config, state: State, begins: _Begins, records: list[Message]) -> str:
+def _initial_committee(
+    config: Config, state: State, begins: _Begins, records: list[Message]
+) -> str:
     """Describe the initial committee; ConfigurationError if it does not match the records."""
-    begun = begun_with(config, state)
+    begun = initial_model(config, state)
     assert begun is not None
     schema, committee = begins(), begun.committee
     said = (
@@ -290,17 +314,17 @@ def _begun_with(config: Config, state: State, begins: _Begins, records: list[Mes
         schema, _ = schema.infer(records)
     if not schema.resolved:
         return f"{said}; compared with the records' fields once there are some"
-    begin_with(committee, schema, config.core.learner(schema, 0))
+    deploy_initial_model(committee, schema, config.core.learner(schema, 0))
     return said
 
 
-def _copied(config: Config) -> str:
+def _copies(config: Config) -> str:
     """Return the number of copies; ConnectorError if copies cannot be written."""
     copies = copies_of(config)
     assert copies is not None
     name = f"{config.name}.check"
     if isinstance(copies.place, Folder):
-        writable(copies.place.path / name)
+        check_writable(copies.place.path / name)
     else:
         copies.place.write(name, b"")
         copies.place.remove(name)
@@ -319,7 +343,7 @@ def _project(config: Config) -> str:
     return told + aside
 
 
-def _few(dead: Sequence[DeadLetter], n: int) -> str:
+def _damaged_share(dead: Sequence[DeadLetter], n: int) -> str:
     """Return the reasons of dead letters among `n` messages; DataError if most are damaged."""
     if not dead:
         return ""
@@ -327,7 +351,7 @@ def _few(dead: Sequence[DeadLetter], n: int) -> str:
         first = dead[0]
         raise DataError(
             f"{len(dead)} of {n} would be dead letters, first: {first.detail}, in "
-            f"{beginning(first.payload)}"
+            f"{quoted_start(first.payload)}"
         )
     reasons = ", ".join(sorted({letter.reason for letter in dead}))
     return f"{len(dead)} of {n} would be dead letters: {reasons}."
@@ -337,5 +361,5 @@ def _amount(n: int) -> str:
     return "nothing there yet" if n == 0 else f"{n} message{'s' * (n > 1)} read"
 
 
-def _listed(names: list[str]) -> str:
+def _joined_names(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1])] * bool(names[:-1]) + names[-1:])

@@ -10,7 +10,7 @@ from typing import Any
 from streamboost.connectors.base import Source, Transaction
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError
-from streamboost.pipelines.app.distributed import learner_outputs, progress, shared_topics
+from streamboost.pipelines.app.distributed import learner_outputs, scoring_log_source, shared_topics
 from streamboost.pipelines.config.connectors.base import Endpoint
 from streamboost.pipelines.config.connectors.kafka import KafkaTopic, cluster_of
 from streamboost.pipelines.config.file import Config
@@ -49,7 +49,7 @@ class Connectors:
 
 def connect(config: Config) -> Connectors:
     """Return the connectors of `config`; they open files and connections at their first use."""
-    sections, around, found = config.sections, config.surroundings, sources(config)
+    sections, around, found = config.sections, config.connector_context, sources(config)
     sinks = (
         sections.predictions.sink(around),
         sections.requests.sink(around),
@@ -70,10 +70,12 @@ def connect(config: Config) -> Connectors:
 
 def sources(config: Config) -> dict[str, Source]:
     """Return new sources of `config` by name, with separate connections from earlier ones."""
-    sections, around = config.sections, config.surroundings
-    records = progress(config) if config.is_distributed else sections.source.source(around)
+    sections, around = config.sections, config.connector_context
+    records = (
+        scoring_log_source(config) if config.is_distributed else sections.source.source(around)
+    )
     outputs = {name: getattr(sections, name) for name in sections.labels.listens_to}
-    labels = sections.labels.answers(around, records, outputs)
+    labels = sections.labels.label_source(around, records, outputs)
     found = {"records": records, "labels": labels, "commands": CommandSource(config.state)}
     if sections.initial_data.file is not None:
         found["initial_data"] = sections.initial_data.file.source(around)
@@ -83,7 +85,7 @@ def sources(config: Config) -> dict[str, Source]:
 def transaction(config: Config) -> Transaction:
     """Return the transaction that commits the pipeline's batches."""
     if not config.commits_to_kafka:
-        return SqliteTransaction(config.surroundings.log, config.name)
+        return SqliteTransaction(config.connector_context.log, config.name)
     from streamboost.connectors.kafka.transaction import KafkaTransaction
 
     read: dict[str, Endpoint] = {
@@ -93,14 +95,14 @@ def transaction(config: Config) -> Transaction:
     topics = {name: s.topic for name, s in read.items() if isinstance(s, KafkaTopic)}
     if config.is_distributed:
         topics["records"] = scoring_log_topic(config.name)
-    return KafkaTransaction(cluster_of(config.surroundings), config.name, topics)
+    return KafkaTransaction(cluster_of(config.connector_context), config.name, topics)
 
 
 def refuse_missing_topics(config: Config) -> str:
     """Return a text if all topics exist; ConnectorError with the names of missing topics."""
     from streamboost.connectors.kafka.admin import missing_topics
 
-    wanted, cluster = _wanted(config), cluster_of(config.surroundings)
+    wanted, cluster = _topic_settings(config), cluster_of(config.connector_context)
     if missing := missing_topics(cluster, list(wanted)):
         raise ConnectorError(
             f"{cluster.servers} has no topic {', '.join(missing)}: correct the name, or create "
@@ -113,13 +115,13 @@ def create_topics(config: Config) -> list[str]:
     """Create missing topics; return their names."""
     from streamboost.connectors.kafka import admin
 
-    wanted, cluster = _wanted(config), cluster_of(config.surroundings)
+    wanted, cluster = _topic_settings(config), cluster_of(config.connector_context)
     missing = admin.missing_topics(cluster, list(wanted))
     admin.create_topics(cluster, {topic: wanted[topic] for topic in missing})
     return missing
 
 
-def _wanted(config: Config) -> dict[str, Mapping[str, Any]]:
+def _topic_settings(config: Config) -> dict[str, Mapping[str, Any]]:
     """Return the pipeline's topics, with their settings for creation."""
     from streamboost.connectors.kafka.admin import JOURNAL, MESSAGES, REPLAYED
     from streamboost.connectors.kafka.journal import journal_topic

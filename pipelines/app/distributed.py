@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from streamboost.pipelines.runner.runner import Runner
 
 __all__ = [
-    "begin_apart",
     "follow_partitions",
     "learner_outputs",
-    "progress",
-    "records_themselves",
-    "refuse_apart",
-    "refuse_here",
+    "prepare_distributed_scoring",
+    "records_source",
+    "require_distributed",
+    "require_local",
+    "scorer_limits",
+    "scoring_log_source",
     "shared_topics",
-    "shares",
     "topic_of",
 ]
 
@@ -41,7 +41,7 @@ _MOST_BYTES = 32 * 2**20
 """Maximum size in bytes of a scoring log entry, which has the requests of a batch."""
 
 
-def refuse_here(config: Config) -> None:
+def require_distributed(config: Config) -> None:
     """Raise ConfigurationError unless scoring is distributed."""
     if not config.is_distributed:
         raise ConfigurationError(
@@ -50,7 +50,7 @@ def refuse_here(config: Config) -> None:
         )
 
 
-def refuse_apart(config: Config) -> None:
+def require_local(config: Config) -> None:
     """Raise ConfigurationError if scoring is distributed."""
     if config.is_distributed:
         raise ConfigurationError(
@@ -59,12 +59,14 @@ def refuse_apart(config: Config) -> None:
         )
 
 
-def progress(config: Config) -> Source:
+def scoring_log_source(config: Config) -> Source:
     """Return the source of the scoring log, which a learner reads instead of records."""
     from streamboost.connectors.kafka.topic import KafkaSource
 
-    cluster, topic = cluster_of(config.surroundings), scoring_log_topic(config.name)
-    return KafkaSource(cluster, topic, _MOST_BYTES, on_data_loss=config.surroundings.on_data_loss)
+    cluster, topic = cluster_of(config.connector_context), scoring_log_topic(config.name)
+    return KafkaSource(
+        cluster, topic, _MOST_BYTES, on_data_loss=config.connector_context.on_data_loss
+    )
 
 
 def learner_outputs(
@@ -74,7 +76,7 @@ def learner_outputs(
     from streamboost.connectors.kafka.compacted_topic import CompactedTopicSink
     from streamboost.pipelines.distributed.learning import LearnerOutputs
 
-    table = CompactedTopicSink(cluster_of(config.surroundings), models_topic(config.name))
+    table = CompactedTopicSink(cluster_of(config.connector_context), models_topic(config.name))
     return LearnerOutputs(predictions, requests, dead_letters, table)
 
 
@@ -83,7 +85,7 @@ def shared_topics(config: Config) -> dict[str, Mapping[str, Any]]:
     from streamboost.connectors.kafka.admin import MESSAGES, PROGRESS, TABLE, partitions_of
 
     records = topic_of(config, "source")
-    there = partitions_of(cluster_of(config.surroundings), [records])
+    there = partitions_of(cluster_of(config.connector_context), [records])
     n = {"num_partitions": there[records]} if records in there else {}
     return {
         scoring_log_topic(config.name): {**PROGRESS, **n},
@@ -92,15 +94,15 @@ def shared_topics(config: Config) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def shares(config: Config) -> str:
+def scorer_limits(config: Config) -> str:
     """Describe the maximum number of scorers, and the label budget of each partition."""
     from streamboost.connectors.kafka.admin import partitions_of
     from streamboost.pipelines.distributed.partition_task import TaskSettings
 
     records = topic_of(config, "source")
-    n = partitions_of(cluster_of(config.surroundings), [records])[records]
+    n = partitions_of(cluster_of(config.connector_context), [records])[records]
     query = config.core.query
-    each = TaskSettings(query, 0, WindowSize(records=1), "").of(n)
+    each = TaskSettings(query, 0, WindowSize(records=1), "").for_partitions(n)
     return (
         f"up to {n} scorers, as many as topic {records} has partitions; each partition asks for "
         f"{float(query.budget):g} of its own records, in bursts of {each.burst}: where a key "
@@ -112,7 +114,7 @@ def follow_partitions(config: Config) -> None:
     """Add partitions to predictions and scoring log, up to the number of records partitions."""
     from streamboost.connectors.kafka.admin import add_partitions, partitions_of
 
-    records, cluster = topic_of(config, "source"), cluster_of(config.surroundings)
+    records, cluster = topic_of(config, "source"), cluster_of(config.connector_context)
     others = [topic_of(config, "predictions"), scoring_log_topic(config.name)]
     there = partitions_of(cluster, [records, *others])
     n = there.get(records, 0)
@@ -122,21 +124,21 @@ def follow_partitions(config: Config) -> None:
 
 
 @contextmanager
-def records_themselves(config: Config, source: Source) -> Iterator[Source]:
+def records_source(config: Config, source: Source) -> Iterator[Source]:
     """Yield the source of records; with distributed scoring, `source` is the scoring log."""
     if not config.is_distributed:
         yield source
         return
-    with closing(config.sections.source.source(config.surroundings)) as records:
+    with closing(config.sections.source.source(config.connector_context)) as records:
         yield records
 
 
-def begin_apart(config: Config, loop: "Runner") -> None:
+def prepare_distributed_scoring(config: Config, runner: "Runner") -> None:
     """Prepare distributed scoring: add missing partitions, and publish a model snapshot."""
     follow = partial(follow_partitions, config)
-    loop.stop.retry_until_success(follow, loop.poll_interval)
-    loop.observers.append(_Partitions(follow))
-    loop.commit(loop.step(loop.intake.empty(), None))
+    runner.stop.retry_until_success(follow, runner.poll_interval)
+    runner.observers.append(_Partitions(follow))
+    runner.commit(runner.step(runner.intake.empty_batch(), None))
 
 
 class _Partitions(Observer):

@@ -26,10 +26,18 @@ from streamboost.features.fields import Field
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.models.model import Model
 from streamboost.pipelines.models.models import Models
-from streamboost.pipelines.models.transformer import Transformer, before
+from streamboost.pipelines.models.transformer import Transformer, raw_record
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["STEADY", "is_steady", "made_of", "make", "models_of", "named", "tried"]
+__all__ = [
+    "STEADY",
+    "call_factory",
+    "check_models",
+    "factory_names",
+    "is_deterministic",
+    "models_of",
+    "transformed",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +64,7 @@ _WIDEST = 256
 """Maximum number of fields that a transformer may make; the most frequent ones are kept."""
 
 
-def named(config: Config) -> dict[str, str]:
+def factory_names(config: Config) -> dict[str, str]:
     """Return the factories in the pipeline file, by section."""
     sections = config.sections
     found = {} if sections.model is None else {"[model]": sections.model.river}
@@ -66,7 +74,7 @@ def named(config: Config) -> dict[str, str]:
     }
 
 
-def make(place: str, factory: str, folder: Path) -> Any:
+def call_factory(place: str, factory: str, folder: Path) -> Any:
     """Import and call a factory `module:function` from `folder` or installed packages.
 
     `place` is the section of the factory: "[features]" requires a transformer, other sections a
@@ -99,11 +107,11 @@ def make(place: str, factory: str, folder: Path) -> Any:
 
 def models_of(config: Config, schema: Schema, state: State) -> Models | None:
     """Return the untrained external models of the pipeline file; None if it names none."""
-    if not (factories := named(config)):
+    if not (factories := factory_names(config)):
         return None
-    _close(state.path)
+    _restrict_folder(state.path)
     made = {
-        place: Model(make(place, factory, config.folder), schema.features)
+        place: Model(call_factory(place, factory, config.folder), schema.features)
         for place, factory in factories.items()
         if place != _FEATURES
     }
@@ -120,11 +128,11 @@ def models_of(config: Config, schema: Schema, state: State) -> Models | None:
         block,
         state.path,
         _release(),
-        lambda: is_steady(config, samples()),
+        lambda: is_deterministic(config, samples()),
     )
 
 
-def _close(folder: Path) -> None:
+def _restrict_folder(folder: Path) -> None:
     """Restrict the state folder to its owner; StateError if other users may write there."""
     found = folder.stat()
     if found.st_mode & 0o022 or found.st_uid != os.geteuid():
@@ -139,11 +147,11 @@ def _close(folder: Path) -> None:
 def _transformer(config: Config) -> Transformer | None:
     """Return the untrained transformer of the pipeline file, or None."""
     section = config.sections.features
-    made = None if section is None else make(_FEATURES, section.river, config.folder)
+    made = None if section is None else call_factory(_FEATURES, section.river, config.folder)
     return None if made is None else Transformer(made)
 
 
-def made_of(config: Config, schema: Schema, messages: Sequence[Message]) -> Sequence[Message]:
+def transformed(config: Config, schema: Schema, messages: Sequence[Message]) -> Sequence[Message]:
     """Transform the first records with a new transformer, to infer the schema of its output.
 
     Without a transformer, the messages are returned unchanged. At most `_WIDEST` fields are kept,
@@ -157,12 +165,12 @@ def made_of(config: Config, schema: Schema, messages: Sequence[Message]) -> Sequ
     if not len(records):
         return messages
     made = [
-        transformer.arrive(before(message, schema), time)
+        transformer.transform(raw_record(message, schema), time)
         for message, time in zip(records.messages, records.times, strict=True)
     ]
     if transformer.failures == len(made):
         raise ConfigurationError(
-            f"{_FEATURES} river = {named(config)[_FEATURES]!r} transforms none of the "
+            f"{_FEATURES} river = {factory_names(config)[_FEATURES]!r} transforms none of the "
             f"{len(made)} records at the start, as the log says: try it on one of them"
         )
     shown = Counter(name for one in made for name in one)
@@ -181,26 +189,26 @@ def made_of(config: Config, schema: Schema, messages: Sequence[Message]) -> Sequ
     return found
 
 
-def is_steady(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> bool:
+def is_deterministic(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> bool:
     """Return whether models give equal results in two processes with different hash seeds.
 
     `records` are pairs of record and timestamp.
     """
     told = {
-        "factories": named(config),
+        "factories": factory_names(config),
         "folder": str(config.folder),
         "records": list(records[:_MOST]),
     }
     found = set()
     for seed in ("1", "2"):
-        around = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
         process = subprocess.run(
-            [sys.executable, "-c", f"from {__name__} import told; told()"],
+            [sys.executable, "-c", f"from {__name__} import print_model_hash; print_model_hash()"],
             input=json.dumps(told),
             capture_output=True,
             text=True,
             timeout=_PATIENCE,
-            env=around,
+            env=environment,
             check=False,
         )
         if process.returncode:
@@ -210,22 +218,22 @@ def is_steady(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]])
     return len(found) == 1
 
 
-def told() -> None:
+def print_model_hash() -> None:
     """Create and train models in this process; print a hash of their results."""
     given = json.load(sys.stdin)
     said: list[Any] = []
     factories, folder = given["factories"], Path(given["folder"])
     records = [record for record, _ in given["records"]]
     if (factory := factories.pop(_FEATURES, None)) is not None:
-        transformer = Transformer(make(_FEATURES, factory, folder))
+        transformer = Transformer(call_factory(_FEATURES, factory, folder))
         pairs = list(enumerate(given["records"]))
         records = []
         for n, (record, time) in pairs:
-            records.append(transformer.arrive(record, time))
+            records.append(transformer.transform(record, time))
             transformer.learn(whole_of(record, time), n % 2)
         said += records
     for place, factory in factories.items():
-        model = make(place, factory, folder)
+        model = call_factory(place, factory, folder)
         for n, record in enumerate(records):
             chances = model.predict_proba_one(record)
             said.append(sorted((str(label), float(p)) for label, p in chances.items()))
@@ -233,15 +241,15 @@ def told() -> None:
     print(hashlib.sha256(json.dumps(said).encode()).hexdigest())
 
 
-def tried(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> str:
+def check_models(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> str:
     """Create the models; return their number, and whether replays are compared."""
-    for place, factory in named(config).items():
-        make(place, factory, config.folder)
-    if is_steady(config, records):
-        return f"{len(named(config))} made; {STEADY}, by {min(len(records), _MOST)} records"
+    for place, factory in factory_names(config).items():
+        call_factory(place, factory, config.folder)
+    if is_deterministic(config, records):
+        return f"{len(factory_names(config))} made; {STEADY}, by {min(len(records), _MOST)} records"
     return (
-        f"{len(named(config))} made; not {STEADY}, so that replays are not compared: sort what "
-        "they go through in the order of a set"
+        f"{len(factory_names(config))} made; not {STEADY}, so that replays are not compared: sort "
+        "what they go through in the order of a set"
     )
 
 
@@ -250,7 +258,7 @@ def _samples(
 ) -> list[tuple[dict[str, Any], Time]]:
     if transformer is not None:
         return transformer.newest(_MOST)
-    return [(record, None) for record in next(iter(models.values())).newest(_MOST)]
+    return [(record, None) for record in next(iter(models.values())).recent_records(_MOST)]
 
 
 def _release() -> str:

@@ -9,12 +9,12 @@ from functools import partial
 from streamboost.connectors.base import Message, Source
 from streamboost.connectors.messages.schema import Inferred, Schema
 from streamboost.errors import DataError
-from streamboost.pipelines.app.factories import made_of
+from streamboost.pipelines.app.factories import transformed
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["INFERRED_FROM", "first_messages", "settle_schema"]
+__all__ = ["INFERRED_FROM", "first_messages", "infer_schema"]
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def first_messages(source: Source, most: int = INFERRED_FROM) -> list[Message]:
     return messages
 
 
-def settle_schema(
+def infer_schema(
     config: Config, state: State, records: Source, stop: StopToken, *, until_idle: bool
 ) -> Schema | None:
     """Return the schema with its features; wait for the first records if inference needs them.
@@ -47,7 +47,7 @@ def settle_schema(
     schema = config.sections.build_schema()
     if not schema.resolved:
         interval = config.sections.pipeline.poll_interval
-        infer = partial(_infer_made, config, schema)
+        infer = partial(_infer_transformed, config, schema)
         if (found := _infer(infer, records, stop, interval, until_idle)) is None:
             return None
         schema, sentence = found
@@ -56,9 +56,9 @@ def settle_schema(
     return schema
 
 
-def _infer_made(config: Config, schema: Schema, messages: Sequence[Message]) -> Inferred:
+def _infer_transformed(config: Config, schema: Schema, messages: Sequence[Message]) -> Inferred:
     """Infer the fields of records, after the transformer if there is one."""
-    return schema.infer(made_of(config, schema, messages))
+    return schema.infer(transformed(config, schema, messages))
 
 
 def _infer(

@@ -19,7 +19,7 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.pipelines.status.formatting import COUNTERS, RECORDS_APART, UNUSABLE
 
-__all__ = ["NO_FIGURE", "annotators", "describe", "figures", "in_words"]
+__all__ = ["NO_FIGURE", "annotator_lines", "describe", "description_text", "metric_lines"]
 
 
 def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     saved = state.checkpoints.newest()
     manifest = saved[1] if saved else None
     if config is not None:
-        committed, lag, unknown = _asked(config, manifest)
+        committed, lag, unknown = _query(config, manifest)
     elif commits_to_kafka(state):
         raise StateError(
             f"{path} is the state of a pipeline whose journal is in Kafka: name its pipeline file"
@@ -72,7 +72,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     }
 
 
-def _asked(
+def _query(
     config: Config, manifest: dict[str, Any] | None
 ) -> tuple[Committed | None, dict[str, int], dict[str, str]]:
     """Return the newest committed batch, the lag by source, and the reasons of failed queries.
@@ -189,7 +189,7 @@ NO_FIGURE = "too few answers"
 _WIDTH = 21
 
 
-def in_words(found: dict[str, Any]) -> str:
+def description_text(found: dict[str, Any]) -> str:
     """Format the result of `describe` as escaped lines of text."""
     return "\n".join(map(escaped, _lines(found)))
 
@@ -198,7 +198,9 @@ def _lines(found: dict[str, Any]) -> list[str]:
     running = "running" if found["running"] else "not running"
     sequence, checkpoint, unknown = found["sequence"], found["checkpoint"], found["unknown"]
     most = "at least " if "committed" in unknown else ""
-    lines = [f"pipeline {found['name']}: {running}, {most}{_many(sequence, 'batch')} committed"]
+    lines = [
+        f"pipeline {found['name']}: {running}, {most}{_count_text(sequence, 'batch')} committed"
+    ]
     if "committed" in unknown:
         what = "what came after them, and how much is to be read"
         lines.append(f"not known        {what}: {unknown['committed']}")
@@ -224,18 +226,20 @@ def _lines(found: dict[str, Any]) -> list[str]:
     if checkpoint is None:
         return [*lines, "no checkpoint yet: a restart replays from the beginning"]
     behind = sequence - checkpoint["sequence"]
-    ago = f", {_many(behind, 'batch')} ago (a restart replays from there)" if behind else ""
+    ago = f", {_count_text(behind, 'batch')} ago (a restart replays from there)" if behind else ""
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
     lines += _counters(checkpoint, distributed=found["distributed"])
     lines += _experts(checkpoint["experts"])
-    lines += annotators(checkpoint["annotators"])
+    lines += annotator_lines(checkpoint["annotators"])
     lines += _shadow_models(checkpoint.get("shadow_models", {}))
     lines += _fields(checkpoint["fields"])
-    lines += figures(checkpoint["evaluation"])
+    lines += metric_lines(checkpoint["evaluation"])
     if versions := checkpoint["versions"]:
         lines.append(f"  versions kept    {' '.join(map(str, versions))}")
     if checkpoint["lost_batches"]:
-        lines.append(f"  lost             {_many(checkpoint['lost_batches'], 'batch')} of labels")
+        lines.append(
+            f"  lost             {_count_text(checkpoint['lost_batches'], 'batch')} of labels"
+        )
     if unread := checkpoint["deleted_unread"]:
         lines.append(f"  lost             {unread:,} messages that were deleted unread")
     return lines
@@ -256,10 +260,13 @@ def _shadow_models(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield _line("", "since the start", "newest")
     for name, one in found.items():
         path = ("committee", "accuracy")
-        yield _line(name, *(_shown(_at(one[part], path)) for part in ("since_start", "recent")))
+        yield _line(
+            name,
+            *(_estimate_text(_value_at(one[part], path)) for part in ("since_start", "recent")),
+        )
 
 
-def annotators(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+def annotator_lines(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """Yield lines with label counts and agreement by annotator, most labels first."""
     names = sorted(found, key=lambda name: -found[name]["labels"])
     if names:
@@ -303,11 +310,11 @@ def _counters(checkpoint: Mapping[str, Any], *, distributed: bool) -> Iterator[s
             yield f"    {key.replace('_', ' '):<15} {value:>10,.10g}  {text}"
 
 
-def _many(n: int, word: str) -> str:
+def _count_text(n: int, word: str) -> str:
     return f"{n:,} {word}" if n == 1 else f"{n:,} {word}es"
 
 
-def figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
+def metric_lines(evaluation: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines with the metrics of `Evaluation.in_numbers`; none before the first record."""
     whole, recent = evaluation["since_start"], evaluation["recent"]
     if not whole["records"]:
@@ -321,11 +328,15 @@ def figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
     if still := whole.get("waiting"):
         yield _line("still open", f"{still:,}", f"{recent['waiting']:,}", "others speak for them")
     for name, path in _FIGURES:
-        yield _line(name, *(_shown(_at(one, path)) for one in (whole, recent)), _MEANINGS[name])
+        yield _line(
+            name,
+            *(_estimate_text(_value_at(one, path)) for one in (whole, recent)),
+            _MEANINGS[name],
+        )
     if whole.get("cost") is not None:
-        shown = [_shown(one["cost"]) for one in (whole, recent)]
+        shown = [_estimate_text(one["cost"]) for one in (whole, recent)]
         yield _line("cost", *shown, "of a decision, in the mean")
-    naive = [_at(one, ("committee", "naive_accuracy")) for one in (whole, recent)]
+    naive = [_value_at(one, ("committee", "naive_accuracy")) for one in (whole, recent)]
     told = [f"{one['value']:.3f}" if one else NO_FIGURE for one in naive]
     yield _line("when asked", *told, "of asked labels: no fair sample")
     if whole["committee"]["accuracy"] is None:
@@ -333,25 +344,25 @@ def figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
     yield "  classes since the start"
     yield _line("", "share", "recall", "precision")
     for one in whole["classes"]:
-        found = (_shown(one[figure]) for figure in ("share", "recall", "precision"))
+        found = (_estimate_text(one[figure]) for figure in ("share", "recall", "precision"))
         yield _line(str(one["label"]), *found)
     yield "  predictions by their probability, since the start"
     yield _line("", "mean probability", "share right", "records")
     for one in whole["reliability"]:
         if one["records"]:
             name = f"{one['low']:.0%} to {one['high']:.0%}"
-            share = _shown(one["accuracy"])
+            share = _estimate_text(one["accuracy"])
             yield _line(name, f"{one['confidence']:.3f}", share, f"{one['records']:,}")
 
 
-def _at(report: Mapping[str, Any], path: Sequence[str]) -> Any:
+def _value_at(report: Mapping[str, Any], path: Sequence[str]) -> Any:
     found: Any = report
     for key in path:
         found = found[key]
     return found
 
 
-def _shown(figure: Mapping[str, float] | None) -> str:
+def _estimate_text(figure: Mapping[str, float] | None) -> str:
     if figure is None:
         return NO_FIGURE
     return f"{figure['value']:.3f} ({figure['low']:.3f}-{figure['high']:.3f})"

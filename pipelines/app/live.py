@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from streamboost.escaping import escaped
-from streamboost.pipelines.status.formatting import amount, estimate, plural
+from streamboost.pipelines.status.formatting import estimate_text, number_text, plural
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["ERASE", "in_words", "shown"]
+__all__ = ["ERASE", "status_line", "status_text"]
 
 EVERY = 0.5
 """Seconds between two refreshes."""
@@ -29,7 +29,7 @@ NARROWEST = 20
 
 
 @contextmanager
-def shown(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[None]:
+def status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[None]:
     """Show the status line of the pipeline with folder `state` below the log lines of `handler`.
 
     A separate thread reads the status documents that the pipeline publishes in this run.
@@ -52,11 +52,11 @@ def shown(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[Non
             if (documents.get("pipeline") or {}).get("started", 0) >= began:
                 points = reader.points(int(time.time() * 1000) - 10_000)
                 rate = points[-1]["records_per_second"] if points else 0.0
-                draw(_cut(escaped(in_words(documents, rate)), _columns(handler.stream)))
+                draw(_truncate(escaped(status_text(documents, rate)), _columns(handler.stream)))
         reader.close()
 
     thread = threading.Thread(target=go_on, name="streamboost-live", daemon=True)
-    handler.setFormatter(_Above(before))
+    handler.setFormatter(_ErasingFormatter(before))
     thread.start()
     try:
         yield
@@ -67,10 +67,11 @@ def shown(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[Non
         draw("")
 
 
-def in_words(documents: Mapping[str, Any], rate: float) -> str:
+def status_text(documents: Mapping[str, Any], rate: float) -> str:
     """Format the status line from status documents, with `rate` records per second.
 
-    >>> in_words({"ledger": {"records": 2310}, "learner": {"labels": 1}, "lag": {"records": 7}}, 42)
+    >>> documents = {"ledger": {"records": 2310}, "learner": {"labels": 1}, "lag": {"records": 7}}
+    >>> status_text(documents, 42)
     '2,310 records · 42/s · accuracy — · 1 label learned · lag 7'
     """
     found = {name: documents.get(name) or {} for name in ("evaluation", "lag", "ledger", "learner")}
@@ -78,8 +79,8 @@ def in_words(documents: Mapping[str, Any], rate: float) -> str:
     lags = [lag for lag in found["lag"].values() if lag is not None]
     parts = [
         plural(found["ledger"].get("records", 0), "record"),
-        f"{amount(round(rate, 1))}/s",
-        f"accuracy {estimate(committee.get('accuracy'))}",
+        f"{number_text(round(rate, 1))}/s",
+        f"accuracy {estimate_text(committee.get('accuracy'))}",
         f"{plural(found['learner'].get('labels', 0), 'label')} learned",
         f"lag {sum(lags):,}" if lags else "lag unknown",
     ]
@@ -87,7 +88,7 @@ def in_words(documents: Mapping[str, Any], rate: float) -> str:
     return " · ".join(parts if state == "running" else [str(state), *parts])
 
 
-class _Above(logging.Formatter):
+class _ErasingFormatter(logging.Formatter):
     """Formatter that erases the status line before each log line."""
 
     def __init__(self, inner: logging.Formatter) -> None:
@@ -105,6 +106,6 @@ def _columns(stream: TextIO) -> int:
         return USUAL
 
 
-def _cut(text: str, columns: int) -> str:
+def _truncate(text: str, columns: int) -> str:
     """Truncate a text to one line, as wrapped lines could not be erased."""
     return text if len(text) < columns else f"{text[: columns - 2]}…"

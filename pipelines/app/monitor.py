@@ -26,7 +26,7 @@ def monitored(config: Config, state: State, loop: Runner) -> Iterator[None]:
 
 @contextmanager
 def _served(config: Config, state: State, loop: Runner) -> Iterator[None]:
-    from streamboost.pipelines.monitoring.http import HealthPlace, HealthServer
+    from streamboost.pipelines.monitoring.http import HealthAddress, HealthServer
     from streamboost.pipelines.monitoring.metrics import Metrics
 
     section, metrics = config.sections.monitor, Metrics(loop)
@@ -34,7 +34,7 @@ def _served(config: Config, state: State, loop: Runner) -> Iterator[None]:
         None if file is None else config.resolve(file)
         for file in (section.certificate, section.key)
     )
-    place = HealthPlace(section.port, section.host, section.allowed_hosts, certificate, key)
+    place = HealthAddress(section.port, section.host, section.allowed_hosts, certificate, key)
     token = kept_token(state.token)
     server = HealthServer(place, token, lambda: loop.is_ready, metrics.expose)
     loop.observers.append(metrics)
@@ -50,11 +50,11 @@ def _served(config: Config, state: State, loop: Runner) -> Iterator[None]:
 
 @contextmanager
 def _published(config: Config, state: State, loop: Runner) -> Iterator[None]:
-    from streamboost.pipelines.status.documents import about
+    from streamboost.pipelines.status.documents import pipeline_document
     from streamboost.pipelines.status.publisher import Publisher
 
     every = config.sections.monitor.publish_every
-    same = about(config, loop.pipeline)
+    same = pipeline_document(config, loop.pipeline)
     publisher = Publisher(loop, state.path, same, every=every, mask=config.mask)
     loop.observers.append(publisher)
     with closing(publisher):

@@ -44,33 +44,33 @@ if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
 __all__ = [
-    "Beginning",
-    "Copying",
-    "begun_with",
-    "copied",
+    "CheckpointCopier",
+    "InitialModel",
     "copies_of",
-    "keep_beginning",
+    "copy_checkpoints",
+    "initial_model",
     "rebuild",
     "refuse_lost",
+    "save_initial_model",
 ]
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class InitialModel:
     """Initial committee (warm start), and the SHA-256 of its file."""
 
     committee: "Committee"
     digest: str
 
 
-def begun_with(config: Config, state: State) -> Beginning | None:
+def initial_model(config: Config, state: State) -> InitialModel | None:
     """Return the initial committee of the pipeline; None: no initial committee.
 
     Raises ConfigurationError if its file cannot be read.
     """
-    blob = _blob(config, state)
+    blob = _committee_bytes(config, state)
     if blob is None:
         return None
     from streamboost.boosting.committee import Committee  # which loads the kernels
@@ -83,16 +83,16 @@ def begun_with(config: Config, state: State) -> Beginning | None:
         raise ConfigurationError(
             f"{where} is no committee that `committee_.save` wrote: {error}"
         ) from error
-    return Beginning(committee, hashlib.sha256(blob).hexdigest())
+    return InitialModel(committee, hashlib.sha256(blob).hexdigest())
 
 
-def keep_beginning(config: Config, state: State, *, begun: bool) -> None:
+def save_initial_model(config: Config, state: State, *, begun: bool) -> None:
     """Save the initial committee in `state`, unless the pipeline has `begun` with a saved one."""
     named = config.sections.initial_data.committee
     if named is None:
         return
     if not (begun and state.committee.exists()):
-        blob = _file(config, named)
+        blob = _read_committee(config, named)
         with state.translate_errors():
             write_bytes(state.committee, blob)
         return
@@ -101,17 +101,17 @@ def keep_beginning(config: Config, state: State, *, begun: bool) -> None:
         _log.warning("%s is another committee now than what the pipeline began with", file)
 
 
-def _blob(config: Config, state: State) -> bytes | None:
+def _committee_bytes(config: Config, state: State) -> bytes | None:
     named = config.sections.initial_data.committee
     if named is None:
         return None
     with state.translate_errors():
         if state.committee.exists():
             return state.committee.read_bytes()
-    return _file(config, named)
+    return _read_committee(config, named)
 
 
-def _file(config: Config, named: str) -> bytes:
+def _read_committee(config: Config, named: str) -> bytes:
     try:
         with open_regular(config.resolve(named)) as file:
             return file.read()
@@ -131,7 +131,7 @@ HASTE = 1.5
 _LOOK = 0.05
 
 
-class Copying(Observer):
+class CheckpointCopier(Observer):
     """Observer with a thread that copies the newest checkpoint; intermediate ones are skipped.
 
     Parameters
@@ -148,23 +148,23 @@ class Copying(Observer):
         self._read = read
         self._notify_error = notify_error
         self._changed = Condition()
-        self._wanted: int | None = None
-        self._under_way: int | None = None
+        self._next_sequence: int | None = None
+        self._current_sequence: int | None = None
         self._is_closing = False
-        self._trouble = ""
+        self._error = ""
         self._thread = Thread(target=self._work, name="copies", daemon=True)
         self._thread.start()
 
     def put(self, sequence: int) -> None:
         """Schedule a copy of the checkpoint of a batch."""
         with self._changed:
-            self._wanted = sequence
+            self._next_sequence = sequence
             self._changed.notify()
 
     def between_batches(self) -> None:
         """Report an error since the previous call."""
         with self._changed:
-            trouble, self._trouble = self._trouble, ""
+            trouble, self._error = self._error, ""
         if trouble:
             self._notify_error(trouble)
 
@@ -181,7 +181,7 @@ class Copying(Observer):
             else:
                 self._thread.join(_LOOK)
         with self._changed:
-            missing = self._wanted or self._under_way
+            missing = self._next_sequence or self._current_sequence
             if missing is not None:
                 self._note(missing, "it takes too long to wait for; the next run copies it")
         self.between_batches()
@@ -193,19 +193,21 @@ class Copying(Observer):
             # An uncaught exception would end the thread, and with it all copies, silently.
             except Exception as error:
                 with self._changed:
-                    is_late = isinstance(error, FileNotFoundError) and self._wanted is not None
+                    is_late = (
+                        isinstance(error, FileNotFoundError) and self._next_sequence is not None
+                    )
                     if not is_late:  # late: newer checkpoints have replaced the files
                         self._note(sequence, str(error) or repr(error))
 
     def _next(self) -> int | None:
         with self._changed:
-            self._under_way = None
-            while self._wanted is None:
+            self._current_sequence = None
+            while self._next_sequence is None:
                 if self._is_closing:
                     return None
                 self._changed.wait()
-            self._under_way, self._wanted = self._wanted, None
-            return self._under_way
+            self._current_sequence, self._next_sequence = self._next_sequence, None
+            return self._current_sequence
 
     def _copy(self, sequence: int) -> None:
         copy = self._read(sequence)
@@ -218,7 +220,7 @@ class Copying(Observer):
         self._copies.write(copy)
 
     def _note(self, sequence: int, why: str) -> None:
-        self._trouble = (
+        self._error = (
             f"the checkpoint of batch {sequence} is not copied to {self._copies.place}: {why}"
         )
 
@@ -235,7 +237,7 @@ def copies_of(config: Config) -> Copies | None:
 
 
 @contextmanager
-def copied(copies: Copies | None, loop: Runner) -> Iterator[None]:
+def copy_checkpoints(copies: Copies | None, loop: Runner) -> Iterator[None]:
     """Copy the checkpoints of a recovered pipeline in this context, starting with the newest."""
     checkpoints, versions = loop.checkpoints, loop.pipeline.versions
     if copies is None or checkpoints is None:
@@ -254,7 +256,7 @@ def copied(copies: Copies | None, loop: Runner) -> Iterator[None]:
         _log.warning("%s", trouble)
         loop.notify_error(trouble)
 
-    copying = Copying(copies, read, notify_error)
+    copying = CheckpointCopier(copies, read, notify_error)
     for newest in checkpoints.sequences[:1]:
         copying.put(newest)
     checkpoints.on_saved = copying.put
@@ -304,8 +306,8 @@ def rebuild(
         )
     copy = copies.newest() if copies is not None else None
     if isinstance(transaction, SqliteTransaction):
-        committed = _as_copied(config, copy, copies)
-        origin = _checked(config, state, copy.manifest["origin"] if copy else {})
+        committed = _committed_of_copy(config, copy, copies)
+        origin = _check_origin(config, state, copy.manifest["origin"] if copy else {})
         transaction.begin_after(committed)
     else:
         if committed is None:
@@ -313,26 +315,30 @@ def rebuild(
                 f"the journal of {config.name} is empty, so there is nothing to make again: start "
                 "with an empty state, without --rebuild"
             )
-        begun = _begun(transaction) if copy is None else _continued(copy, transaction, committed)
-        origin = _checked(config, state, begun)
-    state.fill(origin, copy)
-    _begin_commands(state, committed)
+        begun = (
+            _journal_origin(transaction)
+            if copy is None
+            else _copy_origin(copy, transaction, committed)
+        )
+        origin = _check_origin(config, state, begun)
+    state.restore_copy(origin, copy)
+    _resume_commands(state, committed)
     made = "the journal"
     if copy is not None and copies is not None:
-        copies.set_aside_after(copy.sequence)  # damaged, or of another release
+        copies.set_aside_newer(copy.sequence)  # damaged, or of another release
         made = f"the copy of batch {copy.sequence} in {copies.place}"
-    _log.warning("%s is made again from %s. Lost: %s", state.path, made, _gone(config, copy))
-    left = {k: v for k, v in committed.positions.items() if k not in _lost(config)}
+    _log.warning("%s is made again from %s. Lost: %s", state.path, made, _losses_text(config, copy))
+    left = {k: v for k, v in committed.positions.items() if k not in _lost_sources(config)}
     return Committed(committed.sequence, left)
 
 
-def _checked(config: Config, state: State, origin: dict[str, str]) -> dict[str, str]:
+def _check_origin(config: Config, state: State, origin: dict[str, str]) -> dict[str, str]:
     """Return `origin`; StateError if `origin` belongs to another configuration."""
     refuse_another(config, state, origin["fingerprint"], origin["configuration"])
     return origin
 
 
-def _as_copied(config: Config, copy: Copy | None, copies: Copies | None) -> Committed:
+def _committed_of_copy(config: Config, copy: Copy | None, copies: Copies | None) -> Committed:
     """Return batch and positions of a copy, without the sources that were lost with the log."""
     if copy is None:
         which = f"{copies.place} holds none" if copies else "[pipeline] checkpoint_copy names none"
@@ -347,11 +353,11 @@ def _as_copied(config: Config, copy: Copy | None, copies: Copies | None) -> Comm
             "state folder itself, and of a copy, which would have kept what was learned and the "
             f"place to read on from, {which}"
         )
-    left = {k: v for k, v in copy.manifest["positions"].items() if k not in _lost(config)}
+    left = {k: v for k, v in copy.manifest["positions"].items() if k not in _lost_sources(config)}
     return Committed(copy.sequence, left)
 
 
-def _begun(transaction: Transaction) -> dict[str, str]:
+def _journal_origin(transaction: Transaction) -> dict[str, str]:
     """Return the origin (schema, configuration) in the first entry of the journal."""
     first, message = next(transaction.journal(), (0, b""))
     if first > 1:
@@ -364,7 +370,7 @@ def _begun(transaction: Transaction) -> dict[str, str]:
     return origin
 
 
-def _continued(copy: Copy, transaction: Transaction, committed: Committed) -> dict[str, str]:
+def _copy_origin(copy: Copy, transaction: Transaction, committed: Committed) -> dict[str, str]:
     """Return the origin of a copy; StateError if the journal does not continue from the copy."""
     sequence = copy.sequence
     found = next(iter(transaction.journal(sequence - 1)), None)
@@ -380,7 +386,7 @@ def _continued(copy: Copy, transaction: Transaction, committed: Committed) -> di
     return origin
 
 
-def _lost(config: Config) -> set[str]:
+def _lost_sources(config: Config) -> set[str]:
     """Return the sources that were streams of the lost log, and restart at their beginning."""
     sections = config.sections
     asked = getattr(sections, next(iter(sections.labels.listens_to), "labels"))
@@ -388,7 +394,7 @@ def _lost(config: Config) -> set[str]:
     return {name for name, section in read.items() if _is_in_log(config, section)}
 
 
-def _begin_commands(state: State, committed: Committed) -> None:
+def _resume_commands(state: State, committed: Committed) -> None:
     """Set the next offset of the command queue to the committed position of its reader."""
     read = committed.positions.get("commands", {}).get("0", 0)
     with closing(Database(state.path / commands.FILE)) as queue, queue.writing() as connection:
@@ -399,18 +405,18 @@ def _begin_commands(state: State, committed: Committed) -> None:
 
 
 def _is_in_log(config: Config, section: Endpoint) -> bool:
-    place = section.place(config.surroundings)
-    return place is not None and place.whole == os.path.realpath(config.surroundings.log)
+    place = section.place(config.connector_context)
+    return place is not None and place.system == os.path.realpath(config.connector_context.log)
 
 
-def _gone(config: Config, copy: Copy | None) -> str:
+def _losses_text(config: Config, copy: Copy | None) -> str:
     """Describe the data that a rebuild cannot restore."""
     lost = (
         "commands that waited, the history in status.db, who labelled what (labelling.db), Label "
         "Studio's tasks (label_studio.db) and the tokens"
     )
     if copy is not None and not config.commits_to_kafka:
-        again = sorted({"records", "labels"} - _lost(config))
+        again = sorted({"records", "labels"} - _lost_sources(config))
         lost += (
             ", the streams of log.db, and what was predicted, asked for and learned after batch "
             f"{copy.sequence}: {' and '.join(again) or 'nothing'} after it are read again, and "

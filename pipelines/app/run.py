@@ -12,29 +12,29 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.environment import environment
 from streamboost.pipelines.app.connect import Connectors, connect, refuse_missing_topics, sources
-from streamboost.pipelines.app.distributed import begin_apart, records_themselves
-from streamboost.pipelines.app.factories import models_of, named
-from streamboost.pipelines.app.first_records import settle_schema
+from streamboost.pipelines.app.distributed import prepare_distributed_scoring, records_source
+from streamboost.pipelines.app.factories import factory_names, models_of
+from streamboost.pipelines.app.first_records import infer_schema
 from streamboost.pipelines.app.monitor import monitored
 from streamboost.pipelines.app.recovery import (
-    Beginning,
-    begun_with,
-    copied,
+    InitialModel,
     copies_of,
-    keep_beginning,
+    copy_checkpoints,
+    initial_model,
     refuse_lost,
+    save_initial_model,
 )
 from streamboost.pipelines.app.recovery import rebuild as make_again
 from streamboost.pipelines.config import toml
-from streamboost.pipelines.config.compatibility import adopt, bound
+from streamboost.pipelines.config.compatibility import adopt_config, bound_config
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.field_changes import added_fields, rules_for
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.learning import LearningPipeline
 from streamboost.pipelines.monitoring.last_error import LastError
-from streamboost.pipelines.monitoring.log_format import stamped
+from streamboost.pipelines.monitoring.log_format import with_timestamp
 from streamboost.pipelines.runner.batch_reader import BatchReader
-from streamboost.pipelines.runner.initial_data import begin_with
+from streamboost.pipelines.runner.initial_data import deploy_initial_model
 from streamboost.pipelines.runner.label_join import LabelJoin
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.pipeline import Pipeline
@@ -47,7 +47,7 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.state.versions import Versions
 
-__all__ = ["build_loop", "has_begun", "run"]
+__all__ = ["build_runner", "has_begun", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -106,39 +106,39 @@ def run(
         copies = copies_of(config)
         if rebuild:
             # Pickles of models are only read from the folder in which they were written.
-            kept = None if named(config) else copies
+            kept = None if factory_names(config) else copies
             committed = make_again(config, state, connectors.transaction, committed, kept)
         else:
             refuse_lost(config, committed, copies)
         newest = committed.sequence if committed else 0
         begun = has_begun(state, connectors.transaction, committed)
-        adopt(config, state, begun=begun)
-        keep_beginning(config, state, begun=begun)
+        adopt_config(config, state, begun=begun)
+        save_initial_model(config, state, begun=begun)
         checkpoint = state.start_at(committed.sequence if committed else None)
         begin = f"continuing after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
         last_error = LastError(state.last_error, config.mask, lambda: newest)
-        with last_error.noted():
-            with records_themselves(config, connectors.records) as records:
-                schema = settle_schema(config, state, records, stop, until_idle=until_idle)
+        with last_error.recorded():
+            with records_source(config, connectors.records) as records:
+                schema = infer_schema(config, state, records, stop, until_idle=until_idle)
             if schema is None:
                 return 0
-            loop = build_loop(config, state, schema, connectors, stop, [*observers, last_error])
+            loop = build_runner(config, state, schema, connectors, stop, [*observers, last_error])
             last_error.sequence = lambda: loop.pipeline.sequence
-            with stamped(last_error.sequence), monitored(config, state, loop):
+            with with_timestamp(last_error.sequence), monitored(config, state, loop):
                 on_data_loss = config.sections.pipeline.on_data_loss
                 recover(loop, checkpoint, newest, on_data_loss=on_data_loss, upgrade=upgrade)
                 if stop.requested:
                     return newest
-                _follow_file(config, loop.pipeline)
+                _apply_config_changes(config, loop.pipeline)
                 _resume(loop, state, committed)
                 if config.is_distributed:
-                    begin_apart(config, loop)
-                with stop.interruptible(False), copied(copies, loop):
-                    return _work(loop, state, until_idle=until_idle)
+                    prepare_distributed_scoring(config, loop)
+                with stop.interruptible(False), copy_checkpoints(copies, loop):
+                    return _run_to_end(loop, state, until_idle=until_idle)
 
 
-def _follow_file(config: Config, pipeline: Pipeline) -> None:
+def _apply_config_changes(config: Config, pipeline: Pipeline) -> None:
     """Add configuration changes (fields, rules, decisions) to the next batch and journal entry."""
     if fields := added_fields(config, pipeline.schema):
         pipeline.journal_extras.fields = {name: field.given() for name, field in fields.items()}
@@ -148,7 +148,7 @@ def _follow_file(config: Config, pipeline: Pipeline) -> None:
         pipeline.journal_extras.decision = decision
 
 
-def _work(loop: Runner, state: State, *, until_idle: bool) -> int:
+def _run_to_end(loop: Runner, state: State, *, until_idle: bool) -> int:
     """Run a recovered pipeline, take a final checkpoint, and return the newest batch."""
     try:
         loop.run(until_idle=until_idle)
@@ -167,14 +167,14 @@ def _resume(loop: Runner, state: State, committed: Committed | None) -> None:
     if committed is None:
         return
     loop.intake.seek(committed.positions)
-    state.checkpoints.drop_after(committed.sequence)
-    loop.pipeline.versions.forget_after(loop.pipeline.learner.trainer.newest_version)
+    state.checkpoints.remove_after(committed.sequence)
+    loop.pipeline.versions.remove_after(loop.pipeline.learner.trainer.newest_version)
     extras = loop.pipeline.journal_extras
     if extras.gap is None and extras != JournalExtras():
         loop.try_checkpoint()
 
 
-def build_loop(
+def build_runner(
     config: Config,
     state: State,
     schema: Schema,
@@ -183,10 +183,10 @@ def build_loop(
     observers: Sequence[Observer] = (),
 ) -> Runner:
     """Return the runner of `config` over `connectors`, with an untrained pipeline."""
-    section, begun = config.sections.pipeline, begun_with(config, state)
+    section, begun = config.sections.pipeline, initial_model(config, state)
     loop = Runner(
         _pipeline(config, state, schema, begun),
-        _intake(config, schema, connectors),
+        _batch_reader(config, schema, connectors),
         connectors.outputs,
         connectors.transaction,
         checkpoints=state.checkpoints,
@@ -198,7 +198,7 @@ def build_loop(
         pipelined_commits=not config.sections.labels.listens_to,
     )
     fingerprint = state.fingerprint()
-    configuration = toml.write(bound(config))
+    configuration = toml.write(bound_config(config))
     loop.about = {
         "fingerprint": fingerprint,
         "environment": environment(),
@@ -212,14 +212,14 @@ def build_loop(
     return loop
 
 
-def _pipeline(config: Config, state: State, schema: Schema, begun: Beginning | None) -> Pipeline:
+def _pipeline(config: Config, state: State, schema: Schema, begun: InitialModel | None) -> Pipeline:
     section, expires_after = config.sections.pipeline, config.sections.requests.expires_after
     core, models = config.core, models_of(config, schema, state)
     if models is not None and models.serving is not None:
         core = replace(core, experts=("committee",))  # the external model predicts instead
     learner = core.learner(schema, section.seed, config.sections.labels.on_conflict)
     if begun is not None:
-        schema = begin_with(begun.committee, schema, learner)
+        schema = deploy_initial_model(begun.committee, schema, learner)
     join = LabelJoin(
         WindowSize.parse(section.join_window),
         WindowSize.parse(expires_after),
@@ -231,7 +231,7 @@ def _pipeline(config: Config, state: State, schema: Schema, begun: Beginning | N
     return Pipeline(schema, learner, join, versions, models)
 
 
-def _intake(config: Config, schema: Schema, connectors: Connectors) -> BatchReader:
+def _batch_reader(config: Config, schema: Schema, connectors: Connectors) -> BatchReader:
     section = config.sections.pipeline
     window = WindowSize.parse(section.join_window).records
     return BatchReader(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.app.connect import refuse_missing_topics
-from streamboost.pipelines.app.distributed import refuse_here, topic_of
+from streamboost.pipelines.app.distributed import require_distributed, topic_of
 from streamboost.pipelines.config.connectors.kafka import KafkaInput, cluster_of
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.file import Config
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from streamboost.learner.learner import StreamLearner
     from streamboost.pipelines.distributed.scorer import Scorer
 
-__all__ = ["score", "scorer_of"]
+__all__ = ["build_scorer", "score"]
 
 
 def score(config: Config, stop: StopToken) -> int:
     """Run a scorer in the pipeline's group until a stop request; return its number of records."""
-    refuse_here(config)
+    require_distributed(config)
     section = config.sections.pipeline
     with stop.interruptible():
         stop.retry_until_success(lambda: refuse_missing_topics(config), section.poll_interval)
-    with closing(scorer_of(config, stop)) as scorer:
+    with closing(build_scorer(config, stop)) as scorer:
         scorer.run()
     return scorer.records
 
 
-def scorer_of(config: Config, stop: StopToken) -> "Scorer":
+def build_scorer(config: Config, stop: StopToken) -> "Scorer":
     """Return a scorer of `config`, which joins the consumer group with its first poll."""
     from streamboost.connectors.kafka.compacted_topic import CompactedTopicReader
     from streamboost.connectors.kafka.group.committed_reader import CommittedReader
@@ -43,7 +43,7 @@ def scorer_of(config: Config, stop: StopToken) -> "Scorer":
     from streamboost.pipelines.distributed.partition_task import TaskSettings
     from streamboost.pipelines.distributed.scorer import Scorer, Topics
 
-    section, cluster = config.sections.pipeline, cluster_of(config.surroundings)
+    section, cluster = config.sections.pipeline, cluster_of(config.connector_context)
     topics = Topics(
         topic_of(config, "source"),
         topic_of(config, "predictions"),
@@ -73,7 +73,7 @@ def scorer_of(config: Config, stop: StopToken) -> "Scorer":
         CommittedReader(cluster),
         topics,
         CompactedTopicReader(cluster, table),
-        ModelLog(_maker(config), f"topic {table!r}"),
+        ModelLog(_learner_factory(config), f"topic {table!r}"),
         settings,
         most=section.batch_records,
         stop=stop,
@@ -82,7 +82,7 @@ def scorer_of(config: Config, stop: StopToken) -> "Scorer":
     )
 
 
-def _maker(config: Config) -> "Callable[[Schema], StreamLearner]":
+def _learner_factory(config: Config) -> "Callable[[Schema], StreamLearner]":
     """Return a function that creates untrained learners with the settings of the pipeline."""
     core, seed = config.core, config.sections.pipeline.seed
     return lambda schema: core.learner(schema, seed)

@@ -20,7 +20,7 @@ from streamboost.pipelines.service.auth.guard import LOGIN
 from streamboost.pipelines.service.auth.sessions import Role
 from streamboost.pipelines.service.auth.settings import LOOPBACK, AuthSettings
 from streamboost.pipelines.service.auth.users import Users
-from streamboost.pipelines.service.connection_limits import DoorConfig
+from streamboost.pipelines.service.connection_limits import LimitedConfig
 from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.state.folder import State, kept_token
 
@@ -158,10 +158,10 @@ def serve(
         settings = AuthSettings(token, place.hosts, port, place.is_secure)
         pipelines = [ServedState.of(config) for config in configs]
         app = create_app(pipelines, settings, entering)
-        pages.install(app, pipelines)
+        pages.add_pages(app, pipelines)
         for name, role in people or ((_user(), "operator"),):
             key = entering.invite(name, role)
-            say(f"{entering.spelled(name)} ({role}): {place.url(port)}{LOGIN}?key={key}")
+            say(f"{entering.known_spelling(name)} ({role}): {place.url(port)}{LOGIN}?key={key}")
         file = State(configs[0].state).path / TOKEN
         say(f"each link works once, for a day; programs send the token in {file}")
         server(app, settings, place, on_exit).run(sockets=[listening])
@@ -199,7 +199,7 @@ def server(
 ) -> uvicorn.Server:
     """Return the HTTP server of `app`, with connection limits before those of the guard."""
     return _Server(
-        DoorConfig(
+        LimitedConfig(
             app,
             settings,
             place.proxy,
@@ -220,7 +220,7 @@ def server(
 class _Server(uvicorn.Server):
     """Server that calls `on_exit` in the handler of the first stop signal."""
 
-    def __init__(self, config: DoorConfig, on_exit: Callable[[], None] | None) -> None:
+    def __init__(self, config: LimitedConfig, on_exit: Callable[[], None] | None) -> None:
         super().__init__(config)
         self._on_exit = on_exit
 

@@ -5,14 +5,14 @@ from contextlib import closing
 from streamboost.environment import environment
 from streamboost.errors import StateError
 from streamboost.pipelines.app.connect import connect
-from streamboost.pipelines.app.run import build_loop
+from streamboost.pipelines.app.run import build_runner
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.replay import (
     Replay,
     ReplaySource,
     digest_of,
-    journalled,
-    made_elsewhere,
+    foreign_batches,
+    journal_entries,
 )
 from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.damage import refuse_damage
@@ -45,12 +45,12 @@ def verify(config: Config) -> str:
     with closing(connect(config)) as connectors:
         first = next(connectors.transaction.journal(), (0, b""))[0]
         start = None if first == 1 else _oldest(state)
-        before = made_elsewhere(journalled(connectors.transaction, start, until), start)
+        before = foreign_batches(journal_entries(connectors.transaction, start, until), start)
         if before is not None:
-            _refuse_all(before, until)
+            _require_own_batches(before, until)
             start = _oldest(state, before.last)
         begin = start[1]["sequence"] if start else 0
-        loop = build_loop(config, state, schema, connectors)
+        loop = build_runner(config, state, schema, connectors)
         replay = Replay(loop, start, later=state.checkpoints.sequences)
         replay.run(until)
         found, expected = digest_of(*loop.snapshot()), digest_of(*newest)
@@ -87,7 +87,7 @@ def _oldest(state: State, at_least: int = 0) -> Checkpoint:
     return state.checkpoints.load(min(n for n in state.checkpoints.sequences if n >= at_least))
 
 
-def _refuse_all(before: ReplaySource, until: int) -> None:
+def _require_own_batches(before: ReplaySource, until: int) -> None:
     """Raise StateError if another release made all batches."""
     if before.last >= until:
         raise StateError(

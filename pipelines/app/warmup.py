@@ -48,7 +48,7 @@ def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KIND
     timer.start()
     start = time.perf_counter()
     try:
-        with _one_first():
+        with _one_process_first():
             _call_all(estimators)
         return time.perf_counter() - start
     finally:
@@ -56,7 +56,7 @@ def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KIND
 
 
 @contextmanager
-def _one_first() -> Iterator[None]:
+def _one_process_first() -> Iterator[None]:
     """Run this context in one process on this machine first, and then in all others together.
 
     Otherwise each process of a pipeline would compile the same kernels on the same cores.
@@ -90,13 +90,13 @@ def _call_all(estimators: Iterable[str]) -> None:
         committee = estimator.train(X, y, seed=0, committee=committee, n_estimators=1)
         committee.probabilities(committee.decision(X))
         committee.contributions(X[:1])
-    _follow_labels(X, y)
-    _blend(X, y)
-    _judge_young(X, y)
-    _judge()
+    _warm_online_learning(X, y)
+    _warm_stacking(X, y)
+    _warm_young(X, y)
+    _warm_evaluation()
 
 
-def _judge() -> None:
+def _warm_evaluation() -> None:
     """Add one evaluated record with a decision to sufficient statistics."""
     P, predicted = np.full((1, 2), 0.5), np.zeros((1, len(PREDICTORS)), dtype=np.int64)
     SufficientStats(2).add(
@@ -104,7 +104,7 @@ def _judge() -> None:
     )
 
 
-def _blend(X: np.ndarray, y: np.ndarray) -> None:
+def _warm_stacking(X: np.ndarray, y: np.ndarray) -> None:
     """Score records with all experts, and train the experts on the labels."""
     estimator = default_estimator()
     estimator.set_params(n_estimators=1)
@@ -116,7 +116,7 @@ def _blend(X: np.ndarray, y: np.ndarray) -> None:
     learner.score(X)
 
 
-def _judge_young(X: np.ndarray, y: np.ndarray) -> None:
+def _warm_young(X: np.ndarray, y: np.ndarray) -> None:
     """Judge a young committee by a label."""
     young = YoungCommittees()
     young.learn(0)
@@ -126,7 +126,7 @@ def _judge_young(X: np.ndarray, y: np.ndarray) -> None:
     young.judge(X[0], np.full(3, 1 / 3), 0)
 
 
-def _follow_labels(X: np.ndarray, y: np.ndarray) -> None:
+def _warm_online_learning(X: np.ndarray, y: np.ndarray) -> None:
     """Train and score with a schedule that updates the committee after each label."""
     estimator = default_estimator()
     estimator.set_params(n_estimators=1)

@@ -60,7 +60,7 @@ def _options(
         typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
     ] = False,
     log_kafka: Annotated[
-        bool, typer.Option("--log-kafka", help="Show what Kafka's client library logs.")
+        bool, typer.Option("--log-kafka", help="Also log the messages of the Kafka client library.")
     ] = False,
 ) -> None:
     """Learn from a stream with few labels."""

@@ -17,10 +17,10 @@ __all__ = ["check"]
 def check(
     path: PipelineFile = DEFAULT_FILE,
     create_topics: Annotated[
-        bool, typer.Option("--create-topics", help="First create the Kafka topics it lacks.")
+        bool, typer.Option("--create-topics", help="Create missing Kafka topics before the check.")
     ] = False,
     show: Annotated[
-        bool, typer.Option("--show", help="Show the file with all its defaults, too.")
+        bool, typer.Option("--show", help="Print the file with all default values.")
     ] = False,
 ) -> None:
     """Check a pipeline file.

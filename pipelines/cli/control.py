@@ -31,15 +31,16 @@ class ControlCommand(StrEnum):
 
 def control(
     path: PipelineFile,
-    command: Annotated[ControlCommand, typer.Argument(help="What it is to do.")],
+    command: Annotated[ControlCommand, typer.Argument(help="The command to send.")],
     about: Annotated[
         list[str] | None,
         typer.Argument(
-            help="The version to roll back to, the class, or the costs.", show_default=False
+            help="Give the version, the class or the costs that the command needs.",
+            show_default=False,
         ),
     ] = None,
     new: Annotated[
-        bool, typer.Option("--new", help="The class that merge or decide names may be a new one.")
+        bool, typer.Option("--new", help="Allow a class in merge or decide that is not known yet.")
     ] = False,
 ) -> None:
     """Send a command to a pipeline for its next batch.

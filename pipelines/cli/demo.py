@@ -37,38 +37,48 @@ def demo(
     records: Annotated[
         Path | None,
         typer.Argument(
-            help="Your own labelled records: JSON Lines or CSV, also .gz, or Parquet.",
+            help="A file of labelled records: JSON Lines or CSV, also .gz, or Parquet.",
             show_default=False,
         ),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="The field with their label.", show_default=False)
+        str | None, typer.Option(help="The field that holds the label.", show_default=False)
     ] = None,
     id: Annotated[
         str | None,
         typer.Option(
-            help="The field that names a record; its line does without.", show_default=False
+            help="The field that holds the record id. By default, the line number is the id.",
+            show_default=False,
         ),
     ] = None,
-    strategy: Annotated[Strategy | None, typer.Option(help="Run this row alone.")] = None,
+    strategy: Annotated[Strategy | None, typer.Option(help="Run only this strategy.")] = None,
     budget: Annotated[
         float | None,
         typer.Option(
-            help="Share of labels that may be bought: 0.1, with --serve 0.05.", show_default=False
+            help="Set the share of records whose label may be requested. Default: 0.1, or 0.05 "
+            "with --serve.",
+            show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Drives the learner, never the order.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Set the random seed of the learner. It does not affect the order.")
+    ] = 0,
     state: Annotated[
-        Path | None, typer.Option(help="Keep log and state in this folder.", show_default=False)
+        Path | None, typer.Option(help="Store log and state in this folder.", show_default=False)
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write the result to this page.", show_default=False)
+        Path | None, typer.Option(help="Write the result to this HTML file.", show_default=False)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one object per row.")] = False,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Let it run, to be watched and answered in a browser.")
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as one JSON object per row.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of --serve; 0: any free one.")] = 0,
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="Run until stopped, with pages for labelling in a browser."),
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Set the port of --serve. 0 selects a free port.")
+    ] = 0,
 ) -> None:
     """Show the pipeline at work on real records.
 
@@ -122,7 +132,7 @@ def _demo_to_compare(
     from rich.console import Console
 
     from streamboost.pipelines.app.warmup import warm_up
-    from streamboost.pipelines.config.connectors.base import writable
+    from streamboost.pipelines.config.connectors.base import check_writable
     from streamboost.pipelines.demo import compare as demo
     from streamboost.pipelines.demo import table as screen
     from streamboost.pipelines.demo.curve import LabelCurves
@@ -130,7 +140,7 @@ def _demo_to_compare(
 
     demo.refuse_settings(seed, budget)
     if html is not None:
-        writable(html)
+        check_writable(html)
     messages, curves, rows = Console(stderr=True, highlight=False), LabelCurves(), list["Result"]()
     stop = stop_on_signals(b"")
     with TemporaryDirectory() as temporary:
@@ -139,13 +149,13 @@ def _demo_to_compare(
         if stream.about:
             messages.print(escaped(stream.about), markup=False, soft_wrap=True)
         warm_up(messages.print, ["sketch"])
-        with screen.following(messages) as show:
+        with screen.progress_display(messages) as show:
 
             def follow(progress: demo.RunProgress) -> None:
                 curves.note(progress)
                 show(progress)
 
-            play = partial(demo.play, seed=seed, budget=budget, stop=stop, show=follow)
+            play = partial(demo.run_demo, seed=seed, budget=budget, stop=stop, show=follow)
             rows += play(strategies, folder, stream)
     if rows and (lost := len(stream.truth) - min(row.records for row in rows)):
         messages.print(f"{lost:,} records could not be used: --state keeps their dead letters")
@@ -171,7 +181,7 @@ def _say(
     from rich.console import Console
 
     from streamboost.pipelines.demo import table as screen
-    from streamboost.pipelines.demo.curve import drawn
+    from streamboost.pipelines.demo.curve import curves_text
     from streamboost.pipelines.demo.page import page
 
     console = Console(highlight=False)
@@ -182,7 +192,7 @@ def _say(
     else:
         console.print(screen.table(rows, escaped(stream.name)))
         if draw and found:
-            console.print(drawn(found, min(console.width, WIDEST)))
+            console.print(curves_text(found, min(console.width, WIDEST)))
     if html is not None:
         try:
             html.parent.mkdir(parents=True, exist_ok=True)
@@ -207,7 +217,7 @@ def _demo_to_take_part_in(
             f"a pipeline runs in {folder}; open the link that comes in a browser, answer under "
             "/label, and stop everything with Ctrl-C"
         )
-        demo_serve.play(
+        demo_serve.run_live_demo(
             folder,
             strategy=strategy.value,
             seed=seed,

@@ -34,10 +34,10 @@ def learn(
     """
     if child:
         end_with_stdin()
-    from streamboost.pipelines.app.distributed import refuse_here
+    from streamboost.pipelines.app.distributed import require_distributed
     from streamboost.pipelines.config.file import load
 
-    refuse_here(load(path, learner=False))
+    require_distributed(load(path, learner=False))
     run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json, child=child)
 
 
@@ -57,7 +57,7 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
     from streamboost.pipelines.monitoring import log_format
     from streamboost.pipelines.shutdown import Interrupted
 
-    log_format.begin(as_json=log_json, called=child)
+    log_format.configure_logging(as_json=log_json, called=child)
     log = logging.getLogger(__name__)
     try:
         config = load(path)

@@ -15,21 +15,26 @@ _RECORDS = (".csv", ".jsonl", ".json", ".ndjson", ".parquet", ".pq")
 
 def init(
     path: Annotated[
-        Path, typer.Argument(help="The pipeline file, or with --label, your labelled records.")
+        Path,
+        typer.Argument(
+            help="The pipeline file to write. With --label, the file of labelled records."
+        ),
     ] = DEFAULT_FILE,
     label: Annotated[
         str | None,
-        typer.Option(help="The field with the label of your records.", show_default=False),
+        typer.Option(help="The field that holds the label.", show_default=False),
     ] = None,
     id: Annotated[
         str | None,
-        typer.Option(help='The field that names a record; "id" without.', show_default=False),
+        typer.Option(help='The field that holds the record id. Default: "id".', show_default=False),
     ] = None,
     output: Annotated[
-        Path, typer.Option(help="The pipeline file to write for your records.")
+        Path, typer.Option(help="The pipeline file to write if --label is given.")
     ] = DEFAULT_FILE,
-    kafka: Annotated[bool, typer.Option("--kafka", help="For topics of a Kafka cluster.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="With every key there is.")] = False,
+    kafka: Annotated[bool, typer.Option("--kafka", help="Use topics of a Kafka cluster.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Include all keys, with their default values.")
+    ] = False,
 ) -> None:
     """Write a pipeline file to start from.
 

@@ -14,11 +14,14 @@ __all__ = ["inspect"]
 
 def inspect(
     path: Annotated[
-        Path, typer.Argument(help="The pipeline file, or the folder of its state.")
+        Path, typer.Argument(help="The pipeline file, or its state folder.")
     ] = DEFAULT_FILE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Replay the journal; compare with the checkpoint.")
+        bool,
+        typer.Option(
+            "--verify", help="Replay the journal and compare the result with the checkpoint."
+        ),
     ] = False,
 ) -> None:
     """Show the progress of a pipeline.
@@ -44,5 +47,5 @@ def inspect(
         config = load(path, learner=False)
         with masking(config.mask):
             found = inspection.describe(config.state, config)
-    said = json.dumps(found, indent=2) if as_json else inspection.in_words(found)
+    said = json.dumps(found, indent=2) if as_json else inspection.description_text(found)
     say(*said.split("\n"))

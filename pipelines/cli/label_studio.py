@@ -11,7 +11,10 @@ __all__ = ["label_studio"]
 
 def label_studio(
     path: PipelineFile = DEFAULT_FILE,
-    once: Annotated[bool, typer.Option("--once", help="Carry what there is now, and end.")] = False,
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="Exchange the available requests and answers once, and exit."),
+    ] = False,
     log_json: LogJson = False,
 ) -> None:
     """Let people answer in Label Studio.
@@ -24,7 +27,7 @@ def label_studio(
     from streamboost.pipelines.label_studio import run as bridge
     from streamboost.pipelines.monitoring import log_format
 
-    log_format.begin(as_json=log_json)
+    log_format.configure_logging(as_json=log_json)
     config = load(path)
     with masking(config.mask):
         bridge.run(config, stop_on_signals(b""), once=once)

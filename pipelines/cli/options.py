@@ -35,16 +35,20 @@ __all__ = [
 
 PipelineFile = Annotated[Path, typer.Argument(help="The pipeline file.", show_default=True)]
 DEFAULT_FILE = Path("pipeline.toml")
-LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object per line.")]
 UntilIdle = Annotated[
-    bool, typer.Option("--until-idle", help="End when the sources have nothing more.")
+    bool, typer.Option("--until-idle", help="Exit when the sources have no more messages.")
 ]
 Upgrade = Annotated[
-    bool, typer.Option("--upgrade", help="Replay what another release made, not comparing.")
+    bool,
+    typer.Option("--upgrade", help="Replay batches of another release without comparing results."),
 ]
-Rebuild = Annotated[bool, typer.Option("--rebuild", help="Make a lost state folder again.")]
+Rebuild = Annotated[bool, typer.Option("--rebuild", help="Rebuild a lost state folder.")]
 Child = Annotated[
-    str, typer.Option("--child", hidden=True, help="Be called so, and end with standard input.")
+    str,
+    typer.Option(
+        "--child", hidden=True, help="Set the name in the log, and exit when standard input closes."
+    ),
 ]
 
 

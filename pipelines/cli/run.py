@@ -33,7 +33,7 @@ def run(
     upgrade: Upgrade = False,
     rebuild: Rebuild = False,
     workers: Annotated[
-        int, typer.Option("--workers", min=0, help="Number of scorer processes.")
+        int, typer.Option("--workers", min=0, help="Set the number of scorer processes.")
     ] = 0,
     log_json: LogJson = False,
 ) -> None:
@@ -42,14 +42,14 @@ def run(
     Ctrl-C or SIGTERM stops the pipeline after the current batch; the next run continues from there.
     On a terminal, a status line shows its progress.
     """
-    from streamboost.pipelines.app.distributed import refuse_apart, refuse_here
+    from streamboost.pipelines.app.distributed import require_distributed, require_local
     from streamboost.pipelines.config.file import load
 
     if not workers:
-        refuse_apart(load(path, learner=False))
+        require_local(load(path, learner=False))
         run_pipeline(path, until_idle, upgrade, rebuild, log_json=log_json)
         return
-    refuse_here(load(path))
+    require_distributed(load(path))
     if until_idle or upgrade or rebuild:
         raise ConfigurationError(
             "--until-idle, --upgrade and --rebuild are the learner's: run `streamboost learn` with "
@@ -58,7 +58,7 @@ def run(
     from streamboost.pipelines.app.workers import run_workers
     from streamboost.pipelines.monitoring import log_format
 
-    log_format.begin(as_json=log_json)
+    log_format.configure_logging(as_json=log_json)
     options = ["--log-json"] if log_json else []
     stop = stop_on_signals(b"" if log_json else STOPPING)
     if code := run_workers(path, workers, options, stop):
@@ -84,7 +84,7 @@ def run_pipeline(
     from streamboost.pipelines.monitoring.run_log import RunLog
     from streamboost.pipelines.shutdown import Interrupted
 
-    handler = log_format.begin(as_json=log_json, called=child)
+    handler = log_format.configure_logging(as_json=log_json, called=child)
     log, report = logging.getLogger(__name__), RunLog()
     try:
         config = load(path)
@@ -93,7 +93,7 @@ def run_pipeline(
         stop = stop_on_signals(b"" if log_json or child else said)
         with stop.interruptible():
             warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
-        line = live.shown(config.state, handler) if report.quiet else nullcontext()
+        line = live.status_line(config.state, handler) if report.quiet else nullcontext()
         with masking(config.mask), line, frozen_heap() as freezer:
             sequence = assembly.run(
                 config,
@@ -103,9 +103,9 @@ def run_pipeline(
                 stop=stop,
                 observers=[report, freezer],
             )
-        with log_format.stamped(lambda: sequence):
+        with log_format.with_timestamp(lambda: sequence):
             report.close(sequence)
-            if why := report.useless(whole=until_idle):
+            if why := report.unusable_warning(whole=until_idle):
                 raise DataError(why)
     except Interrupted:
         report.interrupted()

@@ -20,38 +20,47 @@ _GIVEN_UP = b"stopped while it waited: the next `streamboost serve` writes the l
 
 
 def serve(
-    paths: Annotated[
-        list[Path], typer.Argument(help="Pipeline files, or folders of their states.")
-    ],
+    paths: Annotated[list[Path], typer.Argument(help="Pipeline files, or state folders.")],
     annotator: Annotated[
         list[str] | None,
-        typer.Option(help="Print a login link for somebody who labels; repeatable."),
+        typer.Option(help="Print a login link for an annotator with this name. Repeatable."),
     ] = None,
     operator: Annotated[
         list[str] | None,
-        typer.Option(help="Print one for somebody who may do all; repeatable."),
+        typer.Option(help="Print a login link for an operator with this name. Repeatable."),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8765,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Set the port. 0 selects a free port.")
+    ] = 8765,
+    host: Annotated[str, typer.Option(help="Set the address to listen on.")] = "127.0.0.1",
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Another name it is reached by; repeatable.")
+        list[str] | None, typer.Option(help="Accept this name in the Host header. Repeatable.")
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="For https, with --key.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Use this TLS certificate file for https. Requires --key.", show_default=False
+        ),
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="The certificate's key.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Use this file with the private key of the certificate.", show_default=False
+        ),
     ] = None,
     allow_insecure_http: Annotated[
-        bool, typer.Option("--allow-insecure-http", help="Another address without https.")
+        bool,
+        typer.Option(
+            "--allow-insecure-http", help="Allow http on an address other than localhost."
+        ),
     ] = False,
     proxy: Annotated[
         str | None,
-        typer.Option(help="Believe this address' X-Forwarded-For.", show_default=False),
+        typer.Option(help="Trust X-Forwarded-For headers from this address.", show_default=False),
     ] = None,
     log_out: Annotated[
         list[str] | None,
-        typer.Option(help="End this person's logins, and do nothing else; repeatable."),
+        typer.Option(help="End the login sessions of this user, and exit. Repeatable."),
     ] = None,
 ) -> None:
     """Show pipelines in a browser, and take labels there.
@@ -71,7 +80,7 @@ def serve(
             f"serve needs {error.name}: install streamboost's extra `serve`, in a clone with "
             "`pip install '.[serve]'`"
         ) from None
-    log_format.begin(as_json=False)
+    log_format.configure_logging(as_json=False)
     place = server.ServeAddress(
         host, port, certificate, key, allow_insecure_http, tuple(allow_host or ()), proxy
     )

@@ -26,12 +26,12 @@ def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) 
 
     `tables` are the sections as written in the file, before environment variables are substituted.
     """
-    around = sections.surroundings(folder)
+    context = sections.connector_context(folder)
     return [
         *_check_name(tables),
         *_check_schema(sections),
-        *_check_places(sections, around),
-        *_check_copy(sections, around),
+        *_check_places(sections, context),
+        *_check_copy(sections, context),
         *_check_oracle(sections),
         *_check_kafka(sections, tables),
         *_check_formats(sections, tables),
@@ -39,7 +39,7 @@ def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) 
         *_check_decision(sections),
         *_check_models(sections, tables.get("query", {})),
         *_check_each(sections),
-        *_check_bootstrap(sections, around),
+        *_check_bootstrap(sections, context),
         *_check_monitor(sections),
     ]
 
@@ -91,13 +91,13 @@ def _check_schema(sections: Sections) -> list[Problem]:
     return problems
 
 
-def _check_places(sections: Sections, around: ConnectorContext) -> list[Problem]:
+def _check_places(sections: Sections, context: ConnectorContext) -> list[Problem]:
     """Check that no stream or file is used twice, and that outputs are not state files."""
-    state, log = (os.path.realpath(path) for path in (around.log.parent, around.log))
+    state, log = (os.path.realpath(path) for path in (context.log.parent, context.log))
     taken: list[tuple[StreamLocation, str]] = []
     problems = []
     for name in ENDPOINTS:
-        place = getattr(sections, name).place(around)
+        place = getattr(sections, name).place(context)
         if place is None:
             continue
         other = next((other for there, other in taken if place.overlaps(there)), None)
@@ -108,20 +108,20 @@ def _check_places(sections: Sections, around: ConnectorContext) -> list[Problem]
                 text += ', or let the records answer requests: connector = "oracle"'
             problems.append(Problem(name, None, text))
         taken.append((place, name))
-        is_ours = Path(place.whole).is_relative_to(state)
-        if name in OUTPUTS and is_ours and (place.whole != log or place.stream is None):
+        is_ours = Path(place.system).is_relative_to(state)
+        if name in OUTPUTS and is_ours and (place.system != log or place.stream is None):
             text = "lies in the state folder, whose files are the pipeline's own: name another"
             problems.append(Problem(name, "path", text))
     return problems
 
 
-def _check_copy(sections: Sections, around: ConnectorContext) -> list[Problem]:
+def _check_copy(sections: Sections, context: ConnectorContext) -> list[Problem]:
     """Check that copies of checkpoints are outside the state folder."""
     copy = sections.pipeline.checkpoint_copy
     if copy is None or "://" in copy:
         return []
-    place = os.path.realpath(around.resolve(copy))
-    if not Path(place).is_relative_to(os.path.realpath(around.log.parent)):
+    place = os.path.realpath(context.resolve(copy))
+    if not Path(place).is_relative_to(os.path.realpath(context.log.parent)):
         return []
     text = "lies in the state folder, with which it would be lost: name another"
     return [Problem("pipeline", "checkpoint_copy", text)]
@@ -247,7 +247,7 @@ def _check_each(sections: Sections) -> list[Problem]:
     return [Problem(name, key, text) for name, found in problems.items() for key, text in found]
 
 
-def _check_bootstrap(sections: Sections, around: ConnectorContext) -> list[Problem]:
+def _check_bootstrap(sections: Sections, context: ConnectorContext) -> list[Problem]:
     """Check that the initial data is a file that no output writes to."""
     reasons = {
         "model": "it serves in the committee's place",
@@ -264,9 +264,9 @@ def _check_bootstrap(sections: Sections, around: ConnectorContext) -> list[Probl
         text = "must be a file, which a replay can read again, and is standard input"
         return [Problem("initial_data", "path", text)]
     text = "this is also the place of [initial_data]: give each its own"
-    places = {name: getattr(sections, name).place(around) for name in OUTPUTS}
+    places = {name: getattr(sections, name).place(context) for name in OUTPUTS}
     return [
         Problem(name, None, text)
         for name, place in places.items()
-        if place is not None and place.overlaps(known.place(around))
+        if place is not None and place.overlaps(known.place(context))
     ]

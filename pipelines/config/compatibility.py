@@ -28,14 +28,14 @@ from typing import Any
 
 from streamboost.errors import StateError
 from streamboost.pipelines.config import toml
-from streamboost.pipelines.config.connectors.registry import as_written, sections_for
+from streamboost.pipelines.config.connectors.registry import configured_name, sections_for
 from streamboost.pipelines.config.field_changes import field_changes
 from streamboost.pipelines.config.file import LEARNER, Config, Tables
 from streamboost.pipelines.state.folder import State
 
 __all__ = [
-    "adopt",
-    "bound",
+    "adopt_config",
+    "bound_config",
     "commits_to_kafka",
     "fingerprint",
     "name_of",
@@ -71,7 +71,7 @@ _ITERATIONS = 100_000
 """Iterations of the fingerprint's hash (PBKDF2), which make guesses of secrets expensive."""
 
 
-def bound(config: Config) -> Tables:
+def bound_config(config: Config) -> Tables:
     """Return the binding part of the configuration (no changes between runs), secrets masked.
 
     The result includes [schema.fields], to which fields may only be added.
@@ -90,7 +90,7 @@ def fingerprint(config: Config, salt: str, *, learner: Tables | None = None) -> 
     for section, values in tables.items():
         for key in _paths(section):
             if values.get(key) is not None:
-                values[key] = _place(config, values[key])
+                values[key] = _location(config, values[key])
     return f"{salt}:{_digest(json.dumps(tables, sort_keys=True), salt)}"
 
 
@@ -100,7 +100,7 @@ def _digest(binding: str, salt: str) -> str:
     return hashlib.pbkdf2_hmac("sha256", binding.encode(), salt.encode(), _ITERATIONS).hex()
 
 
-def adopt(config: Config, state: State, *, begun: bool) -> None:
+def adopt_config(config: Config, state: State, *, begun: bool) -> None:
     """Store the configuration and fingerprint of `config` in `state`.
 
     Raises StateError as `verify` does.
@@ -123,8 +123,8 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
         If the state has `begun` and is incompatible, incomplete or lost.
     """
     kept, schema = state.fingerprint(), state.schema()
-    learner = {} if config.has_core else _only(_kept(state), LEARNER)
-    same = bool(kept) and _made(config, kept, learner)
+    learner = {} if config.has_core else _only_keys(_kept(state), LEARNER)
+    same = bool(kept) and _build(config, kept, learner)
     if begun and not state.is_made:
         again = f"`streamboost {'learn' if config.is_distributed else 'run'} --rebuild`"
         raise StateError(
@@ -139,29 +139,29 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
     if begun and not kept:
         raise StateError(
             f"{state.path / 'fingerprint'} is missing, so nobody can tell whether this state was "
-            f"made by this configuration: put it back from a copy. {state.begin_anew()}"
+            f"made by this configuration: put it back from a copy. {state.remove_begun()}"
         )
     if begun and not same:
-        raise _made_by_another(config, state, _kept(state))
+        raise _other_release(config, state, _kept(state))
     changes = field_changes(config, schema, _kept(state)) if same else []
     if begun and changes:
         raise _refused(config, state, changes)
     return same and not changes
 
 
-def _made(config: Config, print_: str, learner: Tables | None = None) -> bool:
+def _build(config: Config, print_: str, learner: Tables | None = None) -> bool:
     """Return whether a fingerprint was made from `config`."""
     return fingerprint(config, _salt(print_), learner=learner) == print_
 
 
-def _only(tables: Tables, names: Iterable[str]) -> Tables:
+def _only_keys(tables: Tables, names: Iterable[str]) -> Tables:
     return {name: tables[name] for name in names if name in tables}
 
 
 def refuse_another(config: Config, state: State, print_: str, configuration: str) -> None:
     """Raise StateError if the fingerprint `print_` was made from another configuration."""
-    if not _made(config, print_):
-        raise _made_by_another(config, state, tomllib.loads(configuration))
+    if not _build(config, print_):
+        raise _other_release(config, state, tomllib.loads(configuration))
 
 
 def name_of(state: State) -> str | None:
@@ -184,7 +184,7 @@ def units(state: State) -> dict[str, str]:
         # Not validated: a masked variable may be no valid value.
         table = kept.get(section)
         if table and (section != "initial_data" or "path" in table):
-            written = as_written(use, {"connector": "files"} | table)
+            written = configured_name(use, {"connector": "files"} | table)
             units[source] = written.unit or units[source]
     return units
 
@@ -236,7 +236,7 @@ def _kept(state: State) -> Tables:
         return {}
 
 
-def _made_by_another(config: Config, state: State, old: Tables) -> StateError:
+def _other_release(config: Config, state: State, old: Tables) -> StateError:
     return _refused(config, state, _changes(config, state, old))
 
 
@@ -264,7 +264,7 @@ def _changes(config: Config, state: State, old: Tables) -> list[str]:
         known = old.get(section, {})
         gone = [key for key in _OF_FIELDS.get(section, ()) if key in known and key not in values]
         for key in [*values, *gone]:
-            before, now = _plain(known.get(key)), _plain(values.get(key))
+            before, now = _to_json(known.get(key)), _to_json(values.get(key))
             is_path = key in _paths(section)
             if before == now or (is_path and _same_place(config, before, now)):
                 continue
@@ -278,12 +278,12 @@ def _changes(config: Config, state: State, old: Tables) -> list[str]:
     return [f"an environment variable it names ({names}) has another value"]
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
 def _same_place(config: Config, before: Any, now: Any) -> bool:
-    return None not in (before, now) and _place(config, before) == _place(config, now)
+    return None not in (before, now) and _location(config, before) == _location(config, now)
 
 
 def _shown(value: Any) -> str:

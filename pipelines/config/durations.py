@@ -10,10 +10,10 @@ _MILLISECONDS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class StreamTime(NamedTuple):
-    """Time of the stream: the number of records so far, and the processing time (tick)."""
+    """Time of the stream: the number of records so far, and the processing time."""
 
     records: int
-    tick: int
+    batch_time_ms: int
     """Milliseconds since the epoch."""
 
 
@@ -45,38 +45,39 @@ class WindowSize:
             return f"{self.records} records"
         return f"{(self.milliseconds or 0) / 1000:g} seconds"
 
-    def over(self, since: StreamTime, now: StreamTime) -> bool:
+    def has_passed(self, since: StreamTime, now: StreamTime) -> bool:
         """Return whether a window that began at `since` has ended at `now`."""
         if self.records is not None:
             return now.records - since.records >= self.records
-        return now.tick - since.tick >= (self.milliseconds or 0)
+        return now.batch_time_ms - since.batch_time_ms >= (self.milliseconds or 0)
 
     def end(self, since: StreamTime) -> int | None:
-        """Return the tick at which the window ends; None: the window counts records."""
-        return None if self.milliseconds is None else since.tick + self.milliseconds
+        """Return the batch time at which the window ends; None: the window counts records."""
+        return None if self.milliseconds is None else since.batch_time_ms + self.milliseconds
 
 
 @dataclass(slots=True)
 class PausableClock:
     """Stream time without the periods in which a backlog is read or the pipeline is stopped.
 
-    Windows measured on `moment` do not expire during these periods.
+    Windows measured on `stream_start` do not expire during these periods.
     """
 
-    moment: StreamTime
-    counted: StreamTime
+    stream_start: StreamTime
+    start: StreamTime
     """Stream time at the newest `advance`, including pauses."""
 
     def advance(self, now: StreamTime, *, records: bool, time: bool) -> None:
         """Advance to `now`; `records` and `time` are whether these components count or pause."""
-        self.moment = StreamTime(
-            self.moment.records + records * (now.records - self.counted.records),
-            self.moment.tick + time * (now.tick - self.counted.tick),
+        self.stream_start = StreamTime(
+            self.stream_start.records + records * (now.records - self.start.records),
+            self.stream_start.batch_time_ms + time * (now.batch_time_ms - self.start.batch_time_ms),
         )
-        self.counted = now
+        self.start = now
 
     def at(self, now: StreamTime) -> StreamTime:
         """Return the moment of an event at `now`, in a batch before its `advance`."""
         return StreamTime(
-            self.moment.records + now.records - self.counted.records, self.moment.tick
+            self.stream_start.records + now.records - self.start.records,
+            self.stream_start.batch_time_ms,
         )

@@ -32,7 +32,7 @@ from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.config.variables import Variables, names_in
 
 if TYPE_CHECKING:
-    from streamboost.pipelines.config.learner import Core
+    from streamboost.pipelines.config.learner import LearnerConfig
 
 __all__ = ["LEARNER", "Config", "Tables", "load", "parse"]
 
@@ -68,13 +68,13 @@ class Config:
     """
 
     sections: Sections
-    _core: "Core | None" = field(repr=False)
+    _core: "LearnerConfig | None" = field(repr=False)
     folder: Path
     written: Tables = field(repr=False)
     variables: Variables = field(repr=False)
 
     @property
-    def core(self) -> "Core":
+    def core(self) -> "LearnerConfig":
         """The learner's parts; AssertionError if the file was loaded without them."""
         assert self._core is not None, "the file was loaded without the learner's sections"
         return self._core
@@ -105,9 +105,9 @@ class Config:
         return self.sections.pipeline.scoring == "distributed"
 
     @property
-    def surroundings(self) -> ConnectorContext:
+    def connector_context(self) -> ConnectorContext:
         """The context in which sections open sources and sinks."""
-        return self.sections.surroundings(self.folder)
+        return self.sections.connector_context(self.folder)
 
     def resolve(self, path: str) -> Path:
         """Resolve `path` relative to the folder of the pipeline file."""
@@ -192,16 +192,16 @@ def parse(
 
 def _core_of(
     values: Mapping[str, Any], sections: Sections | None, problems: list[Problem]
-) -> "Core | None":
+) -> "LearnerConfig | None":
     """Return the learner's parts; append their problems to `problems`, and return None then."""
-    from streamboost.pipelines.config.learner import Core, build_core, check_pool
+    from streamboost.pipelines.config.learner import LearnerConfig, build_learner_config, check_pool
 
     tables = {section: values.get(section, {}) for section in LEARNER}
     if not all(isinstance(table, dict) for table in tables.values()):
         return None
     begun = values.get("initial_data", {})
-    built = build_core(tables, is_begun=isinstance(begun, dict) and "committee" in begun)
-    if not isinstance(built, Core):
+    built = build_learner_config(tables, is_begun=isinstance(begun, dict) and "committee" in begun)
+    if not isinstance(built, LearnerConfig):
         problems += built
         return None
     if sections is not None:
@@ -271,7 +271,7 @@ def _model_of(section: str, table: Any) -> type[BaseModel]:
     return Sections
 
 
-def _resolved(sections: Sections, core: "Core | None") -> Tables:
+def _resolved(sections: Sections, core: "LearnerConfig | None") -> Tables:
     """Return all sections with defaults.
 
     Keys of `_UNSAID` with their default are omitted, so that files of older releases, without these

@@ -30,7 +30,7 @@ from streamboost.query.config import QueryConfig
 from streamboost.query.strategies import UTILITIES
 from streamboost.stacking.experts import as_experts
 
-__all__ = ["Core", "build_core", "check_pool"]
+__all__ = ["LearnerConfig", "build_learner_config", "check_pool"]
 
 Part = TypeVar("Part")
 
@@ -67,7 +67,7 @@ NOT_IN_A_FILE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class LearnerConfig:
     """Parts of a learner, and their settings including defaults."""
 
     label_lags: int
@@ -101,9 +101,9 @@ class Core:
         )
 
 
-def build_core(
+def build_learner_config(
     sections: Mapping[str, Mapping[str, Any]], *, is_begun: bool = False
-) -> Core | list[Problem]:
+) -> LearnerConfig | list[Problem]:
     """Build the parts from their sections; if anything is wrong, return all problems instead.
 
     `is_begun` is whether the learner has an initial committee, which changes the defaults of
@@ -111,7 +111,7 @@ def build_core(
     """
     problems: list[Problem] = []
     committee, query = dict(sections["committee"]), dict(sections["query"])
-    kind = _choose(committee, "committee", "estimator", tuple(KINDS), problems)
+    kind = _select(committee, "committee", "estimator", tuple(KINDS), problems)
     lags = committee.pop("label_lags", 0)
     if _build("committee", LabelLags, {"label_lags": lags}, problems) is None:
         lags = 0
@@ -121,7 +121,7 @@ def build_core(
         problems.append(Problem("committee", "calibrate", text))
     experts = committee.pop("experts", "all")
     known_experts = _build("committee", as_experts, {"experts": experts}, problems)
-    strategy = _choose(query, "query", "strategy", STRATEGIES, problems)
+    strategy = _select(query, "query", "strategy", STRATEGIES, problems)
     fixed: dict[str, Any] = {"strategy": strategy}
     if strategy == "all":
         fixed = EVERY_LABEL
@@ -151,12 +151,14 @@ def build_core(
             "calibrate": calibrate,
             "experts": experts if isinstance(experts, str) else list(experts),
         }
-        | _in_a_file(estimator.get_params()),
-        "working_set": _in_a_file(asdict(working_set)),
-        "schedule": _in_a_file(asdict(schedule)),
-        "query": {"strategy": strategy} | _in_a_file(_without(asdict(asked), fixed)),
+        | _to_toml(estimator.get_params()),
+        "working_set": _to_toml(asdict(working_set)),
+        "schedule": _to_toml(asdict(schedule)),
+        "query": {"strategy": strategy} | _to_toml(_without_keys(asdict(asked), fixed)),
     }
-    return Core(lags, calibrate, known_experts, estimator, working_set, schedule, asked, settings)
+    return LearnerConfig(
+        lags, calibrate, known_experts, estimator, working_set, schedule, asked, settings
+    )
 
 
 def check_pool(query: QueryConfig, join_window: WindowSize) -> list[Problem]:
@@ -185,7 +187,7 @@ def _estimator(kind: str, lags: int, **params: Any) -> Trainable:
     return estimator
 
 
-def _choose(
+def _select(
     values: dict[str, Any],
     section: str,
     key: str,
@@ -213,11 +215,11 @@ def _build(
     values = _known(section, values, known or inspect.signature(make).parameters, problems)
     while (error := _error_of(make, values)) is not None:
         # An error concerns the keys whose removal changes the error. Remove these keys, and repeat.
-        about = [k for k in values if _error_of(make, _without(values, [k])) != error]
+        about = [k for k in values if _error_of(make, _without_keys(values, [k])) != error]
         key = about[0] if len(about) == 1 else None
         error += former_value(section, key, values.get(key or ""))
         problems.append(Problem(section, key, error))
-        values = _without(values, about)
+        values = _without_keys(values, about)
         if not about:
             break
     return make(**values) if len(problems) == before else None
@@ -231,7 +233,7 @@ def _error_of(make: Callable[..., object], values: Mapping[str, Any]) -> str | N
     return None
 
 
-def _without(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+def _without_keys(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in keys}
 
 
@@ -245,7 +247,7 @@ def _known(
     return {key: None if value == NONE else value for key, value in values.items() if key in known}
 
 
-def _in_a_file(values: Mapping[str, Any]) -> dict[str, Any]:
+def _to_toml(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: NONE if value is None else value
         for key, value in values.items()

@@ -34,7 +34,7 @@ def masking(mask: Mask) -> Iterator[None]:
     the process.
     """
 
-    def take_out(record: logging.LogRecord) -> bool:
+    def mask_secrets(record: logging.LogRecord) -> bool:
         record.msg, record.args = mask(record.getMessage()), ()
         if record.exc_info:
             record.exc_text = mask(_trace(record.exc_info[1]))
@@ -45,7 +45,7 @@ def masking(mask: Mask) -> Iterator[None]:
 
     handlers = logging.getLogger().handlers[:]
     for handler in handlers:
-        handler.addFilter(take_out)
+        handler.addFilter(mask_secrets)
     before, threading.excepthook = threading.excepthook, report
     try:
         with masked(mask):
@@ -59,7 +59,7 @@ def masking(mask: Mask) -> Iterator[None]:
     finally:
         threading.excepthook = before
         for handler in handlers:
-            handler.removeFilter(take_out)
+            handler.removeFilter(mask_secrets)
 
 
 def _report(mask: Mask, kind: object, error: BaseException | None, trace: object) -> None:

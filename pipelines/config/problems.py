@@ -110,7 +110,7 @@ def former_value(section: str, key: str | None, given: Any) -> str:
     return "".join(found)
 
 
-def _meant(key: str, given: Any) -> str | None:
+def _suggestion(key: str, given: Any) -> str | None:
     """Return the correct line for a guessed `key` of [schema]; None: no known guess."""
     key = key.lower()
     for kind, guesses in _KIND_OF.items():
@@ -130,7 +130,7 @@ def _meant(key: str, given: Any) -> str | None:
 
 def unknown_key(section: str, key: str, known: Iterable[str], given: Any = None) -> Problem:
     """Return the problem that `section` has no `key`, with the most similar of `known`."""
-    if section == "schema" and (meant := _meant(key, given)) is not None:
+    if section == "schema" and (meant := _suggestion(key, given)) is not None:
         return Problem(section, key, f"unknown key; write {meant}")
     if (remedy := _DELETED.get((section, key))) is not None:
         return Problem(section, key, f"this key no longer exists; {remedy}")

@@ -75,47 +75,59 @@ def _check_url(value: str) -> str:
 class PipelineSection(Section):
     """[pipeline]: settings of the pipeline as a whole."""
 
-    name: Annotated[Text, AfterValidator(_check_name)] = Field(description="what the job is called")
+    name: Annotated[Text, AfterValidator(_check_name)] = Field(description="name of the pipeline")
     scoring: Literal["local", "distributed"] = Field(
-        "local", description="distributed: `score` processes predict, and `learn` learns"
+        "local",
+        description="scoring process: the pipeline (local), or `score` processes (distributed)",
     )
-    state: Text = Field("state", description="folder of the log and the state")
-    seed: int = Field(0, ge=0, description="all random choices of the learner follow from it")
-    batch_records: int = Field(100, ge=1, description="most records in one batch")
-    batch_labels: int = Field(500, ge=1, description="most labels in one batch")
-    join_window: SpanKey = Field(10_000, description="how long a record waits for its label")
+    state: Text = Field("state", description="folder that stores the log and the state")
+    seed: int = Field(0, ge=0, description="random seed of the learner")
+    batch_records: int = Field(100, ge=1, description="maximum number of records in one batch")
+    batch_labels: int = Field(500, ge=1, description="maximum number of labels in one batch")
+    join_window: SpanKey = Field(
+        10_000, description="time or number of records for which a record waits for its label"
+    )
     poll_interval: float = Field(
-        0.1, gt=0, le=86_400, allow_inf_nan=False, description="seconds to rest when nothing came"
+        0.1, gt=0, le=86_400, allow_inf_nan=False, description="seconds to wait after an empty poll"
     )
-    checkpoint_every: int = Field(100, ge=1, description="batches from one checkpoint to the next")
+    checkpoint_every: int = Field(
+        100, ge=1, description="number of batches between two checkpoints"
+    )
     checkpoint_copy: Text | None = Field(
         None,
-        description="folder, or address such as s3://..., for copies of the checkpoints",
+        description="folder or URL, such as s3://..., that receives copies of the checkpoints",
         examples=["copies"],
     )
     on_data_loss: Literal["fail", "continue"] = Field(
-        "fail", description="what a restart does when a part of what it would replay is gone"
+        "fail",
+        description="reaction of a restart to messages that were deleted before their replay",
     )
-    keep_versions: int = Field(10, ge=1, description="committees kept to roll back to")
+    keep_versions: int = Field(
+        10, ge=1, description="number of committee versions that are kept for a rollback"
+    )
 
 
 class SchemaSection(Section):
     """[schema]: structure of the records, and the labels."""
 
-    id: Text = Field("id", description="the field that names a record")
-    time: Text | None = Field(None, description="the field with the record's time")
+    id: Text = Field("id", description="field that holds the record id")
+    time: Text | None = Field(None, description="field that holds the record's time")
     label: Literal["auto", "string", "integer", "boolean"] = Field(
-        "auto", description="what a label is"
+        "auto", description="type of the labels"
     )
     classes: Annotated[list[Any], AfterValidator(_check_classes)] = Field(
-        [], description="the labels there are; others are dead letters"
+        [], description="allowed labels; other labels are dead letters"
     )
     numeric: Annotated[Any, PlainValidator(_check_numeric)] = Field(
-        "auto", description="the features"
+        "auto", description="fields that are numeric features"
     )
-    exclude: list[Text] = Field([], description="fields to leave out")
-    fields: dict[str, Any] = Field({}, description="what the fields of records hold")
-    max_record_bytes: int = Field(1_000_000, ge=1, description="larger ones are dead letters")
+    exclude: list[Text] = Field([], description="fields that are no features")
+    fields: dict[str, Any] = Field({}, description="types of the fields")
+    max_record_bytes: int = Field(
+        1_000_000,
+        ge=1,
+        description="maximum size of a record in bytes; larger records are dead letters",
+    )
 
     @property
     def named(self) -> dict[str, Any]:
@@ -136,10 +148,11 @@ class InitialDataSection(Section):
     """[initial_data]: labelled records, or a trained committee, to begin with."""
 
     path: Text | None = Field(
-        None, description="their file, in JSON Lines, CSV (.csv) or Parquet (.parquet, .pq)"
+        None,
+        description="file of labelled records: JSON Lines, CSV (.csv) or Parquet (.parquet, .pq)",
     )
     committee: Text | None = Field(
-        None, description="file of a committee to begin with, as `committee_.save` wrote it"
+        None, description="file of the initial committee, written by `committee_.save`"
     )
 
     @property
@@ -155,66 +168,73 @@ class MonitorSection(Section):
     """
 
     port: int = Field(
-        0, ge=0, le=65_535, description="of /healthz, /readyz and /metrics; 0 serves none"
+        0,
+        ge=0,
+        le=65_535,
+        description="port of /healthz, /readyz and /metrics; 0 turns the server off",
     )
     host: Text = Field("127.0.0.1", description="address to listen on")
-    allowed_hosts: list[Text] = Field(
-        [], description="further host names by which /metrics is reached"
-    )
+    allowed_hosts: list[Text] = Field([], description="additional host names that /metrics accepts")
     certificate: Text | None = Field(
-        None, description="for https, a file in PEM; with key", examples=["cert.pem"]
+        None,
+        description="TLS certificate for https, a PEM file; requires key",
+        examples=["cert.pem"],
     )
     key: Text | None = Field(
-        None, description="the certificate's key, a file in PEM", examples=["key.pem"]
+        None, description="private key of the certificate, a PEM file", examples=["key.pem"]
     )
     allow_insecure_http: bool = Field(
-        False, description="whether an address others reach may do without https"
+        False, description="whether http is allowed on an address that other machines can reach"
     )
     publish_every: float = Field(
         1.0,
         ge=0,
         le=86_400,
         allow_inf_nan=False,
-        description="seconds from one status in status.db to the next; 0 writes none",
+        description="seconds between two updates of status.db; 0 writes no status",
     )
 
 
 class DecisionSection(Section):
     """[decision]: decisions by costs or thresholds, in addition to the predicted label."""
 
-    costs: dict[str, Any] = Field({}, description="by true class, what each decision costs")
-    threshold: dict[str, Any] = Field({}, description="how sure to be of a class to decide on it")
+    costs: dict[str, Any] = Field({}, description="cost of each decision, by true class")
+    threshold: dict[str, Any] = Field(
+        {}, description="minimum probability of a class for a decision"
+    )
 
 
 class ServeSection(Section):
     """[serve]: settings of labelling in `streamboost serve`."""
 
-    blind: bool = Field(False, description="whether the guess is hidden until one has answered")
+    blind: bool = Field(
+        False, description="whether predictions are hidden until the annotator has answered"
+    )
 
 
 class ModelSection(Section):
     """[model] and [shadow_models.NAME]: a River classifier, or an object with the same methods."""
 
-    river: Text = Field(description='what makes it, as "module:function"')
+    river: Text = Field(description='factory of the River object, as "module:function"')
 
 
 class FeaturesSection(Section):
     """[features]: a River transformer that makes the fields, or an object with the same methods."""
 
-    river: Text = Field(description='what makes it, as "module:function"')
+    river: Text = Field(description='factory of the River object, as "module:function"')
 
 
 class LabelStudioSection(Section):
     """[label_studio]: Label Studio project for annotators; `streamboost label-studio` serves it."""
 
-    url: Annotated[Text, AfterValidator(_check_url)] = Field(description="the server's address")
-    project: int = Field(ge=1, description="the project's number")
-    token: Text = Field(description="of a user who may change the project, as ${NAME}")
+    url: Annotated[Text, AfterValidator(_check_url)] = Field(description="URL of the server")
+    project: int = Field(ge=1, description="id of the project")
+    token: Text = Field(description="access token of a user who may change the project, as ${NAME}")
     choices: Text | None = Field(
-        None, description="the interface's Choices tag, where it has several"
+        None, description="name of the Choices tag, if the interface has several"
     )
     poll_interval: float = Field(
-        5.0, gt=0, le=86_400, allow_inf_nan=False, description="seconds from one look to the next"
+        5.0, gt=0, le=86_400, allow_inf_nan=False, description="seconds between two polls"
     )
 
 
@@ -293,7 +313,7 @@ class Sections(Section):
             probabilities=self.predictions.probabilities,
         )
 
-    def surroundings(self, folder: Path) -> ConnectorContext:
+    def connector_context(self, folder: Path) -> ConnectorContext:
         """Return the context in which sections of a file in `folder` open sources and sinks."""
         schema, names = self.schema_, self.labels.fields
         text = {schema.id, "id", "source"} | ({names.id} if names and names.id else set())

@@ -7,7 +7,13 @@ from typing import Any, Literal, get_args
 from streamboost.pipelines.dashboard import lag as lags
 from streamboost.pipelines.dashboard.time_range import lag_of
 from streamboost.pipelines.dashboard.view import View
-from streamboost.pipelines.status.formatting import amount, estimate, percent, plural, seconds
+from streamboost.pipelines.status.formatting import (
+    duration_text,
+    estimate_text,
+    number_text,
+    percent_text,
+    plural,
+)
 
 __all__ = [
     "Curves",
@@ -16,11 +22,11 @@ __all__ = [
     "Unit",
     "accuracy",
     "committee_size",
+    "expert_weights",
     "lag",
     "latency",
     "spending",
     "throughput",
-    "voices",
 ]
 
 MOST_MARKS = 60
@@ -47,7 +53,7 @@ class Series:
     dash: Dash = "solid"
     stepped: bool = False
 
-    def emptied(self) -> "Series":
+    def without_values(self) -> "Series":
         """Return the same curve without values."""
         band = None if self.low is None else ()
         return replace(self, values=(), low=band, high=band)
@@ -81,7 +87,7 @@ class Curves:
     whole: bool = False
 
     @property
-    def frame(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """Options of the chart without its values, for JSON."""
         series = [
             {
@@ -106,9 +112,9 @@ class Curves:
                 columns += [one.low, one.high]
         return [list(row) for row in zip(*columns, strict=True)]
 
-    def emptied(self, summary: str) -> "Curves":
+    def without_values(self, summary: str) -> "Curves":
         """Return the same curves without values, so that a chart keeps its frame."""
-        series = [one.emptied() for one in self.series]
+        series = [one.without_values() for one in self.series]
         return replace(self, summary=summary, times=(), series=series, marks=())
 
     @property
@@ -126,7 +132,7 @@ def accuracy(view: View) -> Curves:
     naive = [_value(one) for one in _column(view, "naive")]
     repeated = [_value(one) for one in _column(view, "repeat_last")]
     if not any(one is not None for one in (*unbiased, *naive, *repeated)):
-        return Curves(_awaited(view))
+        return Curves(_missing_accuracy(view))
     low, high = ([_part(one, end) for one in found] for end in ("low", "high"))
     series = (
         Series("unbiased", unbiased, "series-1", low, high),
@@ -135,13 +141,13 @@ def accuracy(view: View) -> Curves:
     )
     newest = next((one for one in reversed(found) if one is not None), None)
     summary = (
-        f"Unbiased {estimate(newest)}, naive {percent(_last(naive))}, repeating the last label "
-        f"{percent(_last(repeated))}.{_unjudged(view)}"
+        f"Unbiased {estimate_text(newest)}, naive {percent_text(_last(naive))}, repeating the last "
+        f"label {percent_text(_last(repeated))}.{_evaluation_lag(view)}"
     )
     return Curves(summary, "percent", _times(view), series, _groups(view), high=1.0)
 
 
-def _unjudged(view: View) -> str:
+def _evaluation_lag(view: View) -> str:
     """Report the number of evaluated records if it is below `BEHIND` of all; else empty."""
     judged = (view.document("evaluation").get("since_start") or {}).get("records")
     arrived = view.document("ledger").get("records")
@@ -165,14 +171,14 @@ def spending(view: View) -> Curves:
             Series("audit requests", _column(view, "audits"), "series-3", dash="dotted"),
         )
     asked, allowed = last.get("requests"), last.get("budget_allowed")
-    summary = f"{amount(asked)} labels requested"
+    summary = f"{number_text(asked)} labels requested"
     if allowed is not None:
-        summary += f" of {amount(int(allowed))} allowed"
-    summary += f", {amount(last.get('answered'))} of them answered"
+        summary += f" of {number_text(int(allowed))} allowed"
+    summary += f", {number_text(last.get('answered'))} of them answered"
     if (expired := last.get("expired")) is not None:
-        summary += f", {amount(expired)} expired and {amount(last.get('open'))} open"
+        summary += f", {number_text(expired)} expired and {number_text(last.get('open'))} open"
     summary += (
-        f"; {amount(audits)} were requested at random, for the unbiased estimate."
+        f"; {number_text(audits)} were requested at random, for the unbiased estimate."
         if audits
         else "."
     )
@@ -186,7 +192,7 @@ def throughput(view: View) -> Curves:
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
     )
-    summary = f"{_about(records)} records and {_about(labels)} labels per second."
+    summary = f"{_rounded(records)} records and {_rounded(labels)} labels per second."
     return _counts(view, series, summary, whole=False)
 
 
@@ -196,7 +202,7 @@ def latency(view: View) -> Curves:
     if not any(one is not None for one in taken):
         return Curves("Shown once a batch has been committed.")
     series = (Series("batch", taken, "series-1"),)
-    summary = f"The newest batches took {_about(taken, seconds)} from reading to commit."
+    summary = f"The newest batches took {_rounded(taken, duration_text)} from reading to commit."
     return Curves(summary, "seconds", _times(view), series)
 
 
@@ -217,7 +223,9 @@ def committee_size(view: View) -> Curves:
         so_far = f"; {plural(n, 'label')} so far" if n else ""
         return Curves(f"No committee yet: the first needs labels of two classes{so_far}.")
     series = (Series("trees", trees, "series-1", stepped=True),)
-    summary = f"Version {amount(_last(versions))} is active, with {amount(_last(trees))} trees."
+    summary = (
+        f"Version {number_text(_last(versions))} is active, with {number_text(_last(trees))} trees."
+    )
     return Curves(summary, "count", _times(view), series, _groups(view), whole=True)
 
 
@@ -228,7 +236,7 @@ _LOOKS: tuple[tuple[str, Dash], ...] = tuple(
 )
 
 
-def voices(view: View) -> Curves:
+def expert_weights(view: View) -> Curves:
     """Build the curves of the weights of the experts."""
     found: list[Mapping[str, float]] = [one or {} for one in _column(view, "experts")]
     names = list(dict.fromkeys(name for one in found for name in one))
@@ -240,7 +248,7 @@ def voices(view: View) -> Curves:
     ]
     last = next(one for one in reversed(found) if one)
     first = max(last, key=lambda name: last[name])
-    summary = f"{first} has the largest weight now: {percent(last[first])}."
+    summary = f"{first} has the largest weight now: {percent_text(last[first])}."
     return Curves(summary, "percent", _times(view), series, _groups(view), high=1.0)
 
 
@@ -274,7 +282,9 @@ def _rates(view: View, name: str) -> list[float | None]:
     return [None if one is None else float(f"{one:.4g}") for one in _column(view, name)]
 
 
-def _about(values: Sequence[float | None], said: Callable[[float | None], str] = amount) -> str:
+def _rounded(
+    values: Sequence[float | None], said: Callable[[float | None], str] = number_text
+) -> str:
     """Format the last value with two significant digits, as more digits vary between batches."""
     value = _last(values)
     return said(None if value is None else float(f"{value:.2g}"))
@@ -295,7 +305,7 @@ def _value(found: Any) -> float | None:
     return None if found is None else round(float(found), 4)
 
 
-def _awaited(view: View) -> str:
+def _missing_accuracy(view: View) -> str:
     """Explain why there is no accuracy yet: no label, or too few labels."""
     answered = int((view.points[-1] if view.points else {}).get("answered") or 0)
     answered = max(answered, int(view.document("ledger").get("answered") or 0))

@@ -9,54 +9,54 @@ from streamboost.pipelines.status.formatting import (
     COUNTERS,
     RECORDS_APART,
     UNUSABLE,
-    amount,
+    number_text,
     plural,
 )
 
-__all__ = ["fates"]
+__all__ = ["counters_table"]
 
 _NAMES = {"answered": "first_labels"}
 """Other names of counters here, to distinguish labels from answered requests."""
 
-_NOTHING_CAME_OF = ("late", "expired", "conflicting", "unknown", "empty_label")
+_DROPPED = ("late", "expired", "conflicting", "unknown", "empty_label")
 """Counters of dropped labels; a duplicate with the same value is not counted as a loss."""
 
 
-def fates(view: View) -> Table:
+def counters_table(view: View) -> Table:
     """Build the table of counters that `inspect` prints, with a summary of losses and waits."""
     join: Mapping[str, int] = view.document("join")
-    columns = [Column("What", "words"), Column("Number"), Column("What it counts", "words")]
+    columns = [Column("Counter", "words"), Column("Number"), Column("Meaning", "words")]
     if not join:
         return Table("Counters", columns, [], "Shown once the pipeline runs.")
     counters = {**COUNTERS, "answered": "first labels of requested records"}
     counters |= {"records": RECORDS_APART} if view.document("workers") else {}
     rows: Rows = [
-        [_NAMES.get(key, key).replace("_", " "), amount(join[key]), what]
+        [_NAMES.get(key, key).replace("_", " "), number_text(join[key]), what]
         for key, what in counters.items()
         if join.get(key) and key != "open_requests"
     ]
     asked = RequestCounts.of(view)
-    if asked.requests or asked.waiting:
-        rows += [[name, amount(n), what] for name, n, what in asked.rows if n]
+    if asked.requests or asked.open:
+        rows += [[name, number_text(n), what] for name, n, what in asked.rows if n]
     if n := join.get("dead_letters"):
         link = page_of("/dead-letters", view.document("pipeline").get("name"))
-        rows.append(["dead letters", Cell(amount(n), link=link), UNUSABLE])
-    return Table("Counters", columns, rows, _said(join, asked))
+        rows.append(["dead letters", Cell(number_text(n), link=link), UNUSABLE])
+    return Table("Counters", columns, rows, _summary(join, asked))
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
     """Counts of label requests by outcome.
 
-    `requests` is the sum of answered, expired, dropped and waiting requests. `again` counts the
+    `requests` is the sum of answered, expired, dropped and waiting requests. `relabel` counts the
     relabel requests among them.
     """
 
     requests: int
     answered: int
     expired: int
-    waiting: int
-    again: int = 0
+    open: int
+    relabel: int = 0
 
     @classmethod
     def of(cls, view: View) -> "RequestCounts":
@@ -70,12 +70,12 @@ class RequestCounts:
     @property
     def dropped(self) -> int:
         """Requests that were answered after their record had been evicted."""
-        return max(self.requests - self.answered - self.expired - self.waiting, 0)
+        return max(self.requests - self.answered - self.expired - self.open, 0)
 
     @property
     def rows(self) -> list[tuple[str, int, str]]:
         """Rows of the table: name, count and explanation."""
-        again = f", {self.again:,} of them relabel requests" * (self.again > 0)
+        again = f", {self.relabel:,} of them relabel requests" * (self.relabel > 0)
         return [
             ("requests", self.requests, f"labels requested: the sum of the rows below{again}"),
             (
@@ -85,7 +85,7 @@ class RequestCounts:
             ),
             ("requests expired", self.expired, "closed, as no label came in time"),
             ("requests dropped", self.dropped, "answered after the record was evicted"),
-            ("open requests", self.waiting, COUNTERS["open_requests"]),
+            ("open requests", self.open, COUNTERS["open_requests"]),
         ]
 
     def __str__(self) -> str:
@@ -93,15 +93,15 @@ class RequestCounts:
         parts = [f"{self.answered:,} answered", f"{self.expired:,} expired without an answer"]
         parts += [f"{self.dropped:,} answered after eviction"] * (self.dropped > 0)
         asked = plural(self.requests, "label")
-        return f"{asked} requested: {', '.join(parts)}, {self.waiting:,} open."
+        return f"{asked} requested: {', '.join(parts)}, {self.open:,} open."
 
 
-def _said(join: Mapping[str, int], asked: RequestCounts) -> str:
+def _summary(join: Mapping[str, int], asked: RequestCounts) -> str:
     unusable, lost, unread, waiting = (
         join.get(key) or 0
         for key in ("dead_letters", "lost_batches", "deleted_unread", "waiting_labels")
     )
-    dropped = sum(join.get(key) or 0 for key in _NOTHING_CAME_OF)
+    dropped = sum(join.get(key) or 0 for key in _DROPPED)
     batches = "1 batch of labels is" if lost == 1 else f"{lost:,} batches of labels are"
     waits = "waits for its" if waiting == 1 else "wait for their"
     parts = [

@@ -17,10 +17,10 @@ from streamboost.pipelines.dashboard.widgets import Resend, Sentence, Tag
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.service.labelling.served import ServedState
-from streamboost.pipelines.status.formatting import amount, clock, sentence
+from streamboost.pipelines.status.formatting import number_text, sentence, time_text
 from streamboost.pipelines.status.reader import Status
 
-__all__ = ["send_again", "show_letters"]
+__all__ = ["send_again", "show_dead_letters"]
 
 MOST = 50
 """Maximum number of dead letters shown, the newest first."""
@@ -34,14 +34,14 @@ _TO_DO = (
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def show_letters(
+def show_dead_letters(
     letters: Sequence[Status], total: int, served: ServedState, person: User, reason: str | None
 ) -> None:
     """Show dead letters: all, or only those with one `reason`."""
     counts = Counter(str(letter.get("reason")) for letter in letters)
     with Tag("section", classes="panel", aria_labelledby="letters-title"):
         Tag("h2", "Why they could not be used", id="letters-title")
-        about = f"{amount(total)} since the start; the newest {len(letters)} are kept here."
+        about = f"{number_text(total)} since the start; the newest {len(letters)} are kept here."
         Tag("p", about, "about")
         if not letters:
             Tag("p", "None: every message could be used.", "summary empty")
@@ -58,7 +58,7 @@ def show_letters(
         with Tag("ul", classes="letters whole"):
             for number, letter in enumerate(shown):
                 with Tag("li"):
-                    _letter(number, letter, served, person, said)
+                    _show_dead_letter(number, letter, served, person, said)
 
 
 def _filter(title: str, n: int, reason: str | None, pipeline: str, *, is_chosen: bool) -> None:
@@ -68,15 +68,15 @@ def _filter(title: str, n: int, reason: str | None, pipeline: str, *, is_chosen:
         Tag("span", f" {n:,}", "count")
 
 
-def _letter(
+def _show_dead_letter(
     number: int, letter: Mapping[str, Any], served: ServedState, person: User, said: Sentence
 ) -> None:
     with Tag("details"):
         with Tag("summary"):
             Tag("span", str(letter.get("reason")), "chip bad")
-            Tag("span", f"{letter.get('source')}, {clock(letter.get('time'))}")
+            Tag("span", f"{letter.get('source')}, {time_text(letter.get('time'))}")
             Tag("bdi", str(letter.get("detail", "")), "cause")
-        Tag("p", _where(letter), "about")
+        Tag("p", _location_text(letter), "about")
         if HIDDEN in letter:
             Tag("p", "Payload and detail are hidden, as they may have a label.", "about")
             return
@@ -84,7 +84,7 @@ def _letter(
             Tag("bdi", str(letter.get("payload", "")))
         if person.role != "operator":
             Tag("p", "Only operators can resend messages.", "about")
-        elif not _is_whole(letter):
+        elif not _is_complete(letter):
             Tag("p", "The payload is truncated or not UTF-8: resend it from its source.", "about")
         else:
 
@@ -102,13 +102,13 @@ def _letter(
             resend.on("sent", send)
 
 
-def _where(letter: Mapping[str, Any]) -> str:
+def _location_text(letter: Mapping[str, Any]) -> str:
     position = letter.get("position") or {}
     place = ", ".join(f"partition {one}, offset {at}" for one, at in position.items())
-    return f"{amount(letter.get('size'))} bytes, from {place}."
+    return f"{number_text(letter.get('size'))} bytes, from {place}."
 
 
-def _is_whole(letter: Mapping[str, Any]) -> bool:
+def _is_complete(letter: Mapping[str, Any]) -> bool:
     payload = str(letter.get("payload", ""))
     return letter.get("encoding") == "utf-8" and len(payload.encode()) == letter.get("size")
 

@@ -8,28 +8,28 @@ from fastapi import Request
 from nicegui import ui
 from starlette.exceptions import HTTPException
 
-from streamboost.pipelines.dashboard.dead_letters import show_letters
+from streamboost.pipelines.dashboard.dead_letters import show_dead_letters
 from streamboost.pipelines.dashboard.drift import show_features
 from streamboost.pipelines.dashboard.layout import Header, main
 from streamboost.pipelines.dashboard.operations import OperationsPanel
 from streamboost.pipelines.dashboard.record import (
     Traces,
-    show_missing,
+    missing_record_text,
+    show_missing_record,
     show_record,
-    what_became,
 )
 from streamboost.pipelines.dashboard.records import MOST, Found, show_records
 from streamboost.pipelines.dashboard.status_line import StatusPanel
-from streamboost.pipelines.dashboard.tables import rolled_back
-from streamboost.pipelines.dashboard.versions import VersionComparison, as_copies
-from streamboost.pipelines.dashboard.view import EVERY, Feed, View, restricted
+from streamboost.pipelines.dashboard.tables import rollback_origins
+from streamboost.pipelines.dashboard.versions import VersionComparison, with_label_counts
+from streamboost.pipelines.dashboard.view import EVERY, Feed, View, visible_view
 from streamboost.pipelines.dashboard.widgets import Tag
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.status.record_filter import RecordFilter
 
-__all__ = ["add_causes"]
+__all__ = ["add_drilldown_pages"]
 
 PATIENCE = 30.0
 LIKE = 2_000
@@ -51,7 +51,7 @@ class _Pages:
         self._pipelines = pipelines
         self._feeds = feeds
 
-    def served(self, name: str | None) -> ServedState:
+    def find_pipeline(self, name: str | None) -> ServedState:
         """Return the pipeline of a page; without a name, the only one. Raises HTTPException."""
         if name is None and len(self._pipelines) == 1:
             return next(iter(self._pipelines.values()))
@@ -60,9 +60,9 @@ class _Pages:
             raise HTTPException(404, "there is no pipeline of that name")
         return found
 
-    async def afresh(self, served: ServedState) -> View:
+    async def fresh_view(self, served: ServedState) -> View:
         """Return the newest status, with the evidence of all labels so far."""
-        return await self._feeds[served.name].look(afresh=True)
+        return await self._feeds[served.name].read(afresh=True)
 
     async def open(
         self, here: str, title: str, served: ServedState, request: Request
@@ -72,13 +72,13 @@ class _Pages:
         header = Header(here, name, list(self._pipelines), person)
         with main(title) as content:
             activity = StatusPanel()
-        view = await self._feeds[name].look()
+        view = await self._feeds[name].read()
 
         async def live(show: Show | None = None) -> None:
             async def again() -> None:
-                found = await self._feeds[name].look()
+                found = await self._feeds[name].read()
                 header.show(found)
-                activity.show(restricted(found, served.blindfold, person))
+                activity.show(visible_view(found, served.blind_mode, person))
                 if show is not None:
                     await show(found)
 
@@ -88,34 +88,34 @@ class _Pages:
         return view, content, live
 
 
-def add_causes(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Feed]) -> None:
+def add_drilldown_pages(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Feed]) -> None:
     """Register the drill-down pages."""
     pages = _Pages(pipelines, feeds)
     _add_record(pages)
     _add_records(pages)
     _add_versions(pages)
-    _add_others(pages)
+    _add_feature_pages(pages)
 
 
 def _add_record(pages: _Pages) -> None:
     @ui.page("/record", title="Record | streamboost", response_timeout=PATIENCE)
     async def record(request: Request, id: str = "", pipeline: str | None = None) -> None:
-        served = pages.served(pipeline)
-        found = await asyncio.to_thread(served.status.judged, id)
+        served = pages.find_pipeline(pipeline)
+        found = await asyncio.to_thread(served.status.labelled_record, id)
         title = f"Record {id}" if id else "Which record?"
         view, content, live = await pages.open("/record", title, served, request)
         with content:
             if found is not None:
                 person = request.state.person
-                every, see = RecordFilter(), served.blindfold.seen_by
+                every, see = RecordFilter(), served.blind_mode.visible_records
                 others = await asyncio.to_thread(served.labelled_records, person, every, LIKE)
                 (seen,) = await asyncio.to_thread(see, person, [found])
-                may = await asyncio.to_thread(_may_change, served, person, found)
+                may = await asyncio.to_thread(_may_correct, served, person, found)
                 show_record(seen, view, others, may_change=may)
             else:
-                alike = await asyncio.to_thread(served.status.ids_like, id)
+                alike = await asyncio.to_thread(served.status.ids_with_prefix, id)
                 traces = await asyncio.to_thread(_traces, served, request.state.person, id)
-                show_missing(what_became(id, traces, view), alike, served.name)
+                show_missing_record(missing_record_text(id, traces, view), alike, served.name)
         await live(None)
 
 
@@ -134,7 +134,7 @@ def _add_records(pages: _Pages) -> None:
         disputed: bool = False,
         after: int = 0,
     ) -> None:
-        served = pages.served(pipeline)
+        served = pages.find_pipeline(pipeline)
         choice = RecordFilter(
             truth=true or None,
             said=predicted or None,
@@ -147,7 +147,9 @@ def _add_records(pages: _Pages) -> None:
             disputed=disputed or (False if wrong else None),
         )
         offset = min(max(after, 0), FARTHEST)
-        found = await asyncio.to_thread(_chosen, served, request.state.person, choice, offset)
+        found = await asyncio.to_thread(
+            _matching_records, served, request.state.person, choice, offset
+        )
         view, content, live = await pages.open("/records", "Records", served, request)
         with content:
             show_records(found, view, choice, offset)
@@ -159,17 +161,19 @@ def _version(number: int | None) -> int | None:
     return None if number is None else min(max(number, 0), LAST)
 
 
-def _chosen(served: ServedState, person: User, choice: RecordFilter, offset: int) -> Found:
+def _matching_records(
+    served: ServedState, person: User, choice: RecordFilter, offset: int
+) -> Found:
     """Return the records of a filter from `offset` on, with hidden fields removed for `person`."""
     status = served.status
     seen = served.labelled_records(person, choice, MOST + 1, offset)
     records, more = seen[:MOST], len(seen) > MOST
     is_left_out = choice.disputed is False
-    if served.blindfold.hides_from(person):
+    if served.blind_mode.is_blind(person):
         disputed = None if is_left_out else 0
         total = None if choice.by_prediction else status.count(replace(choice, closed=True))
         return Found(records, total, more, disputed=disputed)
-    sums = status.tally(choice)
+    sums = status.class_counts(choice)
     disputed = status.count(replace(choice, disputed=True)) if is_left_out else 0
     return Found(records, sum(n for *_, n in sums), more, sums, disputed)
 
@@ -179,11 +183,11 @@ def _traces(served: ServedState, person: User, id: str) -> Traces:
     found = Traces.of(id, served.status)
     if found.prediction is None:
         return found
-    (seen,) = served.blindfold.seen_by(person, [found.prediction])
+    (seen,) = served.blind_mode.visible_records(person, [found.prediction])
     return replace(found, prediction=seen)
 
 
-def _may_change(served: ServedState, person: User, found: Status) -> bool:
+def _may_correct(served: ServedState, person: User, found: Status) -> bool:
     """Return whether `person` may change the record's label."""
     truth = found["truth"]
     return truth is not None and served.queue.correctable(person, found["id"], truth) is not None
@@ -191,7 +195,7 @@ def _may_change(served: ServedState, person: User, found: Status) -> bool:
 
 def _refuse_blind(served: ServedState, request: Request) -> None:
     """Raise HTTPException if an annotator in blind mode requests a page with class counts."""
-    if served.blindfold.hides_from(request.state.person):
+    if served.blind_mode.is_blind(request.state.person):
         raise HTTPException(403, "this page shows predictions per class: ask an operator")
 
 
@@ -200,37 +204,37 @@ def _add_versions(pages: _Pages) -> None:
     async def versions(
         request: Request, pipeline: str | None = None, a: int | None = None, b: str = ""
     ) -> None:
-        served = pages.served(pipeline)
+        served = pages.find_pipeline(pipeline)
         _refuse_blind(served, request)
         known = served.status.versions
         found = await asyncio.to_thread(known)
-        await pages.afresh(served)  # the status line uses the same labels
+        await pages.fresh_view(served)  # the status line uses the same labels
         view, content, live = await pages.open("/versions", "Versions", served, request)
         with content:
             steering = OperationsPanel(served, request.state.person)
             until = int(b) if b.isdecimal() and len(b) < len(str(LAST)) else None
             shown = VersionComparison(found, view.evidence.told, view, a, until)
-        steering.choose(shown.sides, as_copies(found, rolled_back(view)))
+        steering.choose(shown.sides, with_label_counts(found, rollback_origins(view)))
 
         async def show(now: View) -> None:
-            if shown.is_old(now):
+            if shown.is_stale(now):
                 found = await asyncio.to_thread(known)
-                now = await pages.afresh(served)
+                now = await pages.fresh_view(served)
                 shown.update(found, now.evidence.told, now)
-                steering.choose(shown.sides, as_copies(found, rolled_back(now)))
+                steering.choose(shown.sides, with_label_counts(found, rollback_origins(now)))
             steering.show(now)
 
         await live(show)
 
 
-def _add_others(pages: _Pages) -> None:
+def _add_feature_pages(pages: _Pages) -> None:
     @ui.page("/features", title="Features | streamboost", response_timeout=PATIENCE)
     async def features(
         request: Request, pipeline: str | None = None, feature: str | None = None
     ) -> None:
-        served = pages.served(pipeline)
+        served = pages.find_pipeline(pipeline)
         _refuse_blind(served, request)
-        await pages.afresh(served)  # the page shows the accuracy since a shift, too
+        await pages.fresh_view(served)  # the page shows the accuracy since a shift, too
         view, content, live = await pages.open("/features", "Features", served, request)
         with content:
             show_features(view, feature, view.evidence.told)
@@ -240,12 +244,12 @@ def _add_others(pages: _Pages) -> None:
     async def letters(
         request: Request, pipeline: str | None = None, reason: str | None = None
     ) -> None:
-        served = pages.served(pipeline)
+        served = pages.find_pipeline(pipeline)
         person = request.state.person
         found = await asyncio.to_thread(served.status.dead_letters)
-        found = served.blindfold.dead_letters_for(person, found)
+        found = served.blind_mode.visible_dead_letters(person, found)
         view, content, live = await pages.open("/dead-letters", "Dead letters", served, request)
         total = int(view.document("join").get("dead_letters") or 0)
         with content:
-            show_letters(found, max(total, len(found)), served, person, reason)
+            show_dead_letters(found, max(total, len(found)), served, person, reason)
         await live(None)

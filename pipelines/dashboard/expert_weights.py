@@ -5,7 +5,12 @@ from typing import Any
 
 from streamboost.pipelines.dashboard.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.dashboard.view import View
-from streamboost.pipelines.status.formatting import NOTHING, amount, estimate, percent
+from streamboost.pipelines.status.formatting import (
+    NOTHING,
+    estimate_text,
+    number_text,
+    percent_text,
+)
 
 __all__ = ["experts", "shadow_models"]
 
@@ -30,7 +35,7 @@ def experts(view: View) -> Table:
     found: Mapping[str, float] = view.document("experts")
     columns = [Column("Expert", "words"), Column("Weight"), Column("Method", "words")]
     rows: Rows = [
-        [name, Cell(percent(share), bar=share, colour="series-1"), _EXPERTS.get(name, NOTHING)]
+        [name, Cell(percent_text(share), bar=share, colour="series-1"), _EXPERTS.get(name, NOTHING)]
         for name, share in found.items()
     ]
     if not rows:
@@ -41,7 +46,7 @@ def experts(view: View) -> Table:
             "Shown if experts are configured (key experts in [committee]).",
         )
     first = max(found, key=lambda name: found[name])
-    summary = f"{first} has the largest weight: {percent(found[first])}."
+    summary = f"{first} has the largest weight: {percent_text(found[first])}."
     return Table("Expert weights", columns, rows, summary)
 
 
@@ -59,7 +64,7 @@ def shadow_models(view: View) -> Table:
             name,
             _share(figures.get("since_start")),
             _share(figures.get("recent")),
-            amount((figures.get("since_start") or {}).get("records")),
+            number_text((figures.get("since_start") or {}).get("records")),
         ]
         for name, figures in ({_SERVING: own} | dict(found)).items()
     ]
@@ -68,13 +73,13 @@ def shadow_models(view: View) -> Table:
     return Table("Shadow models", columns, rows, summary)
 
 
-def _columns(who: str, *figures: str) -> list[Column]:
-    return [Column(who, "words"), *map(Column, figures)]
+def _columns(name: str, *figures: str) -> list[Column]:
+    return [Column(name, "words"), *map(Column, figures)]
 
 
 def _share(report: Mapping[str, Any] | None) -> str | Cell:
     figure = ((report or {}).get("committee") or {}).get("accuracy")
-    return NOTHING if figure is None else Cell(estimate(figure), bar=figure["value"])
+    return NOTHING if figure is None else Cell(estimate_text(figure), bar=figure["value"])
 
 
 def _value(figures: Mapping[str, Any]) -> float:

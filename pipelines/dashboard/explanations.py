@@ -3,20 +3,26 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamboost.pipelines.dashboard.drift import ever_shifted
+from streamboost.pipelines.dashboard.drift import shift_history
 from streamboost.pipelines.dashboard.labelling_request import UNTOLD
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import View, page_of
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.status.feature_drift import RECORDS
-from streamboost.pipelines.status.formatting import NOTHING, amount, percent, plural, shown
+from streamboost.pipelines.status.formatting import (
+    NOTHING,
+    field_text,
+    number_text,
+    percent_text,
+    plural,
+)
 
 __all__ = [
     "LONGEST",
-    "about_reasons",
+    "contrast",
+    "contrast_class",
+    "explanation_summary",
     "reasons",
-    "rival_of",
-    "told_apart",
 ]
 
 Found = Mapping[str, Any]
@@ -30,34 +36,37 @@ _ABOUT = (
 )
 
 
-def about_reasons(view: View) -> str:
+def explanation_summary(view: View) -> str:
     """Describe the reasons (SHAP values), and the committee's weight among the experts."""
     weight = view.document("experts").get("committee")
     if weight is None:
         return _ABOUT
     return (
-        f"{_ABOUT} Other experts are not included: the committee has {percent(weight)} of the "
+        f"{_ABOUT} Other experts are not included: the committee has {percent_text(weight)} of the "
         "weight now."
     )
 
 
-def rival_of(why: Mapping[str, Any], first: str, truth: Any) -> str | None:
+def contrast_class(explanation: Mapping[str, Any], label: str, truth: Any) -> str | None:
     """Return the class to contrast with: the true class, or else the likeliest other one."""
-    rest = [name for name in why["classes"] if name != first]
+    rest = [name for name in explanation["classes"] if name != label]
     return truth if truth in rest else rest[0] if rest else None
 
 
-def told_apart(why: Mapping[str, Any], first: str, rival: str | None) -> list[tuple[str, float]]:
+def contrast(
+    explanation: Mapping[str, Any], label: str, rival: str | None
+) -> list[tuple[str, float]]:
     """Return each feature's contribution to one class minus that to `rival`, the largest first.
 
     >>> why = {"classes": ["a", "b"], "features": [["x", 2.0, 1.5], ["y", 1.0, -0.5]]}
-    >>> told_apart(why, "a", "b"), told_apart(why, "a", None)
+    >>> contrast(why, "a", "b"), contrast(why, "a", None)
     ([('y', 1.5), ('x', 0.5)], [('x', 2.0), ('y', 1.0)])
     """
-    own = 1 + why["classes"].index(first)
-    other = None if rival is None else 1 + why["classes"].index(rival)
+    own = 1 + explanation["classes"].index(label)
+    other = None if rival is None else 1 + explanation["classes"].index(rival)
     found = [
-        (str(row[0]), row[own] - (0.0 if other is None else row[other])) for row in why["features"]
+        (str(row[0]), row[own] - (0.0 if other is None else row[other]))
+        for row in explanation["features"]
     ]
     return sorted(found, key=lambda one: -one[1])
 
@@ -66,14 +75,14 @@ def reasons(found: Found, view: View) -> Table:
     """Build the table of contributions to the predicted class and its rival, largest first."""
     why = found.get("why")
     if not why:
-        return Table("Why", [], [], _unexplained(found))
+        return Table("Why this prediction", [], [], _missing_explanation(found))
     classes = list(why["classes"])
     first = str(found.get("label")) if str(found.get("label")) in classes else classes[0]
-    rival = rival_of(why, first, found.get("truth"))
+    rival = contrast_class(why, first, found.get("truth"))
     sides = [first] if rival is None else [first, rival]
     places = [1 + classes.index(name) for name in sides]
     given, then = found.get("features") or {}, found.get("usual")
-    usual = _usual_now(view) if then is None else then
+    usual = _recent_statistics(view) if then is None else then
     most = max((abs(row[p]) for row in why["features"] for p in places), default=0.0) or 1.0
     columns = [
         Column("Feature", "words"),
@@ -81,32 +90,34 @@ def reasons(found: Found, view: View) -> Table:
         Column("Mean ± SD now" if then is None else "Mean ± SD on arrival"),
         *(Column(f"For {name}") for name in sides),
     ]
-    apart = told_apart(why, first, rival)
+    apart = contrast(why, first, rival)
     by_name = {str(row[0]): row for row in why["features"]}
     rows: list[list[str | Cell]] = [
         [
-            _named(name, view),
-            shown(given.get(name))[:LONGEST],
-            _usually(usual.get(name)),
-            *(_pull(by_name[name][p], most) for p in places),
+            _feature_cell(name, view),
+            field_text(given.get(name))[:LONGEST],
+            _usual_value(usual.get(name)),
+            *(_contribution_cell(by_name[name][p], most) for p in places),
         ]
         for name, _ in sorted(apart, key=lambda one: -abs(one[1]))
     ]
-    for name, values in _summed(why):
-        rows.append([name, "", "", *(_pull(values[p - 1], most) for p in places)])
-    said = _main_reasons(apart, first, rival)
-    told = f"{_alone(why, first, view)}{_shifted(found, list(by_name), view)}"
-    return Table("Why", columns, rows, f"{said}{told}")
+    for name, values in _unnamed_contributions(why):
+        rows.append([name, "", "", *(_contribution_cell(values[p - 1], most) for p in places)])
+    said = _main_contributions(apart, first, rival)
+    told = (
+        f"{_committee_prediction(why, first, view)}{_shifted_features(found, list(by_name), view)}"
+    )
+    return Table("Why this prediction", columns, rows, f"{said}{told}")
 
 
-def _summed(why: Mapping[str, Any]) -> list[tuple[str, list[float]]]:
+def _unnamed_contributions(why: Mapping[str, Any]) -> list[tuple[str, list[float]]]:
     """Return the summed contributions of unnamed features, and the base score, by name."""
     n = why["n_others"]
     summed = [(f"{plural(n, 'other')}, summed", why["others"])] if n else []
     return [*summed, ("base score", why["base"])]
 
 
-def _unexplained(found: Found) -> str:
+def _missing_explanation(found: Found) -> str:
     if found.get(HIDDEN):
         return UNTOLD
     if not found.get("asked"):
@@ -121,15 +132,15 @@ def _unexplained(found: Found) -> str:
     )
 
 
-def _main_reasons(apart: list[tuple[str, float]], first: str, rival: str | None) -> str:
-    spoke = [f"{name} ({by:+.2f})" for name, by in apart[:3] if by > 0]
-    against = [f"{name} ({by:+.2f})" for name, by in apart[:-3:-1] if by < 0]
+def _main_contributions(contrasts: list[tuple[str, float]], first: str, rival: str | None) -> str:
+    spoke = [f"{name} ({by:+.2f})" for name, by in contrasts[:3] if by > 0]
+    against = [f"{name} ({by:+.2f})" for name, by in contrasts[:-3:-1] if by < 0]
     for_what = first if rival is None else f"{first} over {rival}"
     text = f"Main reasons for {for_what}: {', '.join(spoke) or 'none'}"
     return f"{text}. Against: {', '.join(against) or 'none'}."
 
 
-def _alone(why: Mapping[str, Any], first: str, view: View) -> str:
+def _committee_prediction(why: Mapping[str, Any], first: str, view: View) -> str:
     """Describe the committee's own prediction, without the other experts; empty without any."""
     if not view.document("experts"):
         return ""
@@ -142,38 +153,38 @@ def _alone(why: Mapping[str, Any], first: str, view: View) -> str:
     return f" Committee alone: {own}, outweighed by other experts."
 
 
-def _pull(value: float, most: float) -> Cell:
+def _contribution_cell(value: float, most: float) -> Cell:
     colour = "series-1" if value >= 0 else "bad"
     return Cell(f"{value:+.2f}", bar=abs(value) / most, colour=colour)
 
 
-def _usually(one: Sequence[float | None] | None) -> str:
+def _usual_value(one: Sequence[float | None] | None) -> str:
     if not one or one[0] is None:
         return NOTHING
     mean, deviation = (None if part is None else float(f"{part:.3g}") for part in one)
-    return f"{amount(mean)}\u00a0± {amount(deviation)}"  # a phone may break it here
+    return f"{number_text(mean)}\u00a0± {number_text(deviation)}"  # a phone may break it here
 
 
-def _usual_now(view: View) -> dict[str, Sequence[float | None]]:
+def _recent_statistics(view: View) -> dict[str, Sequence[float | None]]:
     """Return mean and standard deviation of the features among the newest records."""
     found = view.document("features").get("features") or ()
     return {one["name"]: (one.get("mean"), one.get("deviation")) for one in found}
 
 
-def _named(name: str, view: View) -> str | Cell:
+def _feature_cell(name: str, view: View) -> str | Cell:
     """Return a feature's name, with a link to its drift if the feature ever shifted."""
-    if not ever_shifted(view, name):
+    if not shift_history(view, name):
         return name
     link = page_of("/features", view.document("pipeline").get("name"), feature=name)
     return Cell(name, link=link)
 
 
-def _shifted(found: Found, names: Sequence[str], view: View) -> str:
+def _shifted_features(found: Found, names: Sequence[str], view: View) -> str:
     """List the named features that shifted before or after the record arrived."""
     came = found.get("arrived") or 0
     told: dict[str, list[str]] = {}
     for name in names:
-        if one := ever_shifted(view, name):
+        if one := shift_history(view, name):
             had = (one.get("started") or (0, one["began"]))[1] <= came
             told.setdefault(
                 "before the record arrived" if had else "after the record arrived", []

@@ -10,13 +10,13 @@ from nicegui.events import GenericEventArguments
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.dashboard import labelling_request
-from streamboost.pipelines.dashboard.labelling_progress import Gain, Gains, in_words
+from streamboost.pipelines.dashboard.labelling_progress import Gain, Gains, progress_text
 from streamboost.pipelines.dashboard.labelling_request import (
     NearestRecords,
-    PredictionSummary,
     Record,
+    SimilarClass,
     features,
-    guess_of,
+    prediction_text,
 )
 from streamboost.pipelines.dashboard.view import View
 from streamboost.pipelines.dashboard.widgets import (
@@ -31,7 +31,7 @@ from streamboost.pipelines.service.labelling.progress import LabellingProgress
 from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.service.labelling.store import LabellingEntry
-from streamboost.pipelines.status.formatting import clock, sentence, visible
+from streamboost.pipelines.status.formatting import sentence, time_text, visible_text
 
 __all__ = ["LabellingPage", "rows"]
 
@@ -64,10 +64,10 @@ class LabellingPage:
         self._status = served.status
         self._entries: list[LabellingEntry] = []
         self._queue = served.queue
-        self._blindfold = served.blindfold
+        self._blind_mode = served.blind_mode
         self._refusal = served.labels.refusal
         self._classes = served.labels.classes
-        self._doubt: PredictionSummary | None = None
+        self._doubt: SimilarClass | None = None
         self._person = person
         self._view = View()
         self._turn = 0
@@ -80,7 +80,7 @@ class LabellingPage:
             with Tag("section", classes="panel record", aria_labelledby="record-title"):
                 self._record = Record(blind=self._blind)
             with Tag("div", classes="side"):
-                self._make_side()
+                self._make_side_panels()
             self._given_panel = Tag(
                 "section", classes="panel given", aria_labelledby="features-title"
             )
@@ -90,19 +90,19 @@ class LabellingPage:
                 self._features = DataTable()
         self._show(None)
 
-    def _make_side(self) -> None:
+    def _make_side_panels(self) -> None:
         """Create the panels at the side: answers, nearest records and history."""
         with Tag("section", classes="panel reply", aria_labelledby="reply-title"):
             Tag("h2", "What is it?", id="reply-title")
             self._answers = Answers()
-            self._answers.on("given", self._given)
+            self._answers.on("given", self._on_choice)
             self._said = Sentence("p", "said", role="status", aria_live="polite")
         self._near = NearestRecords()
         with Tag("section", classes="panel answered", aria_labelledby="history-title"):
             Tag("h2", "Answered", id="history-title")
             self._none = Tag("p", "Nothing yet.", "summary empty")
             self._history = AnsweredTable()
-            self._history.on("change", self._change)
+            self._history.on("change", self._on_change)
 
     async def refresh(self, view: View) -> None:
         """Keep the current record on the page, and mark it if its request has closed.
@@ -116,14 +116,14 @@ class LabellingPage:
         async with self._busy:
             now = asyncio.get_running_loop().time()
             if self._id is None:
-                await self._next()
+                await self._show_next()
             elif not self._is_gone and now - self._looked >= LOOK:
-                await self._look_again(self._id)
+                await self._renew_lease(self._id)
             await self._show_history()
 
-    async def _look_again(self, id: str) -> None:
+    async def _renew_lease(self, id: str) -> None:
         """Renew the lease of the record, and mark the record if its request has closed."""
-        request = await asyncio.to_thread(self._kept_request, id)
+        request = await asyncio.to_thread(self._current_request, id)
         self._looked = asyncio.get_running_loop().time()
         if request is None:
             self._is_gone = True
@@ -132,17 +132,17 @@ class LabellingPage:
     def _next_request(self) -> OpenRequest | None:
         return self._question(self._queue.next(self._person))
 
-    def _kept_request(self, id: str) -> OpenRequest | None:
+    def _current_request(self, id: str) -> OpenRequest | None:
         return self._question(self._queue.keep(self._person, id))
 
     def _question(self, request: OpenRequest | None) -> OpenRequest | None:
-        return None if request is None else self._blindfold.question(self._person, request)
+        return None if request is None else self._blind_mode.visible_request(self._person, request)
 
-    async def leave(self) -> None:
+    async def release(self) -> None:
         """Release the lease of the record."""
         await asyncio.to_thread(self._queue.release, self._person)
 
-    async def _given(self, event: GenericEventArguments) -> None:
+    async def _on_choice(self, event: GenericEventArguments) -> None:
         """Apply the annotator's choice, unless it was made for an earlier record.
 
         A new class whose name resembles a known class has to be confirmed first.
@@ -152,18 +152,20 @@ class LabellingPage:
             if given.get("turn") != self._turn:
                 return
             if given.get("action") in ("change", "keep"):
-                await self._begin_change(self._newest() if given["action"] == "change" else None)
+                await self._start_correction(
+                    self._newest() if given["action"] == "change" else None
+                )
                 return
             message: tuple[str, ...] | None = None
-            self._doubt = labelling_request.doubt_of(given, self._known, self._view.label_type)
+            self._doubt = labelling_request.similar_class(given, self._known, self._view.label_type)
             if self._doubt is None:
                 try:
-                    message = await asyncio.to_thread(self._take, given)
+                    message = await asyncio.to_thread(self._apply_action, given)
                 except StreamBoostError as error:
                     message = "{}", sentence(str(error))
                 self._changing, self._changed = None, {}
             self._turn += 1
-            await self._next()
+            await self._show_next()
             await self._show_history()
             if message is not None:  # last: whoever reads it can press the next key
                 self._said.say(*message)
@@ -175,36 +177,40 @@ class LabellingPage:
             if found is None:
                 self._said.say("The label of record {} is not yours to change.", id)
             else:
-                await self._begin_change(found)
+                await self._start_correction(found)
 
     def _correctable(self, id: str) -> LabellingEntry | None:
-        label = (self._status.judged(id) or {}).get("truth")
+        label = (self._status.labelled_record(id) or {}).get("truth")
         return None if label is None else self._queue.correctable(self._person, id, label)
 
-    async def _change(self, event: GenericEventArguments) -> None:
+    async def _on_change(self, event: GenericEventArguments) -> None:
         """Start a correction of an answer in the history."""
         number = event.args.get("number")
         async with self._busy:
-            await self._begin_change(next((e for e in self._entries if e.number == number), None))
+            await self._start_correction(
+                next((e for e in self._entries if e.number == number), None)
+            )
 
     def _newest(self) -> LabellingEntry | None:
         """Return the newest label of this annotator that is not undone."""
         own = (entry for entry in self._entries if entry.person == self._person.name)
         return next((e for e in own if e.action == "label" and e.stage != "undone"), None)
 
-    async def _begin_change(self, entry: LabellingEntry | None) -> None:
+    async def _start_correction(self, entry: LabellingEntry | None) -> None:
         """Make the next answer replace `entry`; None: the next answer labels the record again."""
         self._changing, self._doubt = entry, None
-        self._changed = {} if entry is None else await asyncio.to_thread(self._kept, entry.id)
+        self._changed = (
+            {} if entry is None else await asyncio.to_thread(self._stored_request, entry.id)
+        )
         self._turn += 1
         self._show(self._request or None)
 
-    def _kept(self, id: str) -> OpenRequest:
+    def _stored_request(self, id: str) -> OpenRequest:
         """Return the stored features and fields of a record, without its prediction."""
-        found = self._status.request(id) or self._status.judged(id) or {}
+        found = self._status.request(id) or self._status.labelled_record(id) or {}
         return {"id": id} | {name: found[name] for name in ("features", "fields") if name in found}
 
-    def _take(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+    def _apply_action(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         """Apply the chosen action; return a message and the names to put into its ``{}``."""
         action = given.get("action")
         if action == "undo":
@@ -230,15 +236,15 @@ class LabellingPage:
         if action == "skip":
             return "Skipped {}: it comes again later.", self._queue.skip(self._person, self._id).id
         if action == "not_sure":
-            entry = self._queue.not_sure(self._person, self._id)
+            entry = self._queue.mark_unsure(self._person, self._id)
             return "Not sure of {}: it is left to others.", entry.id
         label = labelling_request.label_of(given, self._view.label_type)
         entry = self._queue.answer(self._person, self._id, label)
-        text, *names = guess_of(self._request) if self._blind else ("",)
+        text, *names = prediction_text(self._request) if self._blind else ("",)
         given_text = f"Record {{}} is {{}}. U takes it back for a few seconds. {text}".rstrip()
         return given_text, entry.id, str(entry.label), *names
 
-    async def _next(self) -> None:
+    async def _show_next(self) -> None:
         if self._changing is not None:  # the current record waits until the correction ends
             self._show(self._request or None)
             return
@@ -248,16 +254,16 @@ class LabellingPage:
         self._show(request)
 
     async def _show_history(self) -> None:
-        found = await asyncio.to_thread(self._look)
+        found = await asyncio.to_thread(self._read_history)
         self._entries, progress, gain, differ = found
         has = None if self._is_gone else self._id is not None
         n_open = self._view.open_requests
-        self._progress.text = in_words(progress, n_open, gain, has_record=has)
+        self._progress.text = progress_text(progress, n_open, gain, has_record=has)
         self._none.set_visibility(not self._entries)
         self._history.set_visibility(bool(self._entries))
         self._history.show(rows=rows(self._entries, differ, self._person))
 
-    def _look(
+    def _read_history(
         self,
     ) -> tuple[
         list[LabellingEntry], LabellingProgress, Gain | None, dict[str, list[tuple[str, str | int]]]
@@ -265,7 +271,7 @@ class LabellingPage:
         """Return the newest answers, the progress, the gain, and the disagreements by record."""
         person, progress = self._person, self._queue.progress(self._person)
         found = self._queue.history(HISTORY)
-        hidden = {one.id for one in found if self._blindfold.hides_labels(person, one.id)}
+        hidden = {one.id for one in found if self._blind_mode.hides_labels(person, one.id)}
         entries = [one for one in found if one.person == person.name or one.id not in hidden]
         differ = self._queue.disagreements({one.id for one in entries} - hidden)
         return entries, progress, self._gains.since(progress.first, self._view), differ
@@ -283,8 +289,8 @@ class LabellingPage:
         self._record.show(
             shown, about, self._refusal, changing=changing is not None, gone=self._is_gone
         )
-        self._known = list(self._classes) or _known(view)
-        labelling_request.give_keys(self._keys, self._known)
+        self._known = list(self._classes) or _known_classes(view)
+        labelling_request.assign_keys(self._keys, self._known)
         self._known = self._known or sorted(found.get("probabilities") or ())
         self._answers.show(
             turn=self._turn,
@@ -296,13 +302,13 @@ class LabellingPage:
             doubt=None if self._doubt is None else asdict(self._doubt),
             changing=None
             if changing is None
-            else {"id": visible(changing.id), "label": visible(str(changing.label))},
+            else {"id": visible_text(changing.id), "label": visible_text(str(changing.label))},
         )
         self._near.show(shown)
         self._given_panel.set_visibility(bool(shown.get("features")))
         usual = view.document("features").get("features") or ()
         table = features(shown, usual, view.document("typical"), blind=self._blind)
-        self._legend.text = visible(table.summary)
+        self._legend.text = visible_text(table.summary)
         self._features.show_table(table)
 
     def _choices(self, request: OpenRequest) -> list[dict[str, Any]]:
@@ -310,7 +316,7 @@ class LabellingPage:
         return [asdict(one) for one in found]
 
 
-def _known(view: View) -> list[str | int]:
+def _known_classes(view: View) -> list[str | int]:
     """Return the known classes, sorted, integers before texts."""
     found: set[str | int] = set(view.document("learner").get("labels_of_classes") or ())
     found |= set(view.document("classes").get("labels") or ())
@@ -353,11 +359,11 @@ def rows(
         found.append(
             {
                 "number": entry.number,
-                "id": visible(entry.id),
-                "answer": visible(_ACTIONS[entry.action](entry)),
-                "others": visible(", ".join(others)) if is_label else "",
-                "person": visible(entry.person),
-                "when": clock(entry.time),
+                "id": visible_text(entry.id),
+                "answer": visible_text(_ACTIONS[entry.action](entry)),
+                "others": visible_text(", ".join(others)) if is_label else "",
+                "person": visible_text(entry.person),
+                "when": time_text(entry.time),
                 "state": _STAGES.get(entry.stage, "recorded"),
                 "changeable": is_label and is_theirs and entry.id not in newest,
             }

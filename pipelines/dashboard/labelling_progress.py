@@ -12,7 +12,7 @@ from streamboost.pipelines.status.reader import Status
 __all__ = [
     "Gain",
     "Gains",
-    "in_words",
+    "progress_text",
 ]
 
 Estimate = Mapping[str, Any]
@@ -76,7 +76,7 @@ def _accuracy_at(time: int, points: Sequence[Status]) -> Estimate | None:
     return chosen[0]["accuracy"] if chosen else None
 
 
-def in_words(
+def progress_text(
     progress: LabellingProgress, n_open: int, gain: Gain | None, *, has_record: bool | None = None
 ) -> str:
     """Describe the progress; `has_record` is true if the page shows an open record.
@@ -84,11 +84,11 @@ def in_words(
     `n_open` is older and may not count that record yet. If the page shows no record, the counted
     requests are leased by others, or answered and not yet read by the pipeline.
 
-    >>> in_words(LabellingProgress(8, 12.2, 0), 29, Gain(0.041, 0.032), has_record=True)
+    >>> progress_text(LabellingProgress(8, 12.2, 0), 29, Gain(0.041, 0.032), has_record=True)
     '8 today · 29 open · 12 s a label · +4 points (± 3) since your first label'
-    >>> in_words(LabellingProgress(), 0, None, has_record=True)
+    >>> progress_text(LabellingProgress(), 0, None, has_record=True)
     '0 today · 1 open'
-    >>> in_words(LabellingProgress(3), 1, None, has_record=False)
+    >>> progress_text(LabellingProgress(3), 1, None, has_record=False)
     '3 today · none open for you'
     """
     n_open = max(n_open, int(has_record is True))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any, Literal
 
-from streamboost.connectors.messages.labels import as_text, nearest, normalize_label
+from streamboost.connectors.messages.labels import as_text, nearest_class, normalize_label
 from streamboost.errors import DataError
 from streamboost.pipelines.dashboard.status_line import UNSTARTED
 from streamboost.pipelines.dashboard.tables import Cell, Column, ColumnScale, Table
@@ -13,12 +13,12 @@ from streamboost.pipelines.dashboard.widgets import Sentence, Tag
 from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.status.formatting import (
     NOTHING,
-    amount,
-    clock,
+    field_text,
     is_number,
-    percent,
-    shown,
-    visible,
+    number_text,
+    percent_text,
+    time_text,
+    visible_text,
 )
 from streamboost.pipelines.status.neighbours import SMALL_IMAGE
 from streamboost.query.strategies import UTILITIES
@@ -26,20 +26,20 @@ from streamboost.query.strategies import UTILITIES
 __all__ = [
     "UNTOLD",
     "NearestRecords",
-    "PredictionSummary",
     "Record",
+    "SimilarClass",
+    "assign_keys",
     "choices",
-    "doubt_of",
+    "expiry_text",
     "features",
-    "give_keys",
-    "guess_of",
     "is_long",
     "kind_of",
     "label_of",
     "picture_of",
+    "prediction_text",
+    "request_reason",
     "show_field",
-    "until",
-    "why",
+    "similar_class",
 ]
 
 ACTIONS = "snuc"
@@ -73,17 +73,17 @@ class ClassChoice:
     guess: bool
 
 
-def give_keys(keys: dict[str | int, str], known: Sequence[str | int]) -> None:
+def assign_keys(keys: dict[str | int, str], known: Sequence[str | int]) -> None:
     """Assign keyboard keys to the `known` classes without one; the other classes keep theirs.
 
     If all class names are single characters, the names are the keys. Otherwise the keys are the
     digits from 1, then the letters.
 
     >>> keys = {}
-    >>> give_keys(keys, ["b", "cat"]); give_keys(keys, ["a", "b", "cat"]); keys
+    >>> assign_keys(keys, ["b", "cat"]); assign_keys(keys, ["a", "b", "cat"]); keys
     {'b': '1', 'cat': '2', 'a': '3'}
     >>> digits = {}
-    >>> give_keys(digits, [0, 1, 7]); digits
+    >>> assign_keys(digits, [0, 1, 7]); digits
     {0: '0', 1: '1', 7: '7'}
     """
     speak = all(str(label).lower() in _OWN_KEYS for label in known)
@@ -124,9 +124,9 @@ def choices(
     return [
         ClassChoice(
             label=label,
-            name=visible(str(label)),
+            name=visible_text(str(label)),
             key=keys.get(label),
-            share=None if shares[label] is None else percent(shares[label]),
+            share=None if shares[label] is None else percent_text(shares[label]),
             part=shares[label] or 0.0,
             guess=label == guess,
         )
@@ -135,12 +135,12 @@ def choices(
 
 
 @dataclass(frozen=True, slots=True)
-class PredictionSummary:
+class SimilarClass:
     """A new class and the similar known class, each as a label and as a displayed name."""
 
     label: str
     name: str
-    meant: str | int
+    known: str | int
     near: str
 
 
@@ -167,12 +167,12 @@ def label_of(given: Mapping[str, Any], label_type: str | None) -> str | int:
         return label
 
 
-def doubt_of(
+def similar_class(
     given: Mapping[str, Any], known: Sequence[str | int], label_type: str | None
-) -> PredictionSummary | None:
+) -> SimilarClass | None:
     """Return the new class to confirm, if its name resembles a known class, else None.
 
-    >>> doubt_of({"action": "label", "label": "Gras"}, ["grass", "sky"], "string").near
+    >>> similar_class({"action": "label", "label": "Gras"}, ["grass", "sky"], "string").near
     'grass'
     """
     given_label = given.get("label")
@@ -181,24 +181,26 @@ def doubt_of(
     label, fault = normalize_label(given_label)
     if fault or label in known or label_type not in (None, "string"):
         return None
-    near = nearest(label, known, ALIKE)
+    near = nearest_class(label, known, ALIKE)
     return (
-        None if near is None else PredictionSummary(label, visible(label), near, visible(str(near)))
+        None
+        if near is None
+        else SimilarClass(label, visible_text(label), near, visible_text(str(near)))
     )
 
 
-def why(request: OpenRequest, query: Mapping[str, Any]) -> str:
+def request_reason(request: OpenRequest, query: Mapping[str, Any]) -> str:
     """Describe why the query strategy requested the record.
 
-    >>> why({"label": None}, {})
+    >>> request_reason({"label": None}, {})
     'Asked before anything had been learned, when records are picked at random.'
-    >>> why({"label": "a", "propensity": 0.05, "utility": 0.4}, {"strategy": "margin"})
+    >>> request_reason({"label": "a", "propensity": 0.05, "utility": 0.4}, {"strategy": "margin"})
     '1 in 20 records is requested at random, for an unbiased accuracy.'
     >>> chance = {"strategy": "margin", "selection": "probability"}
-    >>> why({"label": "a", "propensity": 0.25, "utility": 0.4}, chance)
+    >>> request_reason({"label": "a", "propensity": 0.25, "utility": 0.4}, chance)
     'Picked with a chance of 25.0 %: the more a label would teach, the better its chance (utility
     0.4).'
-    >>> why({"label": "a", "excluded_annotators": ["ann"], "propensity": 1.0}, chance)
+    >>> request_reason({"label": "a", "excluded_annotators": ["ann"], "propensity": 1.0}, chance)
     'Somebody labelled it already, and that label looks wrong: it is asked for again.'
     """
     if "excluded_annotators" in request:
@@ -208,8 +210,8 @@ def why(request: OpenRequest, query: Mapping[str, Any]) -> str:
     propensity = float(request.get("propensity") or 0.0)
     if query.get("selection") == "probability" and query.get("strategy") != "random":
         return (
-            f"Picked with a chance of {percent(propensity)}: the more a label would teach, the "
-            f"better its chance ({_utility(request)})."
+            f"Picked with a chance of {percent_text(propensity)}: the more a label would teach, "
+            f"the better its chance ({_utility(request)})."
         )
     if propensity >= 1:
         utility = UTILITIES.get(str(query.get("strategy")))
@@ -224,18 +226,18 @@ def why(request: OpenRequest, query: Mapping[str, Any]) -> str:
         )
     return (
         f"A record this uncertain ({_utility(request)}) is asked for with a "
-        f"chance of {percent(propensity)}."
+        f"chance of {percent_text(propensity)}."
     )
 
 
 def _utility(request: OpenRequest) -> str:
-    return f"utility {amount(request.get('utility'))}"
+    return f"utility {number_text(request.get('utility'))}"
 
 
-def until(request: OpenRequest) -> str:
+def expiry_text(request: OpenRequest) -> str:
     """Describe when the request expires; empty if the expiry is counted in records."""
     expires = request.get("expires")
-    return f"Open until {clock(expires)}." if isinstance(expires, int | float) else ""
+    return f"Open until {time_text(expires)}." if isinstance(expires, int | float) else ""
 
 
 def is_long(value: Any) -> bool:
@@ -288,20 +290,20 @@ def features(
         name: value for name, value in (request.get("features") or {}).items() if not is_long(value)
     }
     spread = {str(one["name"]): one for one in usual if one.get("deviation")}
-    marks = {} if blind else _likeliest(request, typical)
+    marks = {} if blind else _likely_class_medians(request, typical)
     columns = [Column("Feature", "words"), Column("Value")]
     if not any(is_number(value) and name in spread for name, value in values.items()):
-        rows: list[list[str | Cell]] = [[name, shown(value)] for name, value in values.items()]
+        rows: list[list[str | Cell]] = [[name, field_text(value)] for name, value in values.items()]
         return Table("Features, in the order of the schema", columns, rows, "")
     columns.append(Column("Against the median"))
     rows = [
-        [name, shown(value), _place(value, spread.get(name), name, marks)]
+        [name, field_text(value), _column_scale(value, spread.get(name), name, marks)]
         for name, value in values.items()
     ]
     return Table("Features, in the order of the schema", columns, rows, _legend(list(marks)))
 
 
-def _likeliest(request: OpenRequest, typical: Mapping[str, Any]) -> dict[str, Values]:
+def _likely_class_medians(request: OpenRequest, typical: Mapping[str, Any]) -> dict[str, Values]:
     """Return the feature medians of the two likeliest classes, without unknown ones."""
     chances = {name: p or 0.0 for name, p in (request.get("probabilities") or {}).items()}
     names, medians = typical.get("names") or [], typical.get("medians") or []
@@ -320,7 +322,7 @@ def _legend(classes: Sequence[str]) -> str:
     return f"{text} Marks: class medians, {told}." if told else text
 
 
-def _place(
+def _column_scale(
     value: Any, usual: Mapping[str, Any] | None, name: str, marks: Mapping[str, Values]
 ) -> Cell:
     """Return a cell with a value's place on a scale of the median ± `WIDTH` deviations."""
@@ -340,19 +342,23 @@ def _place(
         marks=[None if found is None else at(found) for found in typical],
     )
     told = [
-        f"median of {label}: {amount(found)}"
+        f"median of {label}: {number_text(found)}"
         for label, found in zip(marks, typical, strict=True)
         if found is not None
     ]
-    note = f"median {amount(middle)}; {'; '.join(told)}" if told else f"median {amount(middle)}"
+    note = (
+        f"median {number_text(middle)}; {'; '.join(told)}"
+        if told
+        else f"median {number_text(middle)}"
+    )
     if not is_number(value):
         return Cell(NOTHING, scale=scale, note=note)
     far = (value - middle) / usual["deviation"]
     colour = "warn" if abs(far) > UNUSUAL else "series-1"
-    return Cell(_departure(far), scale=scale, colour=colour, note=note)
+    return Cell(_deviation_text(far), scale=scale, colour=colour, note=note)
 
 
-def _departure(far: float) -> str:
+def _deviation_text(far: float) -> str:
     if abs(far) < 0.05:
         return "at the median"
     return f"{abs(far):.1f} sd {'above' if far > 0 else 'below'}"
@@ -398,13 +404,13 @@ class Record:
         elif not request:
             self._title.say("Nothing to label")
             self._guess.say("")
-            self._why.text = refusal or _idle(about)
+            self._why.text = refusal or _idle_text(about)
         else:
             self._title.say("Record {}", request["id"])
-            self._guess.say(*((UNTOLD,) if self._blind else guess_of(request)))
-            reason = why(request, about.get("query") or {})
+            self._guess.say(*((UNTOLD,) if self._blind else prediction_text(request)))
+            reason = request_reason(request, about.get("query") or {})
             reason = "" if self._blind else reason
-            self._why.text = refusal or f"{reason} {until(request)}".strip()
+            self._why.text = refusal or f"{reason} {expiry_text(request)}".strip()
         given = request.get("features") or {}
         fields = {name: value for name, value in given.items() if is_long(value)}
         fields |= request.get("fields") or {}
@@ -413,7 +419,7 @@ class Record:
             self._fields.clear()
             with self._fields:
                 # Images come first, then long texts, as people look at these first.
-                for name, value in sorted(fields.items(), key=lambda one: _room(one[1])):
+                for name, value in sorted(fields.items(), key=lambda one: _field_order(one[1])):
                     with Tag("div", classes=f"field {kind_of(value)}"):
                         with Tag("dt"):
                             Tag("bdi", str(name))
@@ -421,7 +427,7 @@ class Record:
                             show_field(value)
 
 
-def _room(value: Any) -> int:
+def _field_order(value: Any) -> int:
     """Return the sort key of a field: 0 for an image, 1 for a long text, 2 for others."""
     if kind_of(value) == "image":
         return 0
@@ -476,7 +482,7 @@ class NearestRecords:
                         Tag("bdi", str(one["id"]))
 
 
-def guess_of(request: OpenRequest) -> tuple[str, ...]:
+def prediction_text(request: OpenRequest) -> tuple[str, ...]:
     """Describe the predicted class; return a text and the names to put into its ``{}``."""
     label = as_text(request.get("label"))
     if label is None:
@@ -486,7 +492,7 @@ def guess_of(request: OpenRequest) -> tuple[str, ...]:
     return f"The committee guesses {{}}{sure}.", str(label)
 
 
-def _idle(about: Mapping[str, Any]) -> str:
+def _idle_text(about: Mapping[str, Any]) -> str:
     if not about:
         return UNSTARTED
     return (

@@ -5,7 +5,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from streamboost.pipelines.dashboard.time_range import lag_of
-from streamboost.pipelines.status.formatting import amount, clock, seconds
+from streamboost.pipelines.status.formatting import duration_text, number_text, time_text
 
 if TYPE_CHECKING:
     from streamboost.pipelines.dashboard.view import View
@@ -28,11 +28,11 @@ def in_units(view: "View", n: float | None) -> str:
     """
     connectors = view.document("pipeline").get("connectors") or {}
     if n is None or {connectors.get(one) for one in ("source", "labels")} != {_IN_BYTES}:
-        return amount(n)
+        return number_text(n)
     for unit, size in _UNITS:
         if n >= size:
             return f"{n / size:.3g} {unit}"
-    return f"{amount(n)} bytes" if n else "0"
+    return f"{number_text(n)} bytes" if n else "0"
 
 
 def since(points: Sequence[Mapping[str, Any]]) -> int | None:
@@ -61,7 +61,7 @@ def told(view: "View") -> str:
     last = lag_of(view.points[-1])
     if last:
         left = in_time(view)
-        time = seconds(None if left is None else float(f"{left:.2g}"))
+        time = duration_text(None if left is None else float(f"{left:.2g}"))
         about = "" if left is None else f", about {time} to catch up at the present rate"
         return f"Lag {in_units(view, last)}{about}."
     known = [one for one in view.points if lag_of(one) is not None]
@@ -70,6 +70,6 @@ def told(view: "View") -> str:
     if began is None:
         return "Lag 0 in the whole time range."
     return (
-        f"Lag 0 since {clock(began)}; largest lag in the time range: "
-        f"{in_units(view, lag_of(most))}, at {clock(most['time'])}."
+        f"Lag 0 since {time_text(began)}; largest lag in the time range: "
+        f"{in_units(view, lag_of(most))}, at {time_text(most['time'])}."
     )

@@ -8,16 +8,23 @@ from statistics import median
 from typing import Any
 
 from streamboost.errors import StreamBoostError
-from streamboost.pipelines.dashboard.tables import named, rolled_back
+from streamboost.pipelines.dashboard.tables import rollback_origins, version_text
 from streamboost.pipelines.dashboard.view import View
 from streamboost.pipelines.dashboard.widgets import Sentence, Tag
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.status.formatting import clock, plural, seconds, sentence
+from streamboost.pipelines.status.formatting import duration_text, plural, sentence, time_text
 from streamboost.pipelines.status.reader import Status
 
-__all__ = ["OperationsPanel", "lacking", "lasting", "obeyed", "offered", "standing"]
+__all__ = [
+    "OperationsPanel",
+    "command_result",
+    "pipeline_summary",
+    "rollback_duration",
+    "rollback_losses",
+    "rollback_versions",
+]
 
 OFFERED = 5
 """Versions to roll back to: the newest."""
@@ -44,7 +51,7 @@ class OperationsPanel:
     def __init__(self, served: ServedState, person: User) -> None:
         self._served = served
         self._may = person.role == "operator"
-        self._asked: Command | None = None
+        self._pending_command: Command | None = None
         self._given: tuple[Command, int, float] | None = None
         self._view = View()
         self._shown: Any = None
@@ -63,10 +70,10 @@ class OperationsPanel:
                 self._question = Sentence("p")
                 with Tag("div", classes="actions"):
                     yes = Tag("button", "Yes, do it", type="button")
-                    yes.on("click", lambda: self._give(pause=False))
+                    yes.on("click", lambda: self._send(pause=False))
                     self._keep = Tag("button", "Pause training, and do it", type="button")
-                    self._keep.on("click", lambda: self._give(pause=True))
-                    Tag("button", "No", type="button").on("click", self._leave)
+                    self._keep.on("click", lambda: self._send(pause=True))
+                    Tag("button", "No", type="button").on("click", self._cancel)
             self._said = Sentence("p", "said", role="status", aria_live="polite")
 
     def choose(self, chosen: Sequence[int], known: Iterable[Status]) -> None:
@@ -79,8 +86,8 @@ class OperationsPanel:
         kept = [int(one["version"]) for one in learner.get("versions") or ()]
         serves, challenger = learner.get("version") or 0, learner.get("challenger") or 0
         paused = bool(learner.get("paused"))
-        self._state.text = standing(view)
-        self._follow(view)
+        self._state.text = pipeline_summary(view)
+        self._show_result(view)
         how = (tuple(kept), serves, challenger, paused)
         if not self._may or how == self._shown:
             return
@@ -94,18 +101,18 @@ class OperationsPanel:
                 *(("Resume", Command("resume")) if paused else ("Pause", Command("pause")))
             )
             others = [number for number in kept if number not in (serves, challenger)]
-            for number in offered(others, self._chosen):
+            for number in rollback_versions(others, self._chosen):
                 self._button(f"Roll back to {number}", Command("rollback", number))
 
     def _button(self, text: str, command: Command) -> None:
         Tag("button", text, type="button").on("click", lambda: self._ask(command))
 
     def _ask(self, command: Command) -> None:
-        self._asked = command
+        self._pending_command = command
         question, is_rollback = _QUESTIONS[command.command], command.command == "rollback"
-        lasts = lasting(self._view) if is_rollback else ""
+        lasts = rollback_duration(self._view) if is_rollback else ""
         asked = question.format(version=command.version, lasts=lasts)
-        lacks = lacking(self._view, self._known, command.version) if command.version else []
+        lacks = rollback_losses(self._view, self._known, command.version) if command.version else []
         names = [name for _, *names in lacks for name in names]
         self._question.say(" ".join((asked, *(text for text, *_ in lacks))), *names)
         paused = bool(self._view.document("learner").get("paused"))
@@ -113,31 +120,31 @@ class OperationsPanel:
         self._doubt.set_visibility(True)
         self._said.say("")
 
-    def _leave(self) -> None:
-        self._asked = None
+    def _cancel(self) -> None:
+        self._pending_command = None
         self._doubt.set_visibility(False)
 
-    async def _give(self, *, pause: bool) -> None:
-        command, self._asked = self._asked, None
+    async def _send(self, *, pause: bool) -> None:
+        command, self._pending_command = self._pending_command, None
         self._doubt.set_visibility(False)
         if command is None or not self._may:
             return
         newest = max((int(mark["id"]) for mark in self._view.marks), default=0)
         try:
             for one in (Command("pause"), command) if pause else (command,):
-                await asyncio.to_thread(self._served.tell, one)
+                await asyncio.to_thread(self._served.send_command, one)
         except StreamBoostError as error:
             self._said.say("{}", sentence(str(error)))
             return
         self._given = command, newest, 1000 * time.time()
         self._said.say("Queued: {}. It is applied with the next batch.", str(command))
 
-    def _follow(self, view: View) -> None:
+    def _show_result(self, view: View) -> None:
         """Report when the pipeline has applied the last command, or seems to have refused it."""
         if self._given is None:
             return
         command, newest, when = self._given
-        done = obeyed(view, command, newest)
+        done = command_result(view, command, newest)
         late = (view.document("pipeline").get("time") or 0.0) - when > REFUSED
         if done is not None:
             self._said.say("{}", done)
@@ -148,22 +155,22 @@ class OperationsPanel:
             self._given = None
 
 
-def obeyed(view: View, command: Command, after: int) -> str | None:
+def command_result(view: View, command: Command, after: int) -> str | None:
     """Return the result of a command applied after the mark numbered `after`; None: none yet."""
     later = [mark for mark in view.marks if mark["id"] > after]
     done = [m for m in later if m["kind"] == "command" and m.get("text") == str(command)]
     if not done:
         return None
-    said = f"Done at {clock(done[-1]['time'])}: {command}."
+    said = f"Done at {time_text(done[-1]['time'])}: {command}."
     if command.command == "rollback":
-        again = rolled_back(view)
+        again = rollback_origins(view)
         now = [v for v, before in again.items() if before == command.version]
         if now:
-            said += f" Version {named(max(now), again)} is active since then."
+            said += f" Version {version_text(max(now), again)} is active since then."
     return said
 
 
-def lasting(view: View) -> str:
+def rollback_duration(view: View) -> str:
     """Describe how long a version will stay active after a rollback to it."""
     if view.document("learner").get("paused"):
         return "Training is paused: it stays active until training is resumed"
@@ -173,14 +180,14 @@ def lasting(view: View) -> str:
     usual = median(b - a for a, b in pairwise(times)) / 1000
     return (
         "It stays active until the next training ends, unless training is paused: new versions "
-        f"came about every {seconds(usual)}, the last one at {clock(times[-1])}"
+        f"came about every {duration_text(usual)}, the last one at {time_text(times[-1])}"
     )
 
 
-def offered(kept: Sequence[int], chosen: Sequence[int]) -> list[int]:
+def rollback_versions(kept: Sequence[int], chosen: Sequence[int]) -> list[int]:
     """Return the versions to offer for a rollback: the chosen kept ones, then the newest others.
 
-    >>> offered(range(40, 60), (42, 58, 12))
+    >>> rollback_versions(range(40, 60), (42, 58, 12))
     [58, 42, 59, 57, 56, 55, 54]
     """
     newest = sorted(kept, reverse=True)
@@ -188,12 +195,12 @@ def offered(kept: Sequence[int], chosen: Sequence[int]) -> list[int]:
     return [number for number in newest if number in chosen] + others[:OFFERED]
 
 
-def lacking(view: View, known: Mapping[int, Status], version: int) -> list[tuple[str, ...]]:
+def rollback_losses(view: View, known: Mapping[int, Status], version: int) -> list[tuple[str, ...]]:
     """Return sentences about what a version lacks compared with the active one.
 
     Each is a text, followed by the names to put into its ``{}``.
     """
-    serves, again = int(view.document("learner").get("version") or 0), rolled_back(view)
+    serves, again = int(view.document("learner").get("version") or 0), rollback_origins(view)
     old, new = known.get(version), known.get(serves)
     if old is None or new is None:
         return []
@@ -206,25 +213,25 @@ def lacking(view: View, known: Mapping[int, Status], version: int) -> list[tuple
     if fewer > 0:
         told.append((f"It learned from {plural(fewer, 'label')} fewer than version {serves}.",))
     classes = [one for one in new["knows"] if one not in old["knows"]]
-    told += _named(classes, "class", "classes", "It has not learned")
+    told += _names_sentence(classes, "class", "classes", "It has not learned")
     drifts = [
         mark for mark in view.marks if mark["kind"] == "drift" and was < mark["version"] <= now
     ]
     if drifts:
-        told.append((f"Drift was detected after it, last at {clock(drifts[-1]['time'])}.",))
+        told.append((f"Drift was detected after it, last at {time_text(drifts[-1]['time'])}.",))
     shifted = [
         one["name"]
         for one in view.document("features").get("features") or ()
         if (one.get("began") or 0) > began
     ]
-    told += _named(shifted, "feature", "features", "Shifted since it became active:")
+    told += _names_sentence(shifted, "feature", "features", "Shifted since it became active:")
     columns = int(new["features"]) - int(old["features"])
     if columns > 0:
         told.append((f"It lacks {plural(columns, 'newer column')}.",))
     return told
 
 
-def _named(names: Sequence[str], one: str, more: str, said: str) -> list[tuple[str, ...]]:
+def _names_sentence(names: Sequence[str], one: str, more: str, said: str) -> list[tuple[str, ...]]:
     """Return a sentence with at most `NAMED` names; `one` and `more` are the noun's two forms."""
     if not names:
         return []
@@ -244,13 +251,13 @@ _QUESTIONS = {
 }
 
 
-def standing(view: View) -> str:
+def pipeline_summary(view: View) -> str:
     """Summarize the active version, the training state and the last rollback."""
     learner = view.document("learner")
     serves, running = learner.get("version") or 0, learner.get("running") or 0
     text = "No version is active yet"
     if serves:
-        text = f"Version {named(serves, rolled_back(view))} is active"
+        text = f"Version {version_text(serves, rollback_origins(view))} is active"
     if learner.get("paused"):
         text += "; training is paused"
     if running:
@@ -261,13 +268,15 @@ def standing(view: View) -> str:
 
 
 def _last_rollback(view: View) -> str:
-    again = rolled_back(view)
+    again = rollback_origins(view)
     if not again:
         return ""
     number = max(again)
     served = [mark for mark in view.marks if mark["kind"] == "promoted"]
     began = next(mark for mark in served if mark["version"] == number)
     later = served[served.index(began) + 1 :]
-    until = f", until version {later[0]['version']} at {clock(later[0]['time'])}" if later else ""
-    at = f"{number} at {clock(began['time'])}"
+    until = (
+        f", until version {later[0]['version']} at {time_text(later[0]['time'])}" if later else ""
+    )
+    at = f"{number} at {time_text(began['time'])}"
     return f" Last rollback: version {again[number]} redeployed as {at}{until}."

@@ -8,11 +8,17 @@ from nicegui.events import GenericEventArguments
 from streamboost.pipelines.dashboard.labelling_progress import Gain
 from streamboost.pipelines.dashboard.panels import PANELS, Panel
 from streamboost.pipelines.dashboard.status_line import StatusPanel
-from streamboost.pipelines.dashboard.tables import rolled_back
+from streamboost.pipelines.dashboard.tables import rollback_origins
 from streamboost.pipelines.dashboard.time_range import ALL, SPANS, TimeRange
 from streamboost.pipelines.dashboard.view import View, page_of
 from streamboost.pipelines.dashboard.widgets import Changes, Spans, Tag
-from streamboost.pipelines.status.formatting import NOTHING, amount, clock, percent, plural
+from streamboost.pipelines.status.formatting import (
+    NOTHING,
+    number_text,
+    percent_text,
+    plural,
+    time_text,
+)
 
 __all__ = ["TABLES_EVERY", "Dashboard", "Overview"]
 
@@ -37,7 +43,7 @@ class Dashboard:
             self._panels = [Panel(*panel, self._changes, self._zoom) for panel in PANELS]
         self._letters = DeadLetterPanel(page_of("/dead-letters", name))
 
-    def look(self, view: View) -> None:
+    def update(self, view: View) -> None:
         """Show the status line, and redraw the charts and tables that are due."""
         self._activity.show(view)
         self._looks += 1
@@ -58,7 +64,7 @@ class Dashboard:
         self._letters.show(view.dead_letters)
 
     def _draw(self, *, tables: bool) -> None:
-        view = self._view.within(self._span)
+        view = self._view.in_range(self._span)
         shown = [panel for panel in self._panels if tables or panel.kind == "chart"]
         flat = {panel: panel.show(view, self._view) for panel in shown}
         told = [text for text in flat.values() if text]
@@ -94,9 +100,9 @@ SHORTEST = 2_000
 """Minimum length of a time range, in milliseconds."""
 
 _STEPS: Mapping[str, Callable[[TimeRange, Sequence[Any]], TimeRange]] = {
-    "earlier": lambda span, points: span.moved(points, -0.5),
-    "later": lambda span, points: span.moved(points, 0.5),
-    "closer": lambda span, points: span.closer(points),
+    "earlier": lambda span, points: span.shifted(points, -0.5),
+    "later": lambda span, points: span.shifted(points, 0.5),
+    "closer": lambda span, points: span.later_half(points),
 }
 
 
@@ -130,7 +136,7 @@ class Tiles:
         """Show a status; `gain` is the change of accuracy since the user's first label."""
         cost = cost_of(view)
         self._cost.set_visibility(cost is not None)
-        shown = [*_figures(view), cost or (NOTHING, "")]
+        shown = [*_tile_values(view), cost or (NOTHING, "")]
         for (figure, below), (value, note) in zip(self._tiles.values(), shown, strict=True):
             figure.text, below.text = value, note
         self._gain.text = "" if gain is None else str(gain)
@@ -150,7 +156,7 @@ def cost_of(view: View) -> tuple[str, str] | None:
     )
 
 
-def _figures(view: View) -> list[tuple[str, str]]:
+def _tile_values(view: View) -> list[tuple[str, str]]:
     """Return each tile's value and note."""
     last = view.points[-1] if view.points else {}
     ledger, learner = view.document("ledger"), view.document("learner")
@@ -160,27 +166,29 @@ def _figures(view: View) -> list[tuple[str, str]]:
         share = asked / records
     budget = view.document("pipeline").get("budget")
     return [
-        _honest(view),
-        (percent(_value(last.get("repeat_last"))), "baseline without learning"),
+        _accuracy_tile(view),
+        (percent_text(_value(last.get("repeat_last"))), "baseline without learning"),
         (
-            amount(asked),
-            "" if share is None else f"{percent(share)} of records, budget {percent(budget)}",
+            number_text(asked),
+            ""
+            if share is None
+            else f"{percent_text(share)} of records, budget {percent_text(budget)}",
         ),
         (
-            amount(view.open_requests),
+            number_text(view.open_requests),
             "to be answered" if view.open_requests else "nothing to answer",
         ),
-        (amount(records), f"{plural(int(learner.get('labels', 0)), 'label')} learned"),
+        (number_text(records), f"{plural(int(learner.get('labels', 0)), 'label')} learned"),
         (
-            amount(learner.get("version") or None),
-            plural(int(learner.get("trees", 0)), "tree") + _doing(view),
+            number_text(learner.get("version") or None),
+            plural(int(learner.get("trees", 0)), "tree") + _activity_text(view),
         ),
     ]
 
 
-def _doing(view: View) -> str:
+def _activity_text(view: View) -> str:
     learner = view.document("learner")
-    before = rolled_back(view).get(learner.get("version", 0))
+    before = rollback_origins(view).get(learner.get("version", 0))
     again = "" if before is None else f", rolled back to {before}"
     return again + _training(learner)
 
@@ -191,13 +199,13 @@ def _training(learner: Mapping[str, Any]) -> str:
     return ", training" if learner.get("running") else ""
 
 
-def _honest(view: View) -> tuple[str, str]:
+def _accuracy_tile(view: View) -> tuple[str, str]:
     found, recent = view.accuracy, view.document("evaluation").get("recent") or {}
     if found is None:
         return NOTHING, "too few labels"
     interval = f"{100 * found['low']:.1f} to {100 * found['high']:.1f}"
     records, labels = plural(recent["records"], "record"), plural(recent["answered"], "label")
-    return percent(found["value"]), f"{interval}; last {records}, {labels}"
+    return percent_text(found["value"]), f"{interval}; last {records}, {labels}"
 
 
 def _value(found: Any) -> float | None:
@@ -228,7 +236,7 @@ class DeadLetterPanel:
                 with Tag("li"), Tag("details"):
                     with Tag("summary"):
                         Tag("span", str(letter.get("reason")), "chip bad")
-                        Tag("span", f"{letter.get('source')}, {clock(letter.get('time'))}")
+                        Tag("span", f"{letter.get('source')}, {time_text(letter.get('time'))}")
                         Tag("bdi", str(letter.get("detail", "")), "cause")
                     with Tag("pre", tabindex="0"):
                         Tag("bdi", str(letter.get("payload", "")))

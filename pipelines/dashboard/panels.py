@@ -13,7 +13,7 @@ from streamboost.pipelines.dashboard.tables import Table
 from streamboost.pipelines.dashboard.time_range import ALL
 from streamboost.pipelines.dashboard.view import View
 from streamboost.pipelines.dashboard.widgets import Changes, Chart, DataTable, Tag, cells
-from streamboost.pipelines.status.formatting import clock
+from streamboost.pipelines.status.formatting import time_text
 
 __all__ = ["PANELS", "Panel"]
 
@@ -68,26 +68,26 @@ PANELS: tuple[tuple[str, str, Kind, Find], ...] = (
         "chart",
         charts.lag,
     ),
-    ("Counters", "Records and labels since the start, by outcome.", "table", counts.fates),
+    ("Counters", "Records and labels since the start, by outcome.", "table", counts.counters_table),
     ("Class mix", "Share of each class.", "table", tables.class_mix),
     ("Confusion matrix", _ABOUT_CONFUSION, "table", tables.confusion),
     (
         "Metrics",
         "Estimates for all records, from requested labels weighted by inclusion probability.",
         "table",
-        quality.figures,
+        quality.metrics_table,
     ),
     (
         "Calibration",
         "Accuracy by predicted probability.",
         "table",
-        quality.calibration,
+        quality.reliability_table,
     ),
     (
         "Classes",
         "Recall: share of a class that was found. Precision: share of predictions that are right.",
         "table",
-        quality.by_class,
+        quality.class_table,
     ),
     ("Feature drift", _ABOUT_DRIFT, "table", drift.feature_drift),
     ("Unknown and unreadable fields", _ABOUT_FIELDS, "table", tables.fields),
@@ -97,7 +97,7 @@ PANELS: tuple[tuple[str, str, Kind, Find], ...] = (
         "Expert weights over time",
         "Share of each expert in the weights of a prediction.",
         "chart",
-        charts.voices,
+        charts.expert_weights,
     ),
     (
         "Shadow models",
@@ -163,16 +163,16 @@ class Panel:
         `whole` is the same status with the points of all time. If a chart has values there but none
         in the time range of `view`, the chart is shown empty.
         """
-        found = view.once(self._find, lambda: self._find(view))
+        found = view.cached(self._find, lambda: self._find(view))
         if isinstance(found, Curves) and not found.times and view.span != ALL:
-            found = view.once((self._find, "empty"), lambda: self._empty(whole))
+            found = view.cached((self._find, "empty"), lambda: self._empty(whole))
         flat = isinstance(found, Curves) and found.is_flat
         self._section.set_visibility(not flat)
         if flat:
             return f"{self._title}: {found.summary}"
         has_values = bool(found.times if isinstance(found, Curves) else found.rows)
         is_past = view.span.is_fixed and isinstance(found, Curves) and has_values
-        until = f"At {clock(view.span.end)}: " if is_past else ""
+        until = f"At {time_text(view.span.end)}: " if is_past else ""
         self._summary.text = until + found.summary
         self._summary.classes(replace="summary" if has_values else "summary empty")
         is_folded = isinstance(found, Table) and not has_values
@@ -188,7 +188,9 @@ class Panel:
     def _empty(self, whole: View) -> Curves | Table:
         """Return an empty chart for this time range, or an explanation if there are no values."""
         found = self._find(whole)
-        return found.emptied(NO_VALUES) if isinstance(found, Curves) and found.times else found
+        return (
+            found.without_values(NO_VALUES) if isinstance(found, Curves) and found.times else found
+        )
 
     def _show_curves(self, curves: Curves, view: View) -> None:
         if self._chart is None:
@@ -204,7 +206,7 @@ class Panel:
             with self._body:
                 self._table = DataTable(self._changes)
         # All open pages share the same cells.
-        self._table.show_table(table, view.once((self._find, "cells"), lambda: cells(table.rows)))
+        self._table.show_table(table, view.cached((self._find, "cells"), lambda: cells(table.rows)))
 
     def _clear(self) -> None:
         if self._table is not None or self._chart is not None:

@@ -5,9 +5,14 @@ from typing import Any
 
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import View, page_of
-from streamboost.pipelines.status.formatting import NOTHING, amount, estimate, percent
+from streamboost.pipelines.status.formatting import (
+    NOTHING,
+    estimate_text,
+    number_text,
+    percent_text,
+)
 
-__all__ = ["by_class", "calibration", "figures"]
+__all__ = ["class_table", "metrics_table", "reliability_table"]
 
 _WAITING = "Shown once enough requested labels have arrived."
 
@@ -21,7 +26,7 @@ _FIGURES = (
 )
 
 
-def figures(view: View) -> Table:
+def metrics_table(view: View) -> Table:
     """Build the table of the committee's metrics, since the start and in the sliding window."""
     whole, recent = _reports(view)
     columns = [
@@ -40,12 +45,12 @@ def figures(view: View) -> Table:
         [title, _shown(one, plain), _shown(other, plain), meaning]
         for title, one, other, meaning, plain in found
     ]
-    judged = f"{amount(whole.get('records'))} records since the start"
-    newest = f"{amount(recent.get('records'))} in the window"
+    judged = f"{number_text(whole.get('records'))} records since the start"
+    newest = f"{number_text(recent.get('records'))} in the window"
     return Table("Metrics", columns, rows, f"{judged}, {newest}; 95 % intervals.")
 
 
-def by_class(view: View) -> Table:
+def class_table(view: View) -> Table:
     """Build the table of each class's share, recall and precision."""
     whole, recent = _reports(view)
     pipeline = view.document("pipeline").get("name")
@@ -69,20 +74,20 @@ def by_class(view: View) -> Table:
         rows.append(
             [
                 Cell(name, link=link),
-                percent((one.get("share") or {}).get("value")),
+                percent_text((one.get("share") or {}).get("value")),
                 *(_bar(part.get(key)) for key in ("recall", "precision") for part in (one, new)),
             ]
         )
     newest = [one for one in late.values() if one.get("recall")]
     told = [
-        f"{when}, {worst['label']} has the lowest recall: {estimate(worst['recall'])}."
+        f"{when}, {worst['label']} has the lowest recall: {estimate_text(worst['recall'])}."
         for when, found in (("Recently", newest), ("Since the start", known))
         for worst in sorted(found, key=lambda one: float(one["recall"]["value"]))[:1]
     ]
     return Table("Classes", columns, rows, " ".join(told))
 
 
-def calibration(view: View) -> Table:
+def reliability_table(view: View) -> Table:
     """Build the reliability table: predicted probability and accuracy by bin."""
     whole, _ = _reports(view)
     bins = [one for one in whole.get("reliability") or () if one.get("records")]
@@ -97,10 +102,10 @@ def calibration(view: View) -> Table:
         return Table("Calibration", columns, [], _WAITING)
     rows: list[list[str | Cell]] = [
         [
-            f"{percent(one['low'])} to {percent(one['high'])}",
-            percent(one.get("confidence")),
+            f"{percent_text(one['low'])} to {percent_text(one['high'])}",
+            percent_text(one.get("confidence")),
             _bar(one.get("accuracy")),
-            amount(one["records"]),
+            number_text(one["records"]),
         ]
         for one in bins
     ]
@@ -128,11 +133,11 @@ def _at(report: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, float]
 
 def _shown(found: Mapping[str, float] | None, plain: bool) -> str:
     if found is None or not plain:
-        return estimate(found)
+        return estimate_text(found)
     return f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
 
 
 def _bar(found: Mapping[str, float] | None) -> Cell:
     if found is None:
         return Cell(NOTHING)
-    return Cell(estimate(found), bar=found["value"], colour="series-1")
+    return Cell(estimate_text(found), bar=found["value"], colour="series-1")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.pipelines.dashboard.annotators import contradicted
-from streamboost.pipelines.dashboard.explanations import LONGEST, about_reasons, reasons
+from streamboost.pipelines.dashboard.annotators import disagreeing_annotators
+from streamboost.pipelines.dashboard.explanations import LONGEST, explanation_summary, reasons
 from streamboost.pipelines.dashboard.labelling_request import (
     UNTOLD,
     is_long,
@@ -23,12 +23,12 @@ from streamboost.pipelines.status import neighbours as labelled
 from streamboost.pipelines.status.annotators import votes_of
 from streamboost.pipelines.status.formatting import (
     NOTHING,
-    amount,
-    clock,
+    field_text,
     is_number,
-    percent,
+    number_text,
+    percent_text,
     plural,
-    shown,
+    time_text,
 )
 from streamboost.pipelines.status.reader import Status, StatusReader
 
@@ -36,15 +36,15 @@ __all__ = [
     "Traces",
     "disagreement",
     "is_disputed",
-    "looks_wrong",
-    "nearest",
-    "neighbours",
+    "label_error",
+    "missing_record_text",
+    "nearest_records",
+    "neighbour_table",
     "reasons",
-    "show_missing",
+    "record_history",
+    "record_votes",
+    "show_missing_record",
     "show_record",
-    "story",
-    "voices",
-    "what_became",
 ]
 
 Found = Mapping[str, Any]
@@ -59,22 +59,23 @@ UNNAMED = "unknown annotator"
 """Name shown for a label without a source."""
 
 
-def who_says(found: Found) -> str:
+def current_annotator(found: Found) -> str:
     """Return the newest annotator whose label is the record's current label.
 
-    >>> who_says({"truth": "a", "labels": [[1, "a", "ann"], [2, "b", "bob"]]})
+    >>> current_annotator({"truth": "a", "labels": [[1, "a", "ann"], [2, "b", "bob"]]})
     'ann'
     """
-    said = [name for name, label in voices(found) if label == found["truth"]]
+    said = [name for name, label in record_votes(found) if label == found["truth"]]
     return said[-1] if said else UNNAMED
 
 
-def voices(found: Found) -> list[tuple[str, str]]:
+def record_votes(found: Found) -> list[tuple[str, str]]:
     """Return the votes on a record: annotator and label, the newest of each named annotator.
 
     Labels without a source each count as a vote.
 
-    >>> voices({"labels": [[1, "a", "ann"], [2, None, "bob"], [3, "b", None], [4, "b", "eve"]]})
+    >>> labels = [[1, "a", "ann"], [2, None, "bob"], [3, "b", None], [4, "b", "eve"]]
+    >>> record_votes({"labels": labels})
     [('unknown annotator', 'b'), ('eve', 'b')]
     """
     votes = votes_of(found.get("labels") or ())
@@ -89,7 +90,7 @@ def is_disputed(found: Found) -> bool:
     >>> is_disputed({"truth": "b", "labels": [[1, "a", "ann"], [2, "b", "bob"], [3, "b", "eve"]]})
     False
     """
-    said = [label for _, label in voices(found)]
+    said = [label for _, label in record_votes(found)]
     others = (said.count(one) for one in set(said) if one != found.get("truth"))
     return max(others, default=0) >= max(said.count(str(found.get("truth"))), 1)
 
@@ -101,14 +102,14 @@ def disagreement(found: Found) -> tuple[str, ...] | None:
     >>> disagreement({"labels": [[1, "a", "ann"], [2, "b", "bob"]]})
     ('People disagree: {} says {}, {} says {}.', 'ann', 'a', 'bob', 'b')
     """
-    said = list(dict.fromkeys(voices(found)))
+    said = list(dict.fromkeys(record_votes(found)))
     if len({label for _, label in said}) < 2:
         return None
     text = ", ".join(["{} says {}"] * len(said))
     return f"People disagree: {text}.", *(part for one in said for part in one)
 
 
-def looks_wrong(found: Found, near: Sequence[tuple[float, Status]]) -> tuple[str, ...] | None:
+def label_error(found: Found, near: Sequence[tuple[float, Status]]) -> tuple[str, ...] | None:
     """Explain why a record's label looks wrong, as a text and its names; None: it does not.
 
     A label looks wrong if a confident prediction differs from it, and most of the `near` labelled
@@ -122,20 +123,21 @@ def looks_wrong(found: Found, near: Sequence[tuple[float, Status]]) -> tuple[str
     if len(near) < FEWEST or 2 * agreed <= len(near):
         return None
     return (
-        f"The label looks wrong: {{}} says {{}}, but it was predicted as {{}}, {percent(share)} "
-        f"sure, and so are {agreed} of the {len(near)} labelled records most like it.",
-        who_says(found),
+        "The label looks wrong: {} says {}, but it was predicted as {}, "
+        f"{percent_text(share)} sure, and {agreed} of the {len(near)} nearest labelled records "
+        "have the predicted class.",
+        current_annotator(found),
         truth,
         str(label),
     )
 
 
-def story(found: Found, against: Collection[str] = ()) -> list[tuple[str, ...]]:
+def record_history(found: Found, unreliable: Collection[str] = ()) -> list[tuple[str, ...]]:
     """Return the history of a record in sentences, each a text and its names.
 
-    `against` has the annotators who disagree with others significantly often.
+    `unreliable` has the annotators who disagree with others significantly often.
     """
-    when, label = clock(found.get("arrived")), found.get("label")
+    when, label = time_text(found.get("arrived")), found.get("label")
     told: list[tuple[str, ...]] = []
     if found.get(HIDDEN):
         told.append((f"It came at {when}. {UNTOLD}",))
@@ -148,22 +150,22 @@ def story(found: Found, against: Collection[str] = ()) -> list[tuple[str, ...]]:
         told.append((f"It was asked about at {when}, before there was any prediction.",))
     else:
         share = (found.get("probabilities") or {}).get(str(label))
-        sure = "" if share is None else f", {percent(share)} sure"
+        sure = "" if share is None else f", {percent_text(share)} sure"
         version, margin = found.get("version"), found.get("margin")
         by = f"by version {version}" if version else "before the first committee"
-        gap = "" if margin is None or not version else f", margin {amount(margin)}"
+        gap = "" if margin is None or not version else f", margin {number_text(margin)}"
         told.append((f"Predicted as {{}} {by}{sure}{gap}, at {when}.", str(label)))
-        expires = "" if found.get("truth") or found.get("expires") is None else _until(found)
-        told += _verdict(found, against)
-        told.append((f"{_asked(found)}{expires}",))
+        expires = "" if found.get("truth") or found.get("expires") is None else _expiry_text(found)
+        told += _label_history(found, unreliable)
+        told.append((f"{_request_text(found)}{expires}",))
         if found.get("again") is not None:
-            again = clock(found["again"])
+            again = time_text(found["again"])
             told.append((f"At {again} its label looked wrong, and it was asked about again.",))
         return told
-    return told + _verdict(found, against)
+    return told + _label_history(found, unreliable)
 
 
-def _verdict(found: Found, against: Collection[str]) -> list[tuple[str, ...]]:
+def _label_history(found: Found, unreliable: Collection[str]) -> list[tuple[str, ...]]:
     """Describe whether the prediction was right, by whose label, and if the label is disputed."""
     truth, label = found.get("truth"), found.get("label")
     if truth is None:
@@ -173,14 +175,14 @@ def _verdict(found: Found, against: Collection[str]) -> list[tuple[str, ...]]:
             "The label is disputed: another class has at least as many votes. The pipeline uses "
             "the label of {}: {}."
         )
-        if label is not None and str(label) not in (said for _, said in voices(found)):
+        if label is not None and str(label) not in (said for _, said in record_votes(found)):
             text += " No annotator chose the predicted class."
-        return [(text, who_says(found), str(truth))]
-    return _judged(found) + _alone(found, against)
+        return [(text, current_annotator(found), str(truth))]
+    return _correctness(found) + _single_vote_warning(found, unreliable)
 
 
-def _judged(found: Found) -> list[tuple[str, ...]]:
-    truth, label, who = str(found["truth"]), found.get("label"), who_says(found)
+def _correctness(found: Found) -> list[tuple[str, ...]]:
+    truth, label, who = str(found["truth"]), found.get("label"), current_annotator(found)
     if label is None:
         return [("{} says it is {}.", who, truth)]
     if str(label) == truth:
@@ -188,30 +190,30 @@ def _judged(found: Found) -> list[tuple[str, ...]]:
     return [("That was wrong: {} says it is {}.", who, truth)]
 
 
-def _alone(found: Found, against: Collection[str]) -> list[tuple[str, ...]]:
-    """Warn if the only vote for the label is of an annotator in `against`."""
-    sources = [name for name, label in voices(found) if label == found["truth"]]
-    if len(sources) != 1 or sources[0] not in against:
+def _single_vote_warning(found: Found, unreliable: Collection[str]) -> list[tuple[str, ...]]:
+    """Warn if the only vote for the label is of an annotator in `unreliable`."""
+    sources = [name for name, label in record_votes(found) if label == found["truth"]]
+    if len(sources) != 1 or sources[0] not in unreliable:
         return []
     text = "Only {} says so, who disagrees with others significantly often."
     return [(text, sources[0])]
 
 
-def _asked(found: Found) -> str:
-    utility, chance = amount(found.get("utility")), percent(found.get("propensity"))
+def _request_text(found: Found) -> str:
+    utility, chance = number_text(found.get("utility")), percent_text(found.get("propensity"))
     return (
-        f"Its label was asked for in batch {amount(found.get('sequence'))}: its utility was "
+        f"Its label was asked for in batch {number_text(found.get('sequence'))}: its utility was "
         f"{utility}, and its chance of being asked for {chance}."
     )
 
 
-def _until(found: Found) -> str:
+def _expiry_text(found: Found) -> str:
     expires = found["expires"]
     if not isinstance(expires, int):
         return ""
     if expires < 1000 * time():
-        return f" An answer was to come by {clock(expires)}: now it may be too late."
-    return f" An answer counts until {clock(expires)}."
+        return f" An answer was to come by {time_text(expires)}: now it may be too late."
+    return f" An answer counts until {time_text(expires)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,29 +241,30 @@ class Traces:
         return cls(mine, status.request(id) is not None, len(newest), status.count(None))
 
 
-def what_became(id: str, traces: Traces, view: View) -> tuple[str, ...]:
+def missing_record_text(id: str, traces: Traces, view: View) -> tuple[str, ...]:
     """Describe the fate of a record that is not kept, as a text and its names."""
     if traces.is_open:
         return "Record {} was requested, and has no label yet.", id
     if traces.prediction is not None:
-        return _predicted(id, traces.prediction)
+        return _unstored_prediction(id, traces.prediction)
     ledger, join = view.document("ledger"), view.document("join")
     asked = ledger.get("requests", 0) - ledger.get("again", 0) + join.get("unsolicited", 0)
     if not join or traces.records < asked:
         return (
             "No data is kept on record {}: it was never requested or labelled, its data was "
-            f"evicted, or it never arrived.{_kept(traces)}",
+            f"evicted, or it never arrived.{_retention_text(traces)}",
             id,
         )
     if join.get("records", 0) <= traces.predictions and not view.document("workers"):
         return "Record {} has never arrived.", id
     return (
-        f"Record {{}} was never requested or labelled, if it ever arrived.{_kept(traces)}",
+        "Record {} was never requested or labelled, if it ever arrived."
+        f"{_retention_text(traces)}",
         id,
     )
 
 
-def _predicted(id: str, found: Mapping[str, Any]) -> tuple[str, ...]:
+def _unstored_prediction(id: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     if found.get("asked"):
         came = "Record {} was requested and evicted, as there were too many requests at once."
     else:
@@ -273,11 +276,11 @@ def _predicted(id: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     version = found.get("version")
     by = f"by version {version}" if version else "before the first committee"
     share = found.get("probability")
-    sure = "" if share is None else f", {percent(share)} sure"
+    sure = "" if share is None else f", {percent_text(share)} sure"
     return f"{came} It was predicted as {{}} {by}{sure}.", id, str(found["label"])
 
 
-def _kept(traces: Traces) -> str:
+def _retention_text(traces: Traces) -> str:
     predictions = f", and the newest {plural(traces.predictions, 'prediction')}"
     newest = plural(traces.records, "record")
     return (
@@ -286,16 +289,16 @@ def _kept(traces: Traces) -> str:
     )
 
 
-def nearest(
+def nearest_records(
     features: Mapping[str, Any], others: Sequence[Status], most: int = 5
 ) -> list[tuple[float, Status]]:
     """Return the nearest neighbours of `features` among `others`, with their distances.
 
-    The distance is that of `labelled.nearest`. A value that is not a number is a column with 1 if
-    the values are equal, else 0.
+    The distance is that of `nearest_rows`. A value that is not a number is a column with 1 if the
+    values are equal, else 0.
 
     >>> others = [{"id": "far", "features": {"a": 9.0}}, {"id": "near", "features": {"a": 1.0}}]
-    >>> [(away, one["id"]) for away, one in nearest({"a": 1.0}, others)]
+    >>> [(away, one["id"]) for away, one in nearest_rows({"a": 1.0}, others)]
     [(0.0, 'near'), (2.0, 'far')]
     """
     wanted = {name: one for name, one in features.items() if not isinstance(one, list | dict)}
@@ -303,16 +306,16 @@ def nearest(
     if not wanted or not there:
         return []
     rows = [_row(wanted, one["features"]) for one in there]
-    places, away = labelled.nearest(np.array([_row(wanted, wanted)]), np.array(rows), most)
+    places, away = labelled.nearest_rows(np.array([_row(wanted, wanted)]), np.array(rows), most)
     pairs = zip(away[0].tolist(), places[0].tolist(), strict=True)
     return [(round(far, 3), there[place]) for far, place in pairs]
 
 
 def _row(wanted: Mapping[str, Any], features: Mapping[str, Any]) -> list[float]:
-    return [_place(given, features.get(name)) for name, given in wanted.items()]
+    return [_coordinate(given, features.get(name)) for name, given in wanted.items()]
 
 
-def _place(wanted: Any, given: Any) -> float:
+def _coordinate(wanted: Any, given: Any) -> float:
     if not is_number(wanted):
         return float(given == wanted)
     return float(given) if is_number(given) else float("nan")
@@ -326,29 +329,35 @@ def show_record(
     `may_change` is true if the user may change the label.
     """
     pipeline = view.document("pipeline").get("name")
-    near = nearest(found.get("features") or {}, [o for o in others if o["id"] != found["id"]])
+    near = nearest_records(
+        found.get("features") or {}, [o for o in others if o["id"] != found["id"]]
+    )
     with Tag("section", classes="panel", aria_labelledby="said-title"):
         Tag("h2", "History", id="said-title")
-        for text, *names in story(found, contradicted(view)):
+        for text, *names in record_history(found, disagreeing_annotators(view)):
             Sentence("p").say(text, *names)
         _show_doubts(found, near, pipeline, may_change)
-        show_table(_labels(found))
+        show_table(_label_table(found))
     with Tag("div", classes="panels halves"):
-        _section(
+        _show_section(
             "Class probabilities",
             "Class probabilities of the ensemble on arrival.",
-            chances(found),
+            probability_table(found),
         )
-        _section("Why", about_reasons(view), reasons(found, view))
-        _fields(found)
-        _section("Nearest labelled records", _ABOUT_NEAREST, neighbours(found, near, pipeline))
+        _show_section(
+            "Why this prediction", explanation_summary(view), reasons(found, view), id="why"
+        )
+        _show_fields(found)
+        _show_section(
+            "Nearest labelled records", _ABOUT_NEAREST, neighbour_table(found, near, pipeline)
+        )
 
 
 def _show_doubts(
     found: Found, near: Sequence[tuple[float, Status]], pipeline: str, may_change: bool
 ) -> None:
     """Show the evidence against the label, if any, and a link to change the label."""
-    wrong, differ = looks_wrong(found, near), disagreement(found)
+    wrong, differ = label_error(found, near), disagreement(found)
     for said in filter(None, (wrong, differ)):
         with Tag("div", classes="doubt"):
             Sentence("p").say(*said)
@@ -367,7 +376,7 @@ _ABOUT_NEAREST = (
 )
 
 
-def show_missing(said: tuple[str, ...], alike: Sequence[str], pipeline: str) -> None:
+def show_missing_record(said: tuple[str, ...], alike: Sequence[str], pipeline: str) -> None:
     """Show `said` about a record that is not kept, and stored ids with the same prefix."""
     with Tag("section", classes="panel"):
         Sentence("p").say(*said)
@@ -384,11 +393,11 @@ def show_missing(said: tuple[str, ...], alike: Sequence[str], pipeline: str) -> 
                         Tag("bdi", one)
 
 
-def _labels(found: Found) -> Table:
+def _label_table(found: Found) -> Table:
     columns = [Column(text, "words") for text in ("When", "Label", "Annotator")]
     rows = [
         [
-            clock(when),
+            time_text(when),
             "retracted" if label is None else str(label),
             UNNAMED if source is None else source,
         ]
@@ -397,20 +406,20 @@ def _labels(found: Found) -> Table:
     return Table("Labels, newest first", columns, rows, "")
 
 
-def chances(found: Found) -> Table:
+def probability_table(found: Found) -> Table:
     """Build the table of a record's class probabilities."""
     if found.get(HIDDEN):
         return Table("Class probabilities", [], [], UNTOLD)
     columns = [Column("Class", "words"), Column("Probability")]
     given = found.get("probabilities") or {}
     ordered = sorted(given.items(), key=lambda one: -(one[1] or 0.0))
-    rows = [[name, Cell(percent(p), bar=p or 0.0, colour="series-1")] for name, p in ordered]
+    rows = [[name, Cell(percent_text(p), bar=p or 0.0, colour="series-1")] for name, p in ordered]
     return Table(
         "Class probabilities", columns, rows, "" if rows else "Kept for requested records only."
     )
 
 
-def neighbours(found: Found, near: Sequence[tuple[float, Status]], pipeline: str) -> Table:
+def neighbour_table(found: Found, near: Sequence[tuple[float, Status]], pipeline: str) -> Table:
     """Build the table of the nearest labelled records, and if they were labelled by then."""
     columns = [
         Column("Record", "words"),
@@ -419,7 +428,7 @@ def neighbours(found: Found, near: Sequence[tuple[float, Status]], pipeline: str
         Column("State at prediction", "words"),
         Column("Distance"),
     ]
-    then = [_by_then(found, one) for _, one in near]
+    then = [_state_at_prediction(found, one) for _, one in near]
     rows: list[list[str | Cell]] = [
         [
             Cell(
@@ -430,7 +439,7 @@ def neighbours(found: Found, near: Sequence[tuple[float, Status]], pipeline: str
             str(one.get("truth")),
             NOTHING if one.get("label") is None else str(one["label"]),
             when,
-            amount(away),
+            number_text(away),
         ]
         for (away, one), when in zip(near, then, strict=True)
     ]
@@ -446,7 +455,7 @@ def neighbours(found: Found, near: Sequence[tuple[float, Status]], pipeline: str
 _LABELLED = "labelled"
 
 
-def _by_then(found: Found, other: Found) -> str:
+def _state_at_prediction(found: Found, other: Found) -> str:
     """Return the state of another record at the time of the prediction, as a text."""
     when = found.get("arrived") or 0
     labels = other.get("labels") or ()
@@ -455,7 +464,7 @@ def _by_then(found: Found, other: Found) -> str:
     return "labelled later" if labels and labels[0][0] > when else _LABELLED
 
 
-def _fields(found: Found) -> None:
+def _show_fields(found: Found) -> None:
     given = found.get("features") or {}
     features = {name: value for name, value in given.items() if not is_long(value)}
     fields = {name: value for name, value in given.items() if is_long(value)}
@@ -472,12 +481,12 @@ def _fields(found: Found) -> None:
                 with Tag("dd"):
                     show_field(value)
         columns = [Column("Feature", "words"), Column("Value")]
-        rows = [[str(name), shown(value)[:LONGEST]] for name, value in features.items()]
+        rows = [[str(name), field_text(value)[:LONGEST]] for name, value in features.items()]
         show_table(Table("Features", columns, rows, ""))
 
 
-def _section(title: str, about: str, table: Table) -> None:
-    name = title.lower().replace(" ", "-")
+def _show_section(title: str, about: str, table: Table, id: str | None = None) -> None:
+    name = id or title.lower().replace(" ", "-")
     with Tag("section", classes="panel", id=name, aria_labelledby=f"{name}-title"):
         Tag("h2", title, id=f"{name}-title")
         Tag("p", about, "about")

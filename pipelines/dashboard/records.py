@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamboost.pipelines.dashboard.explanations import rival_of, told_apart
-from streamboost.pipelines.dashboard.record import is_disputed, voices
+from streamboost.pipelines.dashboard.explanations import contrast, contrast_class
+from streamboost.pipelines.dashboard.record import is_disputed, record_votes
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import View, page_of
 from streamboost.pipelines.dashboard.widgets import Sentence, Tag, show_table
-from streamboost.pipelines.status.formatting import NOTHING, clock, percent, plural
+from streamboost.pipelines.status.formatting import NOTHING, percent_text, plural, time_text
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.status.record_filter import RecordFilter
 
-__all__ = ["MOST", "Found", "listed", "show_records"]
+__all__ = ["MOST", "Found", "record_table", "show_records"]
 
 MOST = 100
 """Maximum number of records on a page."""
@@ -50,9 +50,9 @@ def show_records(found: Found, view: View, choice: RecordFilter, offset: int = 0
     pipeline = view.document("pipeline").get("name")
     with Tag("section", classes="panel whole", aria_label="Records", id="listed"):
         _filters(view, choice, pipeline)
-        Sentence("p", "summary").say(*_what(found.total, choice))
-        _left_out(found.disputed, choice, pipeline)
-        _show_sums(found.sums, choice, pipeline)
+        Sentence("p", "summary").say(*_filter_text(found.total, choice))
+        _show_disputed(found.disputed, choice, pipeline)
+        _show_class_counts(found.sums, choice, pipeline)
         Tag(
             "p",
             "Kept labelled records, newest label first. Select an id for details. Tinted: the "
@@ -61,8 +61,8 @@ def show_records(found: Found, view: View, choice: RecordFilter, offset: int = 0
             "second class.",
             "about",
         )
-        _pages(found, choice, pipeline, offset)
-        show_table(listed(found.records, pipeline))
+        _show_page_links(found, choice, pipeline, offset)
+        show_table(record_table(found.records, pipeline))
 
 
 def _filters(view: View, choice: RecordFilter, pipeline: str) -> None:
@@ -74,7 +74,7 @@ def _filters(view: View, choice: RecordFilter, pipeline: str) -> None:
             if number is not None:
                 Tag("input", type="hidden", name=bound, value=str(number))
         for name, title, names, chosen in (
-            ("true", "Class", classes, choice.truth),
+            ("true", "True class", classes, choice.truth),
             ("predicted", "Predicted as", classes, choice.said),
             ("by", "Labelled by", sources, choice.by),
         ):
@@ -82,14 +82,14 @@ def _filters(view: View, choice: RecordFilter, pipeline: str) -> None:
             with Tag("select", id=f"records-{name}", name=name):
                 Tag("option", "any", value="")
                 for one in names if chosen is None or chosen in names else [*names, chosen]:
-                    Tag("option", one, value=one, **_if("selected", one == chosen))
+                    Tag("option", one, value=one, **_flag("selected", one == chosen))
         for name, title, is_chosen in (
             ("wrong", "Mistakes only", choice.wrong),
             ("contested", "Where people disagree", choice.contested),
             ("disputed", "Disputed labels only", choice.disputed is True),
         ):
             with Tag("label"):
-                is_checked = _if("checked", is_chosen)
+                is_checked = _flag("checked", is_chosen)
                 Tag("input", type="checkbox", name=name, value="true", **is_checked)
                 Tag("span", title)
         Tag("button", "Show")
@@ -97,7 +97,7 @@ def _filters(view: View, choice: RecordFilter, pipeline: str) -> None:
             Tag("a", "All labelled records", href=page_of("/records", pipeline))
 
 
-def _if(name: str, is_so: bool) -> dict[str, Any]:
+def _flag(name: str, is_so: bool) -> dict[str, Any]:
     return {name: True} if is_so else {}
 
 
@@ -116,7 +116,7 @@ def _address(choice: RecordFilter, pipeline: str, **more: Any) -> str:
     return page_of("/records", pipeline, **named, **more)
 
 
-def _left_out(disputed: int | None, choice: RecordFilter, pipeline: str) -> None:
+def _show_disputed(disputed: int | None, choice: RecordFilter, pipeline: str) -> None:
     """Show the number of records left out because of a disputed label, as a link to them."""
     if disputed == 0:
         return
@@ -133,9 +133,9 @@ def _left_out(disputed: int | None, choice: RecordFilter, pipeline: str) -> None
         )
 
 
-def _show_sums(sums: Sums, choice: RecordFilter, pipeline: str) -> None:
+def _show_class_counts(sums: Sums, choice: RecordFilter, pipeline: str) -> None:
     """Show the counts of a filter's records by predicted or true class, the largest first."""
-    begins, parts = summed(sums, choice)
+    begins, parts = class_counts(sums, choice)
     if not parts:
         return
     with Tag("p", classes="summary", id="sums"):
@@ -150,12 +150,12 @@ def _show_sums(sums: Sums, choice: RecordFilter, pipeline: str) -> None:
             Tag("span", f"and {rest:,} more.")
 
 
-def summed(sums: Sums, choice: RecordFilter) -> tuple[str, list[tuple[str, ...]]]:
+def class_counts(sums: Sums, choice: RecordFilter) -> tuple[str, list[tuple[str, ...]]]:
     """Return the start of the summary sentence, and for each class a text and its names.
 
     The list is empty if the filter fixes both classes or neither.
 
-    >>> summed([("a", "b", 3), ("a", None, 1)], RecordFilter(truth="a"))
+    >>> class_counts([("a", "b", 3), ("a", None, 1)], RecordFilter(truth="a"))
     ('Predicted as ', [('{}', 'b'), ('nothing yet',)])
     """
     some = sums[:NAMED]
@@ -168,7 +168,7 @@ def summed(sums: Sums, choice: RecordFilter) -> tuple[str, list[tuple[str, ...]]
     return "", []
 
 
-def _pages(found: Found, choice: RecordFilter, pipeline: str, offset: int) -> None:
+def _show_page_links(found: Found, choice: RecordFilter, pipeline: str, offset: int) -> None:
     """Show the range of listed records, with links to newer and older ones."""
     if not offset and not found.more:
         return
@@ -187,18 +187,18 @@ def _pages(found: Found, choice: RecordFilter, pipeline: str, offset: int) -> No
             link("Older ones", offset + MOST)
 
 
-def _what(n: int | None, choice: RecordFilter) -> tuple[str, ...]:
+def _filter_text(n: int | None, choice: RecordFilter) -> tuple[str, ...]:
     """Describe the filter in a sentence, as a text and its names."""
     parts: list[str] = []
     names: list[str] = []
     if choice.truth is not None and choice.said is not None:
         parts, names = ["{} that was predicted as {}"], [choice.truth, choice.said]
     elif choice.truth is not None:
-        is_mistaken = choice.wrong or _by_version(choice)
+        is_mistaken = choice.wrong or _version_range(choice)
         parts, names = ["{}" if is_mistaken else "{}, any prediction"], [choice.truth]
     elif choice.said is not None:
         parts, names = ["predicted as {}, any label"], [choice.said]
-    if version := _by_version(choice):
+    if version := _version_range(choice):
         wrong = "wrongly " if choice.wrong else ""
         parts.append(f"predicted {wrong}by version {version}")
     elif choice.wrong:
@@ -216,14 +216,14 @@ def _what(n: int | None, choice: RecordFilter) -> tuple[str, ...]:
     return f"{plural(n, 'labelled record')}{told}.", *names
 
 
-def _by_version(choice: RecordFilter) -> str:
+def _version_range(choice: RecordFilter) -> str:
     """Describe the filter's range of versions; empty without one."""
     if choice.since is None:
         return "" if choice.until is None else f"{choice.until} or earlier"
     return f"{choice.since} " + ("or later" if choice.until is None else f"to {choice.until}")
 
 
-def listed(found: Sequence[Status], pipeline: str) -> Table:
+def record_table(found: Sequence[Status], pipeline: str) -> Table:
     """Build the table of records, each with its prediction and the main reasons."""
     columns = [
         *(Column(text, "words") for text in ("Record", "Labelled", "Label", "Predicted")),
@@ -241,13 +241,13 @@ def _row(one: Status, pipeline: str) -> list[str | Cell]:
     when = one["labels"][-1][0] if one.get("labels") else None
     return [
         Cell(str(one["id"]), link=page_of("/record", pipeline, id=one["id"])),
-        clock(when),
+        time_text(when),
         str(one["truth"]) + " (disputed)" * is_disputed(one),
         _prediction(one),
-        percent(share),
+        percent_text(share),
         str(one.get("version") or NOTHING),
-        _reasons(one.get("why"), str(label), one["truth"]),
-        _sources(one),
+        _main_features(one.get("why"), str(label), one["truth"]),
+        _annotator_text(one),
     ]
 
 
@@ -260,17 +260,17 @@ def _prediction(one: Status) -> str | Cell:
     return Cell(str(label), shade=0.6, colour="bad", note="wrong: ")
 
 
-def _sources(one: Status) -> str:
+def _annotator_text(one: Status) -> str:
     """Return the annotators of a record, with their labels if these differ."""
-    said = dict.fromkeys(voices(one))
+    said = dict.fromkeys(record_votes(one))
     if len({label for _, label in said}) > 1:
         return ", ".join(f"{source} ({label})" for source, label in said)
     return ", ".join(source for source, _ in said) or NOTHING
 
 
-def _reasons(why: Mapping[str, Any] | None, label: str, truth: str) -> str:
+def _main_features(why: Mapping[str, Any] | None, label: str, truth: str) -> str:
     """Name the features that contributed most to the prediction against its rival class."""
     if not why or label not in why["classes"]:
         return NOTHING
-    apart = told_apart(why, label, rival_of(why, label, truth))[:REASONS]
+    apart = contrast(why, label, contrast_class(why, label, truth))[:REASONS]
     return ", ".join(f"{name} {by:+.2f}" for name, by in apart if by > 0) or NOTHING

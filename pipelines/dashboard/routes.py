@@ -15,17 +15,17 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from streamboost.pipelines.dashboard.drilldown import add_causes
+from streamboost.pipelines.dashboard.drilldown import add_drilldown_pages
 from streamboost.pipelines.dashboard.labelling import LabellingPage
 from streamboost.pipelines.dashboard.labelling_progress import Gains
 from streamboost.pipelines.dashboard.layout import Header, bear_nonces, main
 from streamboost.pipelines.dashboard.overview import TABLES_EVERY, Dashboard, Overview
 from streamboost.pipelines.dashboard.sockets import bind_sockets, drop_unconnected
-from streamboost.pipelines.dashboard.view import EVERY, Feed, page_of, restricted
+from streamboost.pipelines.dashboard.view import EVERY, Feed, page_of, visible_view
 from streamboost.pipelines.dashboard.widgets import STATIC
 from streamboost.pipelines.service.labelling.served import ServedState
 
-__all__ = ["install"]
+__all__ = ["add_pages"]
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ PATIENCE = 30.0
 """Timeout in seconds for building a page on a busy machine."""
 
 
-def install(app: FastAPI, pipelines: Sequence[ServedState]) -> None:
+def add_pages(app: FastAPI, pipelines: Sequence[ServedState]) -> None:
     """Add the pages to `app`, after all its other routes.
 
     A middleware must have stored ``csp_nonce`` and ``person`` in each request's state. NiceGUI's
@@ -42,11 +42,11 @@ def install(app: FastAPI, pipelines: Sequence[ServedState]) -> None:
     bear_nonces()
     nicegui_app.router.dependencies.append(Depends(drop_unconnected))  # of every page below
     threads = ThreadPoolExecutor(1, thread_name_prefix="streamboost-feed")
-    feeds = {served.name: Feed(served.status, threads, served.runs) for served in pipelines}
+    feeds = {served.name: Feed(served.status, threads, served.is_running) for served in pipelines}
     by_name = {served.name: served for served in pipelines}
     _add_dashboard(by_name, feeds)
     _add_labelling(by_name, feeds)
-    add_causes(by_name, feeds)
+    add_drilldown_pages(by_name, feeds)
     # Disable the loading bar for background requests.
     nicegui_app.config.quasar_config["loadingBar"] = {"skipHijack": True}
     nicegui_app.add_exception_handler(404, _not_found)
@@ -75,8 +75,8 @@ def _add_dashboard(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Fee
 
     @ui.page("/", title="Dashboard | streamboost", response_timeout=PATIENCE)
     async def dashboard(request: Request, pipeline: str | None = None) -> Response | None:
-        name = _chosen(pipeline, names)
-        if name is not None and pipelines[name].blindfold.hides_from(request.state.person):
+        name = _selected_pipeline(pipeline, names)
+        if name is not None and pipelines[name].blind_mode.is_blind(request.state.person):
             return RedirectResponse(page_of("/label", name))  # class counts reveal predictions
         header = Header("/", name, names, request.state.person)
         if name is None:
@@ -86,10 +86,10 @@ def _add_dashboard(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Fee
             async def show_all() -> None:
                 person = request.state.person
                 for each, feed in feeds.items():
-                    blindfold = pipelines[each].blindfold
-                    overview.show(each, restricted(await feed.look(), blindfold, person))
+                    blindfold = pipelines[each].blind_mode
+                    overview.show(each, visible_view(await feed.read(), blindfold, person))
 
-            await _live(show_all)
+            await _refresh_while_open(show_all)
             return None
         with main(name):
             panels = Dashboard(name)
@@ -99,16 +99,16 @@ def _add_dashboard(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Fee
 
         async def show() -> None:
             nonlocal shown, first
-            view = await feeds[name].look()
+            view = await feeds[name].read()
             header.show(view)
             if view.number != shown:
                 if shown < 0 or view.number % TABLES_EVERY == 0:
                     first = (await asyncio.to_thread(served.queue.progress, person)).first
                 shown = view.number
                 panels.show(view, gains.since(first, view))
-            panels.look(view)
+            panels.update(view)
 
-        await _live(show)
+        await _refresh_while_open(show)
         return None
 
 
@@ -121,7 +121,7 @@ def _add_labelling(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Fee
     async def labelling(
         request: Request, pipeline: str | None = None, change: str | None = None
     ) -> None:
-        name = _chosen(pipeline, names) or names[0]
+        name = _selected_pipeline(pipeline, names) or names[0]
         person = request.state.person
         header = Header("/label", name, names, person)
         with main(f"Labelling for {name}"):
@@ -134,21 +134,21 @@ def _add_labelling(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Fee
             open_desks[seat] -= 1
             if not open_desks[seat]:
                 del open_desks[seat]
-                await desk.leave()
+                await desk.release()
 
         ui.context.client.on_delete(lambda: background_tasks.create(leave()))
 
         async def show() -> None:
-            view = await feeds[name].look()
+            view = await feeds[name].read()
             header.show(view)
             await desk.refresh(view)
 
-        await _live(show)
+        await _refresh_while_open(show)
         if change is not None:
             await desk.change(change)
 
 
-async def _live(show: Callable[[], Awaitable[None]]) -> None:
+async def _refresh_while_open(show: Callable[[], Awaitable[None]]) -> None:
     """Call `show` now, and every `EVERY` seconds while the page is open."""
     await show()
     ui.timer(EVERY, show, immediate=False)
@@ -164,7 +164,7 @@ def _failed(request: Request, error: Exception) -> Response:
     return PlainTextResponse("500 Internal Server Error: the log of serve says more\n", 500)
 
 
-def _chosen(name: str | None, names: Sequence[str]) -> str | None:
+def _selected_pipeline(name: str | None, names: Sequence[str]) -> str | None:
     """Return the pipeline of a page; None means the overview of several pipelines."""
     if name is None:
         return names[0] if len(names) == 1 else None

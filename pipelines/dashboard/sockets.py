@@ -32,16 +32,16 @@ def bind_sockets() -> None:
     for logger in (core.sio.logger, core.sio.eio.logger):
         logger.handlers.clear()  # they print client data unescaped; the log of `serve` escapes it
     for logger in (core.sio.logger, core.sio.eio.logger, logging.getLogger("uvicorn.error")):
-        logger.addFilter(shorten)
+        logger.addFilter(shorten_traceback)
     core.sio.eio.transports = ["websocket"]
     core.app.config.socket_io_js_transports = ["websocket"]
     handlers = core.sio.handlers["/"]
     for name in _OF_PAGES:
-        handlers[name] = _bound(handlers[name])
-    handlers["connect"] = _bound_by_address(handlers["connect"])
+        handlers[name] = _on_own_page(handlers[name])
+    handlers["connect"] = _on_connect(handlers["connect"])
 
 
-def shorten(record: logging.LogRecord) -> bool:
+def shorten_traceback(record: logging.LogRecord) -> bool:
     """Replace the traceback of a malformed websocket message with one line; return True.
 
     Errors of the application keep their traceback.
@@ -59,11 +59,11 @@ def shorten(record: logging.LogRecord) -> bool:
     return True
 
 
-def _bound(handler: Callable[..., Any]) -> Callable[..., Any]:
+def _on_own_page(handler: Callable[..., Any]) -> Callable[..., Any]:
     async def of_own_page(sid: str, *given: Any) -> Any:
         try:
             (message,) = given
-            if _is_anothers(message["client_id"], core.sio.get_environ(sid)):
+            if _is_of_other_login(message["client_id"], core.sio.get_environ(sid)):
                 return False
             done = handler(sid, message)
             return await done if isawaitable(done) else done
@@ -75,17 +75,17 @@ def _bound(handler: Callable[..., Any]) -> Callable[..., Any]:
     return of_own_page
 
 
-def _bound_by_address(connect: Callable[..., Any]) -> Callable[..., Any]:
+def _on_connect(connect: Callable[..., Any]) -> Callable[..., Any]:
     async def with_own_page(sid: str, environ: dict[str, Any], auth: Any = None) -> None:
         for id in parse_qs(environ.get("QUERY_STRING", "")).get("client_id", ()):
-            if _is_anothers(id, environ):
+            if _is_of_other_login(id, environ):
                 raise Refused("this page belongs to another login")
         await connect(sid, environ, auth)
 
     return with_own_page
 
 
-def _is_anothers(id: str, environ: dict[str, Any]) -> bool:
+def _is_of_other_login(id: str, environ: dict[str, Any]) -> bool:
     """Return whether a page belongs to another login than the websocket."""
     client = Client.instances.get(id)
     asking: User = environ["asgi.scope"]["state"]["person"]

@@ -7,16 +7,21 @@ from statistics import median
 from typing import Any, Literal
 
 from streamboost.pipelines.dashboard import lag as lags
-from streamboost.pipelines.dashboard.annotators import contradicted
-from streamboost.pipelines.dashboard.drift import shifted, shifted_in_words
-from streamboost.pipelines.dashboard.tables import named, rolled_back
+from streamboost.pipelines.dashboard.annotators import disagreeing_annotators
+from streamboost.pipelines.dashboard.drift import shift_summary, shifted_features
+from streamboost.pipelines.dashboard.tables import rollback_origins, version_text
 from streamboost.pipelines.dashboard.time_range import total_lag
-from streamboost.pipelines.dashboard.versions import got_worse
+from streamboost.pipelines.dashboard.versions import recall_drop
 from streamboost.pipelines.dashboard.view import View, page_of
 from streamboost.pipelines.dashboard.widgets import StatusLine, Tag
-from streamboost.pipelines.status.formatting import amount, clock, seconds, unbroken
+from streamboost.pipelines.status.formatting import (
+    duration_text,
+    number_text,
+    time_text,
+    with_no_break_spaces,
+)
 
-__all__ = ["UNSTARTED", "Notice", "PipelineStatus", "StatusPanel", "standing"]
+__all__ = ["UNSTARTED", "Notice", "PipelineStatus", "StatusPanel", "pipeline_status"]
 
 STILL = 60.0
 """Seconds without a commit after which the time of the last commit replaces the throughput."""
@@ -61,17 +66,17 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """Content of the status line; `age` of the data is in seconds or None, `trouble` the error."""
+    """Content of the status line; `age` of the data is in seconds or None, `error` the error."""
 
     word: str
     tone: Tone
     parts: Sequence[str] = ()
     age: float | None = None
-    trouble: str | None = None
+    error: str | None = None
     notices: Sequence[Notice] = ()
 
 
-def standing(view: View, now: float) -> PipelineStatus:
+def pipeline_status(view: View, now: float) -> PipelineStatus:
     """Return the status of a pipeline at `now`, in seconds since the epoch."""
     about = view.document("pipeline")
     if not about:
@@ -79,20 +84,20 @@ def standing(view: View, now: float) -> PipelineStatus:
     state, last = str(about.get("state", "unknown")), about.get("time")
     beat = view.document("heartbeat").get("time") or last
     age = None if beat is None else max(now - beat / 1000, 0.0)
-    trouble = _trouble(view, now)
+    trouble = _current_error(view, now)
     tone: Tone = "bad" if trouble else "grey"
     if state == "stopped":
         return PipelineStatus("Stopped", tone, _since(last), None, trouble)
     if not view.runs:
         gone = "process ended unexpectedly", *_since(last)
         return PipelineStatus("Unresponsive", tone, gone, age, trouble)
-    if age is not None and age > _patience(view) and state != "recovering":
-        gone = f"no heartbeat since {clock(beat)}", *_since(last)
+    if age is not None and age > _timeout(view) and state != "recovering":
+        gone = f"no heartbeat since {time_text(beat)}", *_since(last)
         return PipelineStatus("Unresponsive", tone, gone, age, trouble)
     if state in ("retrying", "recovering"):
         tone = "bad" if trouble else "warn"
         return PipelineStatus(state.capitalize(), tone, _since(last), age, trouble)
-    notices, pace = _notices(view), _pace(view, last, now)
+    notices, pace = _notices(view), _throughput_text(view, last, now)
     if trouble:
         return PipelineStatus("Error", "bad", pace, age, trouble, notices)
     if notices:
@@ -105,16 +110,16 @@ def _notices(view: View) -> list[Notice]:
     name, found = view.document("pipeline").get("name"), []
     if view.document("learner").get("paused"):
         found.append(Notice("Paused", "training is paused", page_of("/versions", name)))
-    if fell := got_worse(view):
+    if fell := recall_drop(view):
         first, *others = fell.names
         more = f", as did {others[0] if len(others) == 1 else len(others)}" * bool(others)
         more += " other classes" * (len(others) > 1)
         link = f"{page_of('/versions', name, a=fell.version)}#since"
         found.append(Notice("Regression", f"{first} got worse{more}", link))
-    if moved := shifted(view):
+    if moved := shifted_features(view):
         link = page_of("/features", name, feature=moved[0])
-        found.append(Notice("Feature drift", shifted_in_words(view), link))
-    if names := contradicted(view):
+        found.append(Notice("Feature drift", shift_summary(view), link))
+    if names := disagreeing_annotators(view):
         more = f"; so does {names[1]}" if len(names) == 2 else f"; so do {len(names) - 1} more"
         said = f"{names[0]} disagrees with other annotators{more * (len(names) > 1)}"
         found.append(Notice("Annotator disagreement", said, f"{page_of('/', name)}#annotators"))
@@ -125,11 +130,11 @@ def _since(last: float | None) -> tuple[str, ...]:
     return (
         ("no batch committed in this run yet",)
         if last is None
-        else (f"last batch at {clock(last)}",)
+        else (f"last batch at {time_text(last)}",)
     )
 
 
-def _patience(view: View) -> float:
+def _timeout(view: View) -> float:
     """Return the timeout in seconds after which a pipeline without updates is unresponsive.
 
     Updates are published between batches, so the timeout of a busy pipeline follows from its usual
@@ -142,43 +147,43 @@ def _patience(view: View) -> float:
     return max(PATIENCE * usual, SOON)
 
 
-def _pace(view: View, last: float | None, now: float) -> tuple[str, ...]:
+def _throughput_text(view: View, last: float | None, now: float) -> tuple[str, ...]:
     """Return the throughput or the time of the last commit, and the lag."""
     if last is None:
         return ("no batch committed in this run yet",)
     point: Mapping[str, Any] = view.points[-1] if view.points else {}
     is_still = now - last / 1000 > STILL
     if is_still:
-        pace = f"no commit since {clock(last)}"
+        pace = f"no commit since {time_text(last)}"
     else:
         scored = view.document("workers").values()
         learned = float(point.get("records_per_second") or 0.0)
         rate = sum(one["rate"] for one in scored) if scored else learned
-        pace = f"{amount(float(f'{rate:.2g}'))}/s"
+        pace = f"{number_text(float(f'{rate:.2g}'))}/s"
     lag = total_lag(point.get("lag"))
-    if view.unscored is not None:
-        behind = () if lag is None else (f"learner lag {amount(lag)}",)
-        parts: tuple[str, ...] = (pace, view.unscored, *behind)
+    if view.unscored_records is not None:
+        behind = () if lag is None else (f"learner lag {number_text(lag)}",)
+        parts: tuple[str, ...] = (pace, view.unscored_records, *behind)
     elif is_still and lag:
         parts = (f"{pace}; lag {lags.in_units(view, lag)}",)
     elif is_still:
         parts = (pace if lag is None else f"{pace}, lag 0",)
     else:
-        told = f"lag {lags.in_units(view, lag)}{_in_time(view)}"
+        told = f"lag {lags.in_units(view, lag)}{_lag_text(view)}"
         parts = (pace,) if lag is None else (pace, told)
-    version, again = view.document("learner").get("version"), rolled_back(view)
-    return (*parts, f"version {named(version, again)}") if version in again else parts
+    version, again = view.document("learner").get("version"), rollback_origins(view)
+    return (*parts, f"version {version_text(version, again)}") if version in again else parts
 
 
-def _in_time(view: View) -> str:
+def _lag_text(view: View) -> str:
     """Describe the time to process the lag, or since when the lag is 0; empty if unknown."""
-    left, began = lags.in_time(view), view.once("lag since", lambda: lags.since(view.points))
+    left, began = lags.in_time(view), view.cached("lag since", lambda: lags.since(view.points))
     if left is not None:
-        return f", about {seconds(float(f'{left:.2g}'))} behind"
-    return "" if began is None else f", caught up since {clock(began)}"
+        return f", about {duration_text(float(f'{left:.2g}'))} behind"
+    return "" if began is None else f", caught up since {time_text(began)}"
 
 
-def _trouble(view: View, now: float) -> str | None:
+def _current_error(view: View, now: float) -> str | None:
     """Return the current error, until batches are committed again and `FRESH` seconds are over."""
     found, about = view.document("trouble"), view.document("pipeline")
     if not found:
@@ -187,7 +192,7 @@ def _trouble(view: View, now: float) -> str | None:
     is_over = (about.get("time") or 0.0) > then and about.get("state") != "retrying"
     if is_over and now - then / 1000 > FRESH:
         return None
-    return f"{clock(then)}: {found.get('text', '')}"
+    return f"{time_text(then)}: {found.get('text', '')}"
 
 
 class StatusPanel:
@@ -201,9 +206,12 @@ class StatusPanel:
     def show(self, view: View) -> None:
         """Show a status."""
         now = time.time()
-        found = standing(view, now)
+        found = pipeline_status(view, now)
         said = asdict(found)
-        trouble, said["parts"] = said.pop("trouble"), [unbroken(part) for part in found.parts]
+        trouble, said["parts"] = (
+            said.pop("error"),
+            [with_no_break_spaces(part) for part in found.parts],
+        )
         if found.age is not None:
             said["age"] = round(found.age)
         self._line.show(**said, beat=int(now / BEAT))

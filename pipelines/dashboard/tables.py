@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from streamboost.pipelines.dashboard.view import View, page_of
-from streamboost.pipelines.status.formatting import NOTHING, amount, clock, percent, plural, seconds
+from streamboost.pipelines.status.formatting import (
+    NOTHING,
+    duration_text,
+    number_text,
+    percent_text,
+    plural,
+    time_text,
+)
 
 __all__ = [
     "Cell",
@@ -18,9 +25,9 @@ __all__ = [
     "confusion",
     "fields",
     "latencies",
-    "named",
-    "rolled_back",
+    "rollback_origins",
     "share_of",
+    "version_text",
     "workers",
 ]
 
@@ -100,8 +107,8 @@ def class_mix(view: View) -> Table:
     rows: Rows = [
         [
             label,
-            Cell(percent(a), bar=(a or 0.0) / longest, colour="series-1"),
-            Cell(percent(b), bar=(b or 0.0) / longest, colour="series-2"),
+            Cell(percent_text(a), bar=(a or 0.0) / longest, colour="series-1"),
+            Cell(percent_text(b), bar=(b or 0.0) / longest, colour="series-2"),
         ]
         for label, a, b in shares
     ]
@@ -135,7 +142,7 @@ def confusion(view: View) -> Table:
         [
             Cell(labels[i], link=page_of("/records", name, true=labels[i])),
             *(
-                _taken_for(
+                _confusion_cell(
                     counts[i], i, j, page_of("/records", name, true=labels[i], predicted=labels[j])
                 )
                 for j in kept
@@ -144,7 +151,7 @@ def confusion(view: View) -> Table:
         for i in kept
     ]
     summary = (
-        f"Of the newest {plural(total, 'request')} answered in this run, {amount(right)} were "
+        f"Of the newest {plural(total, 'request')} answered in this run, {number_text(right)} were "
         "predicted correctly. Requested records are harder than average: use the accuracy above."
     )
     if len(kept) < len(labels):
@@ -152,10 +159,10 @@ def confusion(view: View) -> Table:
     return Table(caption, columns, rows, summary)
 
 
-def _taken_for(counts: Sequence[int], own: int, other: int, link: str) -> Cell:
+def _confusion_cell(counts: Sequence[int], own: int, other: int, link: str) -> Cell:
     """Return a cell of the confusion matrix, with a link to its records."""
     return Cell(
-        amount(counts[other]) if counts[other] else "·",
+        number_text(counts[other]) if counts[other] else "·",
         shade=counts[other] / max(sum(counts), 1),
         colour="series-1" if other == own else "bad",
         link=link if counts[other] else None,
@@ -173,7 +180,13 @@ def fields(view: View) -> Table:
     ]
     names = sorted({**unknown, **unreadable}, key=lambda name: -_most(name, unknown, unreadable))
     rows: Rows = [
-        [name, *(amount(part[name]) if name in part else NOTHING for part in (unknown, unreadable))]
+        [
+            name,
+            *(
+                number_text(part[name]) if name in part else NOTHING
+                for part in (unknown, unreadable)
+            ),
+        ]
         for name in names[:MOST_FIELDS]
     ]
     if not names:
@@ -201,17 +214,17 @@ def workers(view: View) -> Table:
         Column("Records/s"),
         Column("Lag"),
         Column("Version"),
-        Column("Newest batch", "words"),
+        Column("Newest batch at", "words"),
     ]
     rows: Rows = [
         [
             partition,
             one["worker"],
-            amount(one["records"]),
-            amount(one["rate"]),
-            amount(one["lag"]),
-            amount(one["version"]),
-            clock(one["tick"]),
+            number_text(one["records"]),
+            number_text(one["rate"]),
+            number_text(one["lag"]),
+            number_text(one["version"]),
+            time_text(one["tick"]),
         ]
         for partition, one in sorted(found.items(), key=lambda item: int(item[0]))
     ]
@@ -219,7 +232,7 @@ def workers(view: View) -> Table:
         alone = "Shown with distributed scoring (key scoring in [pipeline])."
         return Table("Scorers", columns, [], alone)
     names = {one["worker"] for one in found.values()}
-    summary = f"{plural(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored}."
+    summary = f"{plural(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored_records}."
     return Table("Scorers", columns, rows, summary)
 
 
@@ -236,11 +249,15 @@ def latencies(view: View) -> Table:
         [
             name.replace("_", " "),
             Cell(
-                seconds(values.get("median")),
+                duration_text(values.get("median")),
                 bar=(values.get("median") or 0.0) / longest,
                 colour="series-1",
             ),
-            Cell(seconds(values.get("p99")), bar=(values.get("p99") or 0) / longest, colour="grey"),
+            Cell(
+                duration_text(values.get("p99")),
+                bar=(values.get("p99") or 0) / longest,
+                colour="grey",
+            ),
         ]
         for name, values in found.items()
     ]
@@ -252,16 +269,16 @@ def committees(view: View) -> Table:
     """Build the table of trainings, promotions, drifts and commands, the newest first."""
     columns = [
         Column("When", "words"),
-        Column("What", "words"),
+        Column("Event", "words"),
         Column("Batch"),
         Column("Note", "words"),
     ]
-    name, again = view.document("pipeline").get("name"), rolled_back(view)
+    name, again = view.document("pipeline").get("name"), rollback_origins(view)
     rows: Rows = [
         [
-            clock(mark["time"]),
-            Cell(_what(mark, again), link=_version_of(mark, name)),
-            amount(mark["sequence"]),
+            time_text(mark["time"]),
+            Cell(_event_text(mark, again), link=_version_link(mark, name)),
+            number_text(mark["sequence"]),
             "" if mark["kind"] == "promoted" else str(mark.get("text") or ""),
         ]
         for mark in reversed(view.marks[-MOST_MARKS:])
@@ -270,7 +287,7 @@ def committees(view: View) -> Table:
     return Table("Committee history", columns, rows, summary)
 
 
-def rolled_back(view: View) -> dict[int, int]:
+def rollback_origins(view: View) -> dict[int, int]:
     """Return the versions made active by a rollback, with the number of the original version."""
     told = {
         mark["sequence"]: mark["version"]
@@ -284,21 +301,21 @@ def rolled_back(view: View) -> dict[int, int]:
     }
 
 
-def named(version: int, again: Mapping[int, int]) -> str:
+def version_text(version: int, again: Mapping[int, int]) -> str:
     """Return a version's number, and for a copy made by a rollback the original's number.
 
-    >>> named(93, {93: 88}), named(92, {93: 88})
+    >>> version_text(93, {93: 88}), version_text(92, {93: 88})
     ('93 (a copy of 88)', '92')
     """
     return f"{version} (a copy of {again[version]})" if version in again else str(version)
 
 
-def _version_of(mark: Mapping[str, Any], pipeline: str) -> str | None:
+def _version_link(mark: Mapping[str, Any], pipeline: str) -> str | None:
     version = mark.get("version") if mark["kind"] == "promoted" else None
     return None if version is None else page_of("/versions", pipeline, b=version)
 
 
-def _what(mark: Mapping[str, Any], again: Mapping[int, int]) -> str:
+def _event_text(mark: Mapping[str, Any], again: Mapping[int, int]) -> str:
     kind, version = str(mark["kind"]), mark.get("version") or 0
     if kind == "promoted":
         before = f" (rolled back to {again[int(version)]})" if version in again else ""

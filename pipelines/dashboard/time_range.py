@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamboost.pipelines.status.file import COUNTED, RATES, rates
-from streamboost.pipelines.status.formatting import clock
+from streamboost.pipelines.status.formatting import time_text
 from streamboost.pipelines.status.reader import Status
 
-__all__ = ["ALL", "SPANS", "TimeRange", "lag_of", "merged", "total_lag"]
+__all__ = ["ALL", "SPANS", "TimeRange", "downsample", "lag_of", "total_lag"]
 
 MOST_POINTS = 300
 """Maximum number of points of a curve: a screen hardly resolves more."""
@@ -37,15 +37,15 @@ class TimeRange:
     def of(self, points: Sequence[Status]) -> list[Status]:
         """Return the `points` within the range, downsampled if there are too many."""
         start, end = self.ends(points)
-        return merged([one for one in points if start <= one["time"] <= end], start, end)
+        return downsample([one for one in points if start <= one["time"] <= end], start, end)
 
-    def moved(self, points: Sequence[Status], by: float) -> "TimeRange":
+    def shifted(self, points: Sequence[Status], by: float) -> "TimeRange":
         """Return the range shifted later by `by` times its length."""
         start, end = self.ends(points)
         step = int(by * (end - start))
         return TimeRange(start=start + step, end=end + step)
 
-    def closer(self, points: Sequence[Status]) -> "TimeRange":
+    def later_half(self, points: Sequence[Status]) -> "TimeRange":
         """Return the later half of the range."""
         start, end = self.ends(points)
         return TimeRange(start=(start + end) // 2, end=end)
@@ -56,13 +56,15 @@ class TimeRange:
         return bool(self.end)
 
     def __str__(self) -> str:
-        return f"{clock(self.start)} to {clock(self.end)}" if self.end else ""
+        return f"{time_text(self.start)} to {time_text(self.end)}" if self.end else ""
 
 
 ALL = TimeRange()
 
 
-def merged(points: Sequence[Status], start: int, end: int, most: int = MOST_POINTS) -> list[Status]:
+def downsample(
+    points: Sequence[Status], start: int, end: int, most: int = MOST_POINTS
+) -> list[Status]:
     """Downsample to at most about `most` points, one per interval of time.
 
     Gauges are those of the interval's last point, counts are added up, and rates are computed from
@@ -70,7 +72,7 @@ def merged(points: Sequence[Status], start: int, end: int, most: int = MOST_POIN
     changes.
 
     >>> points = [{"time": 500 * i, "records": 1, "seconds": 0.5} for i in range(9)]
-    >>> [(one["time"], one["records"]) for one in merged(points, 0, 4000, 3)]
+    >>> [(one["time"], one["records"]) for one in downsample(points, 0, 4000, 3)]
     [(1500, 4), (3500, 4), (4000, 1)]
     """
     width = 1_000
@@ -80,7 +82,7 @@ def merged(points: Sequence[Status], start: int, end: int, most: int = MOST_POIN
     place = None
     for point in points:
         if point["time"] // width == place:
-            found[-1] = _joined(found[-1], point)
+            found[-1] = _merge_points(found[-1], point)
         else:
             found.append(point)
             place = point["time"] // width
@@ -100,7 +102,7 @@ def lag_of(point: Mapping[str, Any]) -> float | None:
     return total_lag(point.get("most_lag", point.get("lag")))
 
 
-def _joined(a: Status, b: Status) -> Status:
+def _merge_points(a: Status, b: Status) -> Status:
     counts = {key: a.get(key, 0) + b.get(key, 0) for key in COUNTED}
     waited = [lag for one in (a, b) if (lag := lag_of(one)) is not None]
     made = b | counts | ({"most_lag": max(waited)} if waited else {})

@@ -7,36 +7,48 @@ from math import floor, log10
 from types import MappingProxyType
 from typing import Any
 
-from streamboost.pipelines.dashboard.binomial_tests import fell_from
+from streamboost.pipelines.dashboard.binomial_tests import change_point
 from streamboost.pipelines.dashboard.operations import OFFERED
 from streamboost.pipelines.dashboard.recall_by_version import (
     FEWEST,
     WIDE,
     ClassRecall,
     RecallChange,
-    around,
-    cell,
-    changes,
-    right,
-    shown,
-    worse,
+    change_cell,
+    change_summary,
+    overall_recall,
+    recall_changes,
+    recall_text,
+    split_at_version,
 )
-from streamboost.pipelines.dashboard.tables import Cell, Column, Table, named, rolled_back
+from streamboost.pipelines.dashboard.tables import (
+    Cell,
+    Column,
+    Table,
+    rollback_origins,
+    version_text,
+)
 from streamboost.pipelines.dashboard.view import View, page_of
 from streamboost.pipelines.dashboard.widgets import DataTable, Tag, show_told
-from streamboost.pipelines.status.formatting import NOTHING, amount, clock, percent, plural
+from streamboost.pipelines.status.formatting import (
+    NOTHING,
+    number_text,
+    percent_text,
+    plural,
+    time_text,
+)
 from streamboost.pipelines.status.reader import LabelEvidence, Status
 
 __all__ = [
     "RecallDrop",
     "VersionComparison",
-    "as_copies",
-    "compared",
+    "comparison_table",
     "default_version",
-    "got_worse",
     "importances",
-    "listed",
-    "since",
+    "recall_drop",
+    "recall_since",
+    "version_table",
+    "with_label_counts",
 ]
 
 
@@ -61,59 +73,61 @@ def default_version(told: Sequence[LabelEvidence], until: int | None = None) -> 
         return None
     quarter, middle = versions[n // 4], versions[n // 2]
     if quarter < middle:
-        step = _round((middle - quarter) / 2)
+        step = _round_down((middle - quarter) / 2)
         return middle // step * step
     before, after = bisect_left(versions, middle), bisect_right(versions, middle)
     return versions[after] if n - after > before else middle
 
 
-def _round(most: float) -> int:
+def _round_down(most: float) -> int:
     """Return the greatest of 1, 2, 5, 10, 20 and so on that is not more than `most`; at least 1.
 
-    >>> [_round(most) for most in (0, 1.9, 2, 7, 19, 450)]
+    >>> [_round_down(most) for most in (0, 1.9, 2, 7, 19, 450)]
     [1, 1, 2, 5, 10, 200]
     """
     power: int = 10 ** floor(log10(max(most, 1)))
     return max(n * power for n in (1, 2, 5) if n == 1 or n * power <= most)
 
 
-def got_worse(view: View) -> RecallDrop | None:
+def recall_drop(view: View) -> RecallDrop | None:
     """Return the classes with a significant recall drop since the default version, or None."""
     evidence = view.evidence
 
     def judge() -> RecallDrop | None:
         version = default_version(evidence.told)
-        found = [] if version is None else changes(*around(evidence.told, version))
-        names = [one.name for one in found if one.fell]
+        found = [] if version is None else recall_changes(*split_at_version(evidence.told, version))
+        names = [one.name for one in found if one.has_fallen]
         return RecallDrop(version, names) if version is not None and names else None
 
-    return evidence.found.once(got_worse, judge)
+    return evidence.found.cached(recall_drop, judge)
 
 
-def since(
+def recall_since(
     told: Sequence[LabelEvidence], version: int, pipeline: str, until: int | None = None
 ) -> Table:
     """Build the table of each class's recall since a version and in as many labels before it.
 
     `until` is the last version included; None means the newest.
     """
-    then, now = around([one for one in told if until is None or one.version <= until], version)
+    then, now = split_at_version(
+        [one for one in told if until is None or one.version <= until], version
+    )
     when = f"since version {version}" if until is None else f"from version {version} to {until}"
     columns = [
         Column("Class", "words"),
-        Column("Before"),
-        Column("Since" if until is None else "In range"),
+        Column("Recall before"),
+        Column("Recall since" if until is None else "Recall in range"),
         Column("Change"),
         Column("Errors since" if until is None else "Errors in range"),
     ]
-    found = changes(then, now)
+    found = recall_changes(then, now)
     rows: list[list[str | Cell]] = [
         [
             one.name,
-            shown(one.was),
-            shown(one.now),
-            cell(one),
-            _mistaken(one, version, until, pipeline),
+            recall_text(one.before),
+            recall_text(one.after),
+            change_cell(one),
+            _error_cell(one, version, until, pipeline),
         ]
         for one in found
     ]
@@ -123,27 +137,27 @@ def since(
         whose = by if told else "any committee"
         return Table(caption, columns, [], f"No usable label yet for predictions of {whose}.")
     of = f"Compared: {plural(len(now), 'label')} for predictions of {by}, and {len(then):,} before."
-    summary = f"{worse(found, when)}{_onset(found[0], [*then, *now])} {of}"
+    summary = f"{change_summary(found, when)}{_change_point_text(found[0], [*then, *now])} {of}"
     return Table(caption, columns, rows, summary)
 
 
-def _onset(most: RecallChange, told: Sequence[LabelEvidence]) -> str:
+def _change_point_text(most: RecallChange, told: Sequence[LabelEvidence]) -> str:
     """Describe the change point of the class with the largest drop; empty if no class fell."""
     own = [one for one in told if one.truth == most.name]
-    place = fell_from([one.said == one.truth for one in own]) if most.fell else None
+    place = change_point([one.said == one.truth for one in own]) if most.has_fallen else None
     if place is None:
         return ""
     first = own[place]
-    at = f" from about {clock(first.arrived)} on," if first.arrived else ""
+    at = f" from about {time_text(first.arrived)} on," if first.arrived else ""
     return f" {most.name} most likely got worse{at} with version {first.version}."
 
 
-def _mistaken(one: RecallChange, version: int, until: int | None, pipeline: str) -> str | Cell:
+def _error_cell(one: RecallChange, version: int, until: int | None, pipeline: str) -> str | Cell:
     """Return the number of misclassified records of a class since a version, as a link to them."""
-    if one.now is None:
+    if one.after is None:
         return NOTHING
-    text = f"{one.now.wrong:,} of {one.now.told:,}"
-    if not one.now.wrong:
+    text = f"{one.after.wrong:,} of {one.after.told:,}"
+    if not one.after.wrong:
         return text
     among = {"true": one.name, "since": version, "until": until, "wrong": "true"}
     link = page_of("/records", pipeline, **among)
@@ -154,7 +168,7 @@ FEATURES = 15
 """Maximum number of features whose importances are compared."""
 
 
-def as_copies(versions: Sequence[Status], again: Mapping[int, int]) -> list[Status]:
+def with_label_counts(versions: Sequence[Status], again: Mapping[int, int]) -> list[Status]:
     """Return the versions; a copy made by a rollback gets the label count of its original.
 
     `again` maps each copy's number to the number of the original version.
@@ -167,7 +181,7 @@ def as_copies(versions: Sequence[Status], again: Mapping[int, int]) -> list[Stat
     return list(known.values())
 
 
-def compared(a: Status, b: Status, told: Sequence[LabelEvidence]) -> Table:
+def comparison_table(a: Status, b: Status, told: Sequence[LabelEvidence]) -> Table:
     """Build the table of two versions: training size, and accuracy and recall while active."""
     columns = [
         Column("Metric", "words"),
@@ -175,7 +189,7 @@ def compared(a: Status, b: Status, told: Sequence[LabelEvidence]) -> Table:
         Column("Change"),
     ]
     rows: list[list[str | Cell]] = [
-        ["Active since", *(clock(one.get("began")) for one in (a, b)), ""]
+        ["Active since", *(time_text(one.get("began")) for one in (a, b)), ""]
     ]
     for title, key in (
         ("Labels learned", "labels"),
@@ -184,17 +198,20 @@ def compared(a: Status, b: Status, told: Sequence[LabelEvidence]) -> Table:
         ("Records predicted", "predicted"),
     ):
         was, now = a.get(key), b.get(key)
-        rows.append([title, amount(was), amount(now), _more(was, now)])
-    then, later = (_predicted_by(told, one) for one in (a, b))
-    whole, classes = RecallChange("Accuracy", right(then), right(later)), changes(then, later)
+        rows.append([title, number_text(was), number_text(now), _difference_text(was, now)])
+    then, later = (_evidence_of(told, one) for one in (a, b))
+    whole, classes = (
+        RecallChange("Accuracy", overall_recall(then), overall_recall(later)),
+        recall_changes(then, later),
+    )
     for title, one in (("Accuracy", whole), *((f"Recall of {one.name}", one) for one in classes)):
-        sides = [_judged(side, one) for side in (one.was, one.now)]
-        rows.append([title, *sides, cell(one)])
+        sides = [_accuracy_text(side, one) for side in (one.before, one.after)]
+        rows.append([title, *sides, change_cell(one)])
     first, second = a["version"], b["version"]
-    said = worse(classes, f"from version {first} to {second}", whole)
+    said = change_summary(classes, f"from version {first} to {second}", whole)
     judged = (whole, *classes)
-    if all(one.is_open for one in judged):
-        few = all(one.is_of_few for one in judged)
+    if all(one.is_undecided for one in judged):
+        few = all(one.has_few_labels for one in judged)
         begins = "Too few labels to decide" if few else "Undecided"
         said = f"{begins} whether version {second} is better or worse than {first}."
     of = (
@@ -204,16 +221,16 @@ def compared(a: Status, b: Status, told: Sequence[LabelEvidence]) -> Table:
     return Table("Two versions side by side", columns, rows, f"{said} {of}")
 
 
-def _judged(side: ClassRecall | None, change: RecallChange) -> str:
+def _accuracy_text(side: ClassRecall | None, change: RecallChange) -> str:
     """Return the accuracy as a text, or with too few labels the number of correct predictions."""
-    return side.counted if side is not None and change.is_of_few else shown(side)
+    return side.counts_text if side is not None and change.has_few_labels else recall_text(side)
 
 
-def _predicted_by(told: Sequence[LabelEvidence], version: Status) -> list[LabelEvidence]:
+def _evidence_of(told: Sequence[LabelEvidence], version: Status) -> list[LabelEvidence]:
     return [one for one in told if one.version == version["version"]]
 
 
-def _more(was: float | None, now: float | None) -> str:
+def _difference_text(was: float | None, now: float | None) -> str:
     return NOTHING if was is None or now is None else f"{now - was:+,}"
 
 
@@ -231,7 +248,11 @@ def importances(a: Status, b: Status) -> Table:
         [
             name,
             *(
-                Cell(percent(one.get(name, 0.0)), bar=one.get(name, 0.0) / most, colour="series-1")
+                Cell(
+                    percent_text(one.get(name, 0.0)),
+                    bar=one.get(name, 0.0) / most,
+                    colour="series-1",
+                )
                 for one in (left, right)
             ),
             f"{100 * (right.get(name, 0.0) - left.get(name, 0.0)):+.1f} points",
@@ -242,7 +263,7 @@ def importances(a: Status, b: Status) -> Table:
     return Table("Feature importances", columns, rows, summary)
 
 
-def listed(
+def version_table(
     versions: Sequence[Status],
     told: Sequence[LabelEvidence],
     kept: Sequence[int],
@@ -267,11 +288,11 @@ def listed(
     for one in reversed(versions):
         number = int(one["version"])
         link = page_of("/versions", pipeline, a=number, b=other)
-        made = (amount(one.get(key)) for key in ("labels", "trees"))
-        share = shown(right(by.get(number, ())))
+        made = (number_text(one.get(key)) for key in ("labels", "trees"))
+        share = recall_text(overall_recall(by.get(number, ())))
         serves = "possible" if number in kept else "no"
-        name = Cell(named(number, again), link=link)
-        rows.append([name, clock(one.get("began")), *made, share, serves])
+        name = Cell(version_text(number, again), link=link)
+        rows.append([name, time_text(one.get("began")), *made, share, serves])
     summary = f"{plural(len(kept), 'version')} can be rolled back to."
     if len(kept) > OFFERED + 1:
         summary += (
@@ -330,15 +351,15 @@ class VersionComparison:
             return
         if a is not None and b is not None and b < a:
             a, b = b, a
-        again = rolled_back(view)
-        known = {int(one["version"]): one for one in as_copies(versions, again)}
+        again = rollback_origins(view)
+        known = {int(one["version"]): one for one in with_label_counts(versions, again)}
         self._offered = known.keys() | {one.version for one in told}
-        self._beside = self._within(b)
-        right = _nearest(max(known) if self._beside is None else self._beside, known)
-        before = _nearest(right, [n for n in known if n < right] or known)
-        first = default_version(told, self._beside) if a is None else self._within(a)
+        self._beside = self._clip(b)
+        right = _nearest_version(max(known) if self._beside is None else self._beside, known)
+        before = _nearest_version(right, [n for n in known if n < right] or known)
+        first = default_version(told, self._beside) if a is None else self._clip(a)
         first = before if first is None else first
-        left = _nearest(first, known)
+        left = _nearest_version(first, known)
         if a is None and left == right:
             left = before
         self.sides = left, right
@@ -350,9 +371,9 @@ class VersionComparison:
             self._table = DataTable()
         self._list(versions, told, view)
 
-    def _within(self, wanted: int | None) -> int | None:
+    def _clip(self, wanted: int | None) -> int | None:
         """Clip a version number to the range of versions with stored evidence."""
-        return None if wanted is None else sorted((*_ends(self._offered), wanted))[1]
+        return None if wanted is None else sorted((*_version_range(self._offered), wanted))[1]
 
     def _show_since(
         self,
@@ -364,14 +385,14 @@ class VersionComparison:
     ) -> None:
         """Show each class's recall since version `first`; `a` and `b` are the requested ones."""
         last = self._beside
-        span = f"Since version {named(first, again)}"
+        span = f"Since version {version_text(first, again)}"
         if last is not None:
-            span = f"From version {named(first, again)} to {named(last, again)}"
+            span = f"From version {version_text(first, again)} to {version_text(last, again)}"
         with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
             Tag("h2", span, id="since-title")
             self._choose(first, last)
             ends = {number for number in (first, last) if number is not None}
-            about = _chosen(first, a, last, told), _missing(self._offered | ends)
+            about = _baseline_text(first, a, last, told), _missing_versions(self._offered | ends)
             for text in filter(None, about):
                 Tag("p", text, "about")
             for wanted, found in {a: first, b: last}.items():
@@ -379,7 +400,7 @@ class VersionComparison:
                     nearest = "" if wanted == found else f"; {found} is the nearest"
                     said = f"No usable labels are kept for version {wanted}{nearest}."
                     Tag("p", said, "summary")
-            show_told(since(told, first, self._pipeline, last))
+            show_told(recall_since(told, first, self._pipeline, last))
             Tag("p", _ABOUT, "about")
 
     def _show_sides(
@@ -397,13 +418,15 @@ class VersionComparison:
                 said = f"Nothing to compare: version {right} is the nearest known on both sides."
                 Tag("p", said, "summary empty")
                 return
-            title = f"Version {named(left, again)} compared with {named(right, again)}"
+            title = (
+                f"Version {version_text(left, again)} compared with {version_text(right, again)}"
+            )
             Tag("h2", title, id="sides-title")
             for wanted, found in ((first, left), (self._beside, right)):
                 if wanted is not None and wanted not in known:
                     said = f"No model of version {wanted} is kept: version {found} is compared."
                     Tag("p", said, "summary")
-            show_told(compared(known[left], known[right], told))
+            show_told(comparison_table(known[left], known[right], told))
         with Tag("section", classes="panel whole", aria_labelledby="weigh-title", id="weigh"):
             Tag("h2", "Feature importances", id="weigh-title")
             Tag("p", "Share of the total split gain per feature.", "about")
@@ -413,9 +436,9 @@ class VersionComparison:
     def stamp(view: View) -> Any:
         """Return a value that changes whenever the set of known versions changes."""
         learner = view.document("learner")
-        return learner.get("version"), tuple(_kept(view))
+        return learner.get("version"), tuple(_retained_versions(view))
 
-    def is_old(self, view: View) -> bool:
+    def is_stale(self, view: View) -> bool:
         """Whether the set of known versions has changed since it was shown."""
         return bool(self._menus) and self.stamp(view) != self._shown
 
@@ -432,9 +455,11 @@ class VersionComparison:
         self._list(versions, told, view)
 
     def _list(self, versions: Sequence[Status], told: Sequence[LabelEvidence], view: View) -> None:
-        again = rolled_back(view)
-        known = as_copies(versions, again)
-        table = listed(known, told, _kept(view), self._pipeline, again, self._beside)
+        again = rollback_origins(view)
+        known = with_label_counts(versions, again)
+        table = version_table(
+            known, told, _retained_versions(view), self._pipeline, again, self._beside
+        )
         self._summary.text = table.summary
         self._table.show_table(table)
 
@@ -454,24 +479,26 @@ class VersionComparison:
             Tag("button", "Compare")
 
 
-def _kept(view: View) -> list[int]:
+def _retained_versions(view: View) -> list[int]:
     return [int(one["version"]) for one in view.document("learner").get("versions") or ()]
 
 
-def _ends(numbers: Collection[int]) -> tuple[int, int]:
+def _version_range(numbers: Collection[int]) -> tuple[int, int]:
     return min(numbers), max(numbers)
 
 
-def _nearest(wanted: int, numbers: Iterable[int]) -> int:
+def _nearest_version(wanted: int, numbers: Iterable[int]) -> int:
     """Return the number nearest to `wanted`; of two equally near numbers, the smaller one.
 
-    >>> _nearest(90, [91, 4, 89])
+    >>> _nearest_version(90, [91, 4, 89])
     89
     """
     return min(sorted(numbers), key=lambda n: abs(n - wanted))
 
 
-def _chosen(first: int, a: int | None, last: int | None, told: Sequence[LabelEvidence]) -> str:
+def _baseline_text(
+    first: int, a: int | None, last: int | None, told: Sequence[LabelEvidence]
+) -> str:
     """Explain why version `first` is the default baseline; empty if the user chose a version."""
     versions = [one.version for one in told if last is None or one.version <= last]
     if a is not None or not versions:
@@ -484,9 +511,9 @@ def _chosen(first: int, a: int | None, last: int | None, told: Sequence[LabelEvi
     )
 
 
-def _missing(offered: Collection[int]) -> str:
+def _missing_versions(offered: Collection[int]) -> str:
     """List the versions that the menus lack."""
-    low, high = _ends(offered)
+    low, high = _version_range(offered)
     gone = [n for n in range(low, high) if n not in offered]
     if not gone:
         return ""

@@ -14,7 +14,7 @@ from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.status.formatting import plural
 from streamboost.pipelines.status.reader import LabelEvidence, Status, StatusReader
 
-__all__ = ["EVERY", "Evidence", "Feed", "View", "page_of", "restricted"]
+__all__ = ["EVERY", "Evidence", "Feed", "View", "page_of", "visible_view"]
 
 EVERY = 1.0
 """Seconds between two reads of a status."""
@@ -30,10 +30,10 @@ _NEVER = float("-inf")
 Found = TypeVar("Found")
 
 
-class _Once(dict[Any, Any]):
+class _Cache(dict[Any, Any]):
     """Cache of values computed from a snapshot."""
 
-    def once(self, key: Any, make: Callable[[], Found]) -> Found:
+    def cached(self, key: Any, make: Callable[[], Found]) -> Found:
         """Return the cached value of `key`, computed by `make` on the first call."""
         if key not in self:
             self[key] = make()
@@ -46,7 +46,7 @@ class Evidence:
     """Labels as evidence about the versions, in arrival order, with a cache of results."""
 
     told: Sequence[LabelEvidence] = ()
-    found: _Once = field(default_factory=_Once, repr=False)
+    found: _Cache = field(default_factory=_Cache, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class View:
     runs: bool = False
     evidence: Evidence = field(default_factory=Evidence, compare=False, repr=False)
     span: TimeRange = ALL
-    found: _Once = field(default_factory=_Once, compare=False, repr=False)
+    found: _Cache = field(default_factory=_Cache, compare=False, repr=False)
 
     @property
     def open_requests(self) -> int:
@@ -74,7 +74,7 @@ class View:
         return int(self.document("join").get("open_requests", 0))
 
     @property
-    def unscored(self) -> str | None:
+    def unscored_records(self) -> str | None:
         """Number of records waiting for distributed scorers, as a text; None: local scoring."""
         scored = self.document("workers").values()
         if not scored:
@@ -95,17 +95,17 @@ class View:
         found: str | None = self.document("pipeline").get("label_type")
         return found
 
-    def within(self, span: TimeRange) -> "View":
+    def in_range(self, span: TimeRange) -> "View":
         """Return the same snapshot with the points of a time range, downsampled for charts."""
 
         def make() -> View:
-            return replace(self, points=span.of(self.points), span=span, found=_Once())
+            return replace(self, points=span.of(self.points), span=span, found=_Cache())
 
-        return self.once(span, make)
+        return self.cached(span, make)
 
-    def once(self, key: Any, make: Callable[[], Found]) -> Found:
+    def cached(self, key: Any, make: Callable[[], Found]) -> Found:
         """Return the cached value of `key`, computed by `make` on the first call."""
-        return self.found.once(key, make)
+        return self.found.cached(key, make)
 
     def document(self, name: str) -> Any:
         """Return the document `name`; empty if there is none."""
@@ -116,20 +116,20 @@ _OF_THE_LINE = ("heartbeat", "trouble")
 """Documents of the status line that contain no predictions."""
 
 
-def restricted(view: View, blindfold: BlindMode, person: User) -> View:
+def visible_view(view: View, blind_mode: BlindMode, person: User) -> View:
     """Return a status for the status line and the tiles of `person`, without hidden documents.
 
     Blind annotators see no accuracy, no class that got worse, and no annotator's disagreement.
     """
-    if not blindfold.hides_from(person):
+    if not blind_mode.is_blind(person):
         return view
 
     def make() -> View:
-        seen = blindfold.documents_for(person, view.documents)
+        seen = blind_mode.visible_documents(person, view.documents)
         seen |= {name: view.document(name) for name in _OF_THE_LINE if name in view.documents}
         return View(view.number, seen, view.points, runs=view.runs, span=view.span)
 
-    return view.once("restricted", make)
+    return view.cached("restricted", make)
 
 
 class Feed:
@@ -162,7 +162,7 @@ class Feed:
         self._labels: Any = _NEVER  # number of labels at the last read of the evidence
         self._told: int | None = None  # stamp of the last read of the evidence
 
-    async def look(self, *, afresh: bool = False) -> View:
+    async def read(self, *, afresh: bool = False) -> View:
         """Return the newest snapshot; `afresh` reads the label evidence, too, whatever its age."""
         async with self._lock:
             if afresh or self._clock() - self._looked >= 0.9 * EVERY:
@@ -176,7 +176,9 @@ class Feed:
         if stamp == self._stamp:
             view = self._view if runs == self._view.runs else replace(self._view, runs=runs)
             if afresh and self._told != stamp:
-                view = replace(view, evidence=self._weigh(view.documents, True), found=_Once())
+                view = replace(
+                    view, evidence=self._read_evidence(view.documents, True), found=_Cache()
+                )
             return view
         self._stamp = stamp
         self._points = reader.numbered_points(known=self._points)
@@ -188,15 +190,15 @@ class Feed:
             marks=reader.marks(),
             dead_letters=reader.dead_letters(LETTERS),
             runs=runs,
-            evidence=self._weigh(documents, afresh),
+            evidence=self._read_evidence(documents, afresh),
         )
 
-    def _weigh(self, documents: Mapping[str, Any], afresh: bool) -> Evidence:
+    def _read_evidence(self, documents: Mapping[str, Any], afresh: bool) -> Evidence:
         """Return the label evidence, read again if labels arrived and the last read is old."""
         labels, began = (documents.get("join") or {}).get("labels"), self._clock()
         if not afresh and (labels == self._labels or began < self._due):
             return self._view.evidence
-        told = self._reader.told()
+        told = self._reader.label_evidence()
         # An empty result is read again next time.
         self._labels, self._told = labels if told else _NEVER, self._stamp
         self._due = began + max(SELDOM, (self._clock() - began) / SHARE)

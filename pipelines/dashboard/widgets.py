@@ -21,7 +21,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from streamboost.pipelines.dashboard.charts import Curves
 from streamboost.pipelines.dashboard.tables import Cell, Table
-from streamboost.pipelines.status.formatting import unbroken, visible
+from streamboost.pipelines.status.formatting import visible_text, with_no_break_spaces
 
 __all__ = [
     "STATIC",
@@ -71,7 +71,9 @@ class Tag(TextElement):
 
     def _text_to_model_text(self, text: str) -> None:
         # Text from records is in a `bdi` element and keeps its spaces.
-        super()._text_to_model_text(visible(text if self.tag == "bdi" else unbroken(text)))
+        super()._text_to_model_text(
+            visible_text(text if self.tag == "bdi" else with_no_break_spaces(text))
+        )
 
 
 class Sentence(Tag):
@@ -178,7 +180,7 @@ class Chart(_Followed, component=STATIC / "chart.js", esm={"nicegui-echart": str
         before: dict[str, Any] = self._shown.get("spec") or {}
         marks = [asdict(group) for group in curves.marks]
         spec: dict[str, Any] = {
-            "frame": curves.frame,
+            "frame": curves.options,
             "rows": curves.rows,
             "marks": marks,
             "ends": list(ends),
@@ -215,7 +217,9 @@ class DataTable(_Followed, component=STATIC / "table.js"):
 
     def show_table(self, table: Table, rows: list[list[Any]] | None = None) -> None:
         """Show `table`; `rows` are its `cells`, computed here if None."""
-        columns = [{"text": visible(column.text), "kind": column.kind} for column in table.columns]
+        columns = [
+            {"text": visible_text(column.text), "kind": column.kind} for column in table.columns
+        ]
         rows = cells(table.rows) if rows is None else rows
         before: list[list[Any]] = self._shown.get("rows") or []
         if len(before) != len(rows) or self._shown.get("columns") != columns:
@@ -284,7 +288,10 @@ class Answers(_Component, component=STATIC / "answers.js"):
 def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """Return the rows of a table as JSON can hold them."""
     return [
-        [unbroken(visible(value)) if isinstance(value, str) else _cell(value) for value in row]
+        [
+            with_no_break_spaces(visible_text(value)) if isinstance(value, str) else _cell(value)
+            for value in row
+        ]
         for row in rows
     ]
 
@@ -293,7 +300,11 @@ def _cell(cell: Cell) -> dict[str, Any]:
     # asdict copies deeply and is slow: most of the CPU time of open dashboards is spent here.
     found: dict[str, Any] = {name: getattr(cell, name) for name in _CELL}
     found = {name: value for name, value in found.items() if value is not None}
-    found |= {name: unbroken(visible(found[name])) for name in ("text", "note") if name in found}
+    found |= {
+        name: with_no_break_spaces(visible_text(found[name]))
+        for name in ("text", "note")
+        if name in found
+    }
     found |= {name: round(found[name], 2) for name in ("bar", "shade") if name in found}
     if cell.scale is not None:
         found["scale"] = asdict(cell.scale)

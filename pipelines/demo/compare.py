@@ -34,10 +34,10 @@ __all__ = [
     "Result",
     "RunProgress",
     "Stream",
-    "begin",
+    "create_pipeline",
     "image_segments",
-    "play",
     "refuse_settings",
+    "run_demo",
     "truth",
 ]
 
@@ -111,10 +111,10 @@ class Comparison:
     classes: list[str] = field(default_factory=list)
     hits: list[bool] = field(default_factory=list)
     right: int = 0
-    newest: deque[bool] = field(init=False)
+    recent_hits: deque[bool] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.newest = deque(maxlen=min(max(len(self.truth) // 20, 50), 1_000))
+        self.recent_hits = deque(maxlen=min(max(len(self.truth) // 20, 50), 1_000))
 
     def add(self, id: str, predicted: object) -> None:
         """Count the prediction for a record."""
@@ -122,14 +122,14 @@ class Comparison:
         self.classes.append(self.truth[id])
         self.hits.append(hit)
         if predicted is not None:
-            self.newest.append(hit)
+            self.recent_hits.append(hit)
         self.right += hit
 
     @property
     def recent(self) -> float | None:
         """Accuracy in the sliding window of predicted records; None with too few records."""
-        n = len(self.newest)
-        return sum(self.newest) / n if n >= FEWEST else None
+        n = len(self.recent_hits)
+        return sum(self.recent_hits) / n if n >= FEWEST else None
 
     def row(self, strategy: str, labels: int, seconds: float) -> Result:
         """Return the result over all counted records."""
@@ -150,7 +150,7 @@ class Comparison:
         )
 
 
-class Watch(Observer):
+class AccuracyObserver(Observer):
     """Observer of a run that measures its accuracy, and that of repeating the last label.
 
     The baseline predicts for every record the newest label of earlier batches.
@@ -190,7 +190,7 @@ class Watch(Observer):
         )
 
 
-def play(
+def run_demo(
     strategies: Sequence[str],
     folder: Path,
     stream: Stream | None = None,
@@ -211,7 +211,7 @@ def play(
         run_of = "margin" if strategy == "repeat_last" else strategy
         if strategy not in rows:
             config = _prepare(stream, folder / run_of, run_of, seed, budget)
-            watch = Watch(run_of, stream.truth, show)
+            watch = AccuracyObserver(run_of, stream.truth, show)
             start = time.perf_counter()
             run(config, until_idle=True, stop=stop, observers=[watch])
             if stop.requested:
@@ -241,7 +241,7 @@ def image_segments() -> Stream:
         "labels": {"connector": "river", "dataset": DATASET, "delay": DELAY},
     }
     labels = {str(index): label for index, label in enumerate(truth())}
-    return Stream(DATASET, labels, sections, fill=_fill)
+    return Stream(DATASET, labels, sections, fill=_write_records)
 
 
 def pipeline_file(stream: Stream, strategy: str, seed: int, budget: float) -> Tables:
@@ -253,7 +253,7 @@ def pipeline_file(stream: Stream, strategy: str, seed: int, budget: float) -> Ta
     return {"pipeline": pipeline} | stream.sections | {"query": query}
 
 
-def begin(sections: Tables, folder: Path) -> Config:
+def create_pipeline(sections: Tables, folder: Path) -> Config:
     """Write the pipeline file and create the state folder; raises StateError if it exists."""
     config = parse(sections, folder.absolute(), name="the demo")
     if config.state.exists():
@@ -267,14 +267,14 @@ def begin(sections: Tables, folder: Path) -> Config:
 
 def _prepare(stream: Stream, folder: Path, strategy: str, seed: int, budget: float) -> Config:
     """Write the pipeline file, and with `stream.fill` the log of records."""
-    config = begin(pipeline_file(stream, strategy, seed, budget), folder)
+    config = create_pipeline(pipeline_file(stream, strategy, seed, budget), folder)
     if stream.fill is not None:
         with closing(SqliteSink(config.state / "log.db", "records")) as log:
             stream.fill(log)
     return config
 
 
-def _fill(log: Sink) -> None:
+def _write_records(log: Sink) -> None:
     with closing(RiverSource(DATASET)) as source:
         while messages := source.poll(1000):
             log.write([message.payload for message in messages])

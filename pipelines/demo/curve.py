@@ -9,7 +9,7 @@ from rich.text import Text
 from streamboost.pipelines.demo.compare import STRATEGIES, RunProgress
 from streamboost.pipelines.demo.table import name_of
 
-__all__ = ["Axes", "LabelCurves", "Point", "drawn"]
+__all__ = ["Axes", "LabelCurves", "Point", "curves_text"]
 
 Point = tuple[int, float]
 """Number of labels bought, and the accuracy in the sliding window at that time."""
@@ -38,7 +38,7 @@ class LabelCurves:
     def of(self, strategies: Sequence[str], most: int = 200) -> dict[str, list[Point]]:
         """Return at most about `most` points of each strategy, spread evenly over the axis."""
         wanted = [name for name in STRATEGIES if name in strategies and name in self._points]
-        return {name: _thinned(list(self._points[name].items()), most) for name in wanted}
+        return {name: _downsample(list(self._points[name].items()), most) for name in wanted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Axes:
     high: float
 
     @classmethod
-    def around(cls, curves: dict[str, list[Point]]) -> "Axes":
+    def covering(cls, curves: dict[str, list[Point]]) -> "Axes":
         """Return axes that cover all `curves`, which must have at least one point."""
         points = [point for curve in curves.values() for point in curve]
         labels, heights = [n for n, _ in points], [height for _, height in points]
@@ -82,9 +82,9 @@ class Axes:
         yield from tens if len(tens) > 2 else found or [self.last]
 
 
-def drawn(curves: dict[str, list[Point]], width: int) -> Text:
+def curves_text(curves: dict[str, list[Point]], width: int) -> Text:
     """Draw the curves as text of at most `width` columns."""
-    axes = Axes.around(curves)
+    axes = Axes.covering(curves)
     columns = max(width - _MARGIN - 2, 20)
     cells: dict[tuple[int, int], str] = {}
     for name in _ON_TOP:
@@ -100,7 +100,9 @@ def drawn(curves: dict[str, list[Point]], width: int) -> Text:
             name = cells.get((row, column), "")
             text.append(_MARKS.get(name, " "), style=_COLOURS.get(name))
         text.append("\n")
-    text.append(f"{'':>{_MARGIN}}+{'-' * columns}\n{'':>{_MARGIN + 1}}{_named(axes, columns)}\n")
+    text.append(
+        f"{'':>{_MARGIN}}+{'-' * columns}\n{'':>{_MARGIN + 1}}{_tick_labels(axes, columns)}\n"
+    )
     for name in curves:
         text.append(f"{'':>{_MARGIN + 1}}")
         text.append(_MARKS[name], style=_COLOURS[name])
@@ -116,7 +118,7 @@ def _each_column(curve: Sequence[Point], axes: Axes, columns: int) -> Iterator[t
             yield column, accuracy
 
 
-def _named(axes: Axes, columns: int) -> str:
+def _tick_labels(axes: Axes, columns: int) -> str:
     """Return the line of tick labels below the axis."""
     line = ""
     for tick in axes.ticks():
@@ -129,7 +131,7 @@ def _named(axes: Axes, columns: int) -> str:
     return line.rstrip()
 
 
-def _thinned(points: list[Point], most: int) -> list[Point]:
+def _downsample(points: list[Point], most: int) -> list[Point]:
     """Downsample to the last point of each of `most` parts of the axis."""
     if len(points) <= most:
         return points

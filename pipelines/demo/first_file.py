@@ -55,7 +55,7 @@ def first_file(records: Path, label: str, id: str | None, folder: Path) -> First
                 id = _named(records, messages[:_SAMPLE], label) if id is None else id
                 own = OwnRecords(records, label, id)
             for message in messages:
-                own.take(message)
+                own.split(message)
     about = (own or OwnRecords(records, label, id)).sentence()
     assert own is not None
     assert id is not None

@@ -29,7 +29,7 @@ from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.shutdown import StopToken
 
-__all__ = ["BUDGET", "Player", "play"]
+__all__ = ["BUDGET", "Player", "run_live_demo"]
 
 FIRST = 600
 """Number of records predicted before the pages open."""
@@ -54,11 +54,11 @@ _CLOSING = 15.0
 _encode = msgspec.json.Encoder().encode
 
 
-class _Asked(msgspec.Struct):
+class _RequestId(msgspec.Struct):
     id: str
 
 
-_decode = msgspec.json.Decoder(_Asked).decode
+_decode = msgspec.json.Decoder(_RequestId).decode
 
 
 class Player:
@@ -101,7 +101,7 @@ class Player:
             self.start = self._written = earlier.lag()
         self._asked = 0
 
-    def turn(self) -> None:
+    def write_due(self) -> None:
         """Write the records that are due, and answer some of the new requests."""
         seconds = self._clock() - self._began
         first = max(FIRST - self.start, 0)
@@ -112,7 +112,7 @@ class Player:
         self._written = due
         asked = [_decode(message.payload).id for message in self._requests.poll(1_000)]
         ours = [int(id) for id in asked if _is_below(id, due)]
-        answered = [number for number in ours if not self._leaves(number)]
+        answered = [number for number in ours if not self._is_left_open(number)]
         self._labels.write(
             [Label(str(n), self._label(n), source="demo").encode() for n in answered]
         )
@@ -123,7 +123,7 @@ class Player:
         for part in (self._stream, self._labels, self._requests):
             part.close()
 
-    def _leaves(self, number: int) -> bool:
+    def _is_left_open(self, number: int) -> bool:
         """Return whether the request for record `number` is left for the user."""
         if number < FIRST:
             return False
@@ -137,20 +137,20 @@ class Player:
         return self._truth[number % len(self._truth)]
 
 
-class Opening(Observer):
+class PageOpener(Observer):
     """Observer that signals the start of the pages after a number of predicted records."""
 
     def __init__(self, records: int) -> None:
         self._missing = records
         self.opened = threading.Event()
-        self._look()
+        self._check()
 
     def committed(self, effects: StepResult) -> None:
         """Count one batch."""
         self._missing -= effects.n_predicted
-        self._look()
+        self._check()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._missing <= 0:
             self.opened.set()
 
@@ -160,7 +160,7 @@ def _is_below(id: str, due: int) -> bool:
     return id.isdecimal() and len(id) <= len(str(due)) and int(id) < due
 
 
-def play(
+def run_live_demo(
     folder: Path, *, strategy: str, seed: int, budget: float, port: int, stop: StopToken
 ) -> None:
     """Run the demo's pipeline and serve its pages until `stop` is requested.
@@ -169,14 +169,14 @@ def play(
     ConfigurationError if `serve` failed, which has printed the reason, and StateError if `folder`
     has other content.
     """
-    config = _begin(pipeline_file(strategy, seed, budget), folder)
+    config = _create_pipeline(pipeline_file(strategy, seed, budget), folder)
     records, truth = digits()
     player = Player(config.state / "log.db", records, truth)
-    opening = Opening(FIRST - player.start)
+    opening = PageOpener(FIRST - player.start)
     with (
         closing(player),
-        _served(folder / demo.FILE, port, opening.opened) as server,
-        _playing(player, server, stop),
+        _serve_process(folder / demo.FILE, port, opening.opened) as server,
+        _player_thread(player, server, stop),
     ):
         run(config, stop=stop, observers=[opening])
         code = server.poll()
@@ -197,11 +197,11 @@ def pipeline_file(strategy: str, seed: int, budget: float) -> Tables:
     }
 
 
-def _begin(sections: Tables, folder: Path) -> Config:
+def _create_pipeline(sections: Tables, folder: Path) -> Config:
     """Return the configuration of the demo in `folder`, which is started or continued."""
     config, file = parse(sections, folder.absolute(), name="the demo"), folder / demo.FILE
     if not config.state.exists():
-        return demo.begin(sections, folder)
+        return demo.create_pipeline(sections, folder)
     if not file.is_file() or file.read_text(encoding="utf-8") != toml.write(sections):
         raise StateError(
             f"{folder} holds a demo of other settings: give those, or name another folder"
@@ -210,7 +210,9 @@ def _begin(sections: Tables, folder: Path) -> Config:
 
 
 @contextmanager
-def _served(file: Path, port: int, opened: threading.Event) -> Iterator[subprocess.Popen[str]]:
+def _serve_process(
+    file: Path, port: int, opened: threading.Event
+) -> Iterator[subprocess.Popen[str]]:
     """Run `streamboost serve` as a subprocess, and print its login link once `opened` is set."""
     command = [sys.executable, "-m", "streamboost.pipelines.cli.__main__", "serve", str(file)]
     server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
@@ -239,14 +241,16 @@ def _served(file: Path, port: int, opened: threading.Event) -> Iterator[subproce
 
 
 @contextmanager
-def _playing(player: Player, server: subprocess.Popen[str], stop: StopToken) -> Iterator[None]:
+def _player_thread(
+    player: Player, server: subprocess.Popen[str], stop: StopToken
+) -> Iterator[None]:
     """Run the player in a thread; an error of the player or the server stops the pipeline."""
     over, failures = threading.Event(), list[Exception]()
 
     def go_on() -> None:
         try:
             while not over.wait(_MOMENT):
-                player.turn()
+                player.write_due()
                 if server.poll() is not None:
                     stop.request()
                     return

@@ -52,7 +52,7 @@ class OwnRecords:
 
     def __init__(self, path: Path, label: str, id: str | None) -> None:
         self.truth: dict[str, str] = {}
-        self.left_out = Counter[str]()
+        self.skipped = Counter[str]()
         self._path = path
         self._label = label
         self._id = id
@@ -62,7 +62,7 @@ class OwnRecords:
         self._sample: list[bytes] = []
         self._decode = msgspec.json.Decoder(Record).decode
 
-    def take(self, message: Message) -> tuple[bytes, bytes] | None:
+    def split(self, message: Message) -> tuple[bytes, bytes] | None:
         """Return a record without its label, and the label's message; None for a skipped record."""
         self._lines += 1
         payload = message.payload
@@ -102,9 +102,9 @@ class OwnRecords:
             found = record.pop(self._id, None)
             id = "" if found is None else _text(found)
         if not id:
-            raise _LeftOutError("without an id")
+            raise _SkippedRecordError("without an id")
         if id in self.truth:
-            raise _LeftOutError("whose id came before")
+            raise _SkippedRecordError("whose id came before")
         record["id"] = msgspec.Raw(msgspec.json.encode(id))
         return id
 
@@ -157,7 +157,7 @@ class OwnRecords:
         if not self._lines:
             return DataError(f"{self._path} is empty: name a file with labelled records")
         for option, name in (("--label", self._label), ("--id", self._id)):
-            if name is not None and (missing := absent(self._sample, [name])):
+            if name is not None and (missing := absent_fields_error(self._sample, [name])):
                 return ConfigurationError(f"{option} {name}: {missing} ({self._path})")
         return DataError(
             f"{self._path}: not one of {self._lines:,} records can be used ({self._faults}): each "
@@ -223,12 +223,12 @@ def _split(
 ) -> None:
     with closing(file_source(path, text)) as source:
         while messages := source.poll(_PAGE):
-            taken = [own.take(message) for message in messages]
+            taken = [own.split(message) for message in messages]
             records.writelines(pair[0] + b"\n" for pair in taken if pair)
             answers.writelines(pair[1] + b"\n" for pair in taken if pair)
 
 
-class _LeftOutError(Exception):
+class _SkippedRecordError(Exception):
     """Reason why a record cannot be used."""
 
 
@@ -240,7 +240,7 @@ def _label_of(found: msgspec.Raw | None) -> str:
     if is_integer and not -(2**63) <= int(label[:_LONGEST_INTEGER]) < 2**63:
         raise _LeftOutError("with a label of more than 64 bits")
     if len(label) > LONGEST_LABEL or "\0" in label:
-        raise _LeftOutError("with a label too long or damaged")
+        raise _SkippedRecordError("with a label too long or damaged")
     return label
 
 
@@ -248,5 +248,5 @@ def _text(raw: msgspec.Raw) -> str:
     """Return a value as text; "" for null."""
     value = bytes(raw)
     if value[:1] in (b"{", b"["):
-        raise _LeftOutError("with an object or a list for its label or id")
+        raise _SkippedRecordError("with an object or a list for its label or id")
     return "" if value == b"null" else msgspec.json.decode(as_text(value), type=str)

@@ -103,7 +103,7 @@ def _chart(curves: dict[str, list[Point]]) -> str:
 
 
 def _svg(curves: dict[str, list[Point]]) -> str:
-    axes = Axes.around(curves)
+    axes = Axes.covering(curves)
     bottom = _HEIGHT - _BOTTOM
     parts = []
     steps = max(round((axes.high - axes.low) * 10), 1)

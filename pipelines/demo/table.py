@@ -11,7 +11,7 @@ from rich.text import Text
 
 from streamboost.pipelines.demo import compare as demo
 
-__all__ = ["HEADINGS", "cells", "following", "name_of", "table"]
+__all__ = ["HEADINGS", "cells", "name_of", "progress_display", "table"]
 
 HEADINGS = ("strategy", "labels", "accuracy", "2nd half", "balanced", "seconds", "records/s")
 
@@ -25,7 +25,7 @@ LINE_EVERY, LINES = 500, 20
 
 
 @contextmanager
-def following(console: Console) -> Iterator[Callable[[demo.RunProgress], None]]:
+def progress_display(console: Console) -> Iterator[Callable[[demo.RunProgress], None]]:
     """Yield a function that shows the progress of the runs on `console`."""
     if not console.is_terminal:
         printed: dict[str, int] = {}

@@ -23,11 +23,11 @@ from streamboost.connectors.messages.values import held_values
 from streamboost.errors import GapError
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.pipelines.distributed.model_log import ModelPublisher
-from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, requests_of
+from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, to_requests
 from streamboost.pipelines.runner.batch import Inputs, Messages, Outputs, StepResult
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.pipeline import Pipeline
-from streamboost.pipelines.runner.requests import requests_of as requests_about
+from streamboost.pipelines.runner.requests import build_requests as requests_about
 from streamboost.predictions import Scored, renamed
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, pack_json, unpack_json
@@ -52,21 +52,21 @@ class LearnerOutputs(Outputs):
 
 
 @dataclass(frozen=True, slots=True)
-class _Learned(Messages):
-    """Output messages of a learner: dead letters, relabel requests (`again`), model snapshots.
+class _LearnerMessages(Messages):
+    """Output messages of a learner: dead letters, relabel requests and model snapshots.
 
     Scorers write the other requests. `publish` returns the messages of a model snapshot, which are
     built only for a commit; None: no snapshot is due.
     """
 
-    again: ForwardedPayloads
+    relabel_requests: ForwardedPayloads
     publish: Callable[[], list[bytes]] | None
 
     def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
         """Return pairs of sink and messages."""
         assert isinstance(outputs, LearnerOutputs)
         editions = [] if self.publish is None else [(outputs.committees, self.publish())]
-        again = [(outputs.requests, self.again)] if self.again else []
+        again = [(outputs.requests, self.relabel_requests)] if self.relabel_requests else []
         return [(outputs.dead_letters, self.dead_letters), *again, *editions]
 
 
@@ -97,14 +97,16 @@ class LearningPipeline(Pipeline):
         is_new = is_new or any(command.label is not None for command in inputs.commands)
         effects = super().step(inputs, swap)
         made, is_new = effects.messages, is_new or effects.promoted is not None
-        publish = self.edition if is_new else None
+        publish = self.snapshot_messages if is_new else None
         n, asked = len(effects.asked), made.requests
         again = ForwardedPayloads(asked[n:], asked.about[n:])
-        messages = _Learned(made.predictions, made.requests, made.dead_letters, again, publish)
+        messages = _LearnerMessages(
+            made.predictions, made.requests, made.dead_letters, again, publish
+        )
         predicted = sum(entry.records for entry in self._entries)
         return replace(effects, messages=messages, unrequested=predicted - len(effects.records))
 
-    def edition(self) -> list[bytes]:
+    def snapshot_messages(self) -> list[bytes]:
         """Return the messages of a model snapshot of the current learner."""
         self._is_published = True
         return self._publisher.messages(self.sequence, self.schema, self.learner)
@@ -120,15 +122,15 @@ class LearningPipeline(Pipeline):
         self._seen = unpack_json(arrays[_SEEN])
         self.workers = manifest["workers"]
 
-    def numbers(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return the counters of the pipeline, and the progress of its scorers."""
-        return super().numbers() | {"workers": self.workers}
+        return super().counters() | {"workers": self.workers}
 
     def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
         """Return the records with a request from the scoring log, without duplicate ids."""
         self._entries = [self._entry(message) for message in inputs.records]
         asked = [one for entry in self._entries for one in entry.asked]
-        fresh = iter(self.join.fresh([one.id for one in asked]))
+        fresh = iter(self.join.are_new([one.id for one in asked]))
         self._kept = [[one for one in entry.asked if next(fresh)] for entry in self._entries]
         kept = [
             (one, message)
@@ -163,7 +165,7 @@ class LearningPipeline(Pipeline):
         if entry.sequence < expected:
             raise GapError(
                 f"{where} is batch {entry.sequence}, and batch {expected} is the next: the topic "
-                "was made again; give the pipeline another name and an empty state"
+                "was recreated; give the pipeline another name and an empty state"
             )
         if entry.sequence > expected and self._on_data_loss != "continue":
             raise GapError(
@@ -185,7 +187,7 @@ class LearningPipeline(Pipeline):
             "offset": entry.end,
             "lag": entry.lag,
             "tick": entry.tick,
-            "rate": _rate(entry, before),
+            "rate": _records_per_second(entry, before),
             "records": before["records"] + entry.records,
             "dead_letters": before["dead_letters"] + entry.dead,
             "deleted_unread": before["deleted_unread"] + deleted,
@@ -208,9 +210,9 @@ class LearningPipeline(Pipeline):
         for entry, kept in zip(self._entries, self._kept, strict=True):
             now = {label: self.classes.current(label) for label in entry.classes}
             mended = {label: into for label, into in now.items() if label != into}
-            scored, asked = renamed(entry.scored(kept), mended), requests_of(kept)
+            scored, asked = renamed(entry.scored(kept), mended), to_requests(kept)
             self._scored.append(scored)
-            self.learner.observe_scored(scored, asked, entry.records, entry.rest())
+            self.learner.observe_scored(scored, asked, entry.records, entry.unlabelled_sums())
         kept = [one for some in self._kept for one in some]
         classes = dict.fromkeys(k for each in self._scored for k in each.classes.tolist())
         place = {label: k for k, label in enumerate(classes)}
@@ -225,19 +227,19 @@ class LearningPipeline(Pipeline):
             P,
             np.concatenate([np.zeros(0), *(each.margins for each in self._scored)]),
             version,
-        ), requests_of(kept)
+        ), to_requests(kept)
 
-    def _hold_brought(self, labels: Labels, joined: LabelledBatch) -> None:
+    def _add_records_of_labels(self, labels: Labels, joined: LabelledBatch) -> None:
         """Add records from the `features` of label messages, if the labels cannot be joined else.
 
         This way, labels of records without a request are learned too. Pending labels of such a
         record are appended to `joined`.
         """
         for id, label, message in zip(labels.ids, labels.labels, labels.messages, strict=True):
-            if label is not None and self.join.lacks(id) and not self.learner.has_row(id):
-                self._bring(id, message, joined)
+            if label is not None and self.join.needs_record(id) and not self.learner.has_row(id):
+                self._add_record(id, message, joined)
 
-    def _bring(self, id: str, message: Message, joined: LabelledBatch) -> None:
+    def _add_record(self, id: str, message: Message, joined: LabelledBatch) -> None:
         """Add the record `id` to the join, if the label message has valid `features`."""
         if b'"features"' not in message.payload:
             return
@@ -252,7 +254,7 @@ class LearningPipeline(Pipeline):
         records, _ = self.schema.decode([shown], source="labels")
         if not len(records):
             return
-        records, X = self._arrive(records)
+        records, X = self._encode_records(records)
         none = np.zeros(0)
         held = records.times, held_values(records), self.learner, joined
         self.join.add(records.ids, X, [None], [], none, *held)
@@ -266,17 +268,17 @@ class LearningPipeline(Pipeline):
         """Return the requests that scorers wrote, for the status, and relabel requests."""
         names, expires = self.schema.features, self.join.expires_after.end(self.join.now)
         known = self.join, self.learner, self.schema, self.sequence
-        more = requests_about(requests_of([]), again, records, scored, *known)
-        written = self._written(names, expires)
+        more = requests_about(to_requests([]), again, records, scored, *known)
+        written = self._encoded_requests(names, expires)
         return ForwardedPayloads([*written, *more], [*records.messages, *more.about])
 
-    def _written(self, names: Sequence[str], expires: Time) -> list[bytes]:
+    def _encoded_requests(self, names: Sequence[str], expires: Time) -> list[bytes]:
         return [
             Request(
                 id=one.id,
                 time=one.time,
                 features=dict(zip(names, one.values, strict=False)),
-                label=as_json(label, self.schema.labels_are),
+                label=as_json(label, self.schema.label_kind),
                 probabilities=dict(zip(said.classes.tolist(), probabilities, strict=True)),
                 utility=one.utility,
                 propensity=one.propensity,
@@ -290,7 +292,7 @@ class LearningPipeline(Pipeline):
         ]
 
 
-def _rate(entry: ScoringLogEntry, before: dict[str, Any]) -> float:
+def _records_per_second(entry: ScoringLogEntry, before: dict[str, Any]) -> float:
     """Return records per second as an exponential moving average; `before` is the previous row."""
     seconds = max(entry.tick - before.get("tick", entry.tick - 1_000), 1) / 1_000
     old = math.exp(-seconds / _RATED_SECONDS)

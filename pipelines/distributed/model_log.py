@@ -87,7 +87,7 @@ class ModelLog:
         self._chunks: dict[str, bytes] = {}
         self._tables: dict[str, tuple[tuple[int, str], Arrays]] = {}
 
-    def take(self, messages: Iterable[tuple[bytes | None, bytes]], *, are_all: bool = True) -> None:
+    def read(self, messages: Iterable[tuple[bytes | None, bytes]], *, are_all: bool = True) -> None:
         """Read pairs of key and value; set `newest` to the last complete snapshot.
 
         `are_all` is whether the messages reach the end of the topic. If so, StateError is raised
@@ -117,7 +117,7 @@ class ModelLog:
         if manifest is None:
             return
         try:
-            self.newest = self._edition(manifest, chunks)
+            self.newest = self._build_snapshot(manifest, chunks)
         except StateError:
             if are_all:
                 raise

@@ -25,14 +25,14 @@ from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringL
 from streamboost.pipelines.runner.batch import (
     Inputs,
     Messages,
-    chain,
+    chain_digest,
     encode_dead_letters,
-    predictions,
+    encode_predictions,
 )
 from streamboost.pipelines.runner.field_counts import FieldCounts
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.record_window import HeldRecord
-from streamboost.pipelines.runner.requests import request_of, shown
+from streamboost.pipelines.runner.requests import build_request, feature_values
 from streamboost.predictions import Scored, surest
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.querier import Querier
@@ -59,7 +59,7 @@ class TaskSettings:
     expires_after: WindowSize
     worker: str
 
-    def of(self, partitions: int) -> QueryConfig:
+    def for_partitions(self, partitions: int) -> QueryConfig:
         """Return the query settings of one of `partitions` partitions."""
         query = self.query
         by_chance = 4 if query.relabel else 3
@@ -96,7 +96,7 @@ class PartitionTask:
     ) -> None:
         if newest is not None and None not in (topic, newest.topic) and topic != newest.topic:
             raise ConnectorError(
-                "the topic of the records was deleted and made again since: what it holds is not "
+                "the topic of the records was deleted and recreated: what it holds is not "
                 "what was there. Put the old one back from a copy, or, to read this one from its "
                 "beginning, give the pipeline another name and an empty state"
             )
@@ -106,7 +106,7 @@ class PartitionTask:
         self.gap: list[int] | None = None
         self._settings = settings
         self._newest = newest
-        query = settings.of(partitions)
+        query = settings.for_partitions(partitions)
         seeds = np.random.SeedSequence([settings.seed, partition])
         self._querier = Querier(query, seeds)
         self._window: deque[tuple[int, str]] = deque(maxlen=query.window)
@@ -115,27 +115,27 @@ class PartitionTask:
         self._digest = newest.digest if newest else ""
 
     @property
-    def reread(self) -> tuple[int, int] | None:
+    def retained_range(self) -> tuple[int, int] | None:
         """The offsets [start, end) whose records `resume` needs; None: a new partition."""
         return None if self._newest is None else (self._newest.window, self._newest.end)
 
     @property
-    def edition(self) -> int:
+    def snapshot_number(self) -> int:
         """Number of the newest batch's model snapshot; older snapshots must not be used."""
         return self._newest.edition if self._newest else 0
 
-    def resume(self, messages: Sequence[Message], edition: ModelSnapshot) -> None:
-        """Restore the state after the newest entry, from the `messages` of the `reread` offsets.
+    def resume(self, messages: Sequence[Message], snapshot: ModelSnapshot) -> None:
+        """Restore the state after the newest entry, from the `messages` of `retained_range`.
 
         If some messages were deleted, the utility window has fewer records.
         """
         if self._newest is None:
             return
-        records, _ = self._decode(messages, edition, 0)
+        records, _ = self._decode(messages, snapshot, 0)
         records = records.take(
             range(max(len(records) - (self._window.maxlen or 0), 0), len(records))
         )
-        X = self._rows(records, edition)
+        X = self._rows(records, snapshot)
         self._note(records)
         state = self._newest.querier | {"window_version": -1, "pool": []}
         self._querier.resume(state, {"X": X, "utility": np.zeros(len(X))})
@@ -144,8 +144,8 @@ class PartitionTask:
     def step(
         self,
         messages: Sequence[Message],
-        edition: ModelSnapshot,
-        tick: int,
+        snapshot: ModelSnapshot,
+        batch_time_ms: int,
         lag: int,
         end: int | None = None,
     ) -> ScoringStep:
@@ -154,22 +154,26 @@ class PartitionTask:
         `end` is the next offset of the partition; None: the offset after the last message.
         """
         end = messages[-1].offset + 1 if end is None else end
-        learner, schema = edition.learner, edition.schema
+        learner, schema = snapshot.learner, snapshot.schema
         self._sequence += 1
-        records, dead = self._decode(messages, edition, tick)
-        X = self._rows(records, edition)
+        records, dead = self._decode(messages, snapshot, batch_time_ms)
+        X = self._rows(records, snapshot)
         scored = learner.score(X)
-        asked = self._decide(records, X, scored, edition)
-        predicted = predictions(records, scored, asked, self._sequence, schema, self.partition)
+        asked = self._decide(records, X, scored, snapshot)
+        predicted = encode_predictions(
+            records, scored, asked, self._sequence, schema, self.partition
+        )
         row_of = {id: row for row, id in enumerate(records.ids)}
         rows = [row_of[id] for id in asked.ids]
-        held = self._held(records, X, scored, rows, tick)
-        requests = self._requests(asked, held, scored, rows, edition, tick)
+        held = self._held_records(records, X, scored, rows, batch_time_ms)
+        requests = self._requests(asked, held, scored, rows, snapshot, batch_time_ms)
         about = ForwardedPayloads(requests, [records.messages[row] for row in rows])
         written = Messages(
-            predicted, about, encode_dead_letters(dead, Inputs(tick, {}, [*messages], []))
+            predicted, about, encode_dead_letters(dead, Inputs(batch_time_ms, {}, [*messages], []))
         )
-        self._digest = chain(self._digest, replace(records, X=X), written, LabelledBatch(), [])
+        self._digest = chain_digest(
+            self._digest, replace(records, X=X), written, LabelledBatch(), []
+        )
         self._note(records)
         block = self._querier.budget.block
         entry = self._entry(
@@ -177,17 +181,17 @@ class PartitionTask:
             end=end,
             records=len(records),
             dead=len(dead),
-            edition=edition.number,
+            edition=snapshot.number,
             version=scored.version,
             temperature=scored.temperature,
             classes=scored.classes.tolist(),
-            tick=tick,
+            tick=batch_time_ms,
             lag=lag,
             window=self._window[0][0] if self._window else end,
             sums=base64.b64encode(
                 UnlabelledSums.of(scored, rows, block, asked.inclusion_probabilities).pack()
             ).decode(),
-            asked=self._asked(asked, held, scored, rows, records, edition),
+            asked=self._request_entries(asked, held, scored, rows, records, snapshot),
             unknown=dict(FieldCounts(records.unknown).unknown),
         )
         self._newest = entry
@@ -195,10 +199,10 @@ class PartitionTask:
         return ScoringStep(written, entry.encode(), end, len(records))
 
     def _decode(
-        self, messages: Sequence[Message], edition: ModelSnapshot, tick: int
+        self, messages: Sequence[Message], snapshot: ModelSnapshot, batch_time_ms: int
     ) -> tuple[Records, list[DeadLetter]]:
         """Decode the records of a batch; return new records, and dead letters in order."""
-        sound, dead = edition.schema.decode(messages, source="records", time=tick)
+        sound, dead = snapshot.schema.decode(messages, source="records", time=batch_time_ms)
         known, fresh = {id for _, id in self._window}, []
         for row, id in enumerate(sound.ids):
             if id not in known:
@@ -210,15 +214,17 @@ class PartitionTask:
                     "partition already"
                 )
                 message = sound.messages[row]
-                letter = DeadLetter.of(message, "duplicate_id", text, source="records", time=tick)
+                letter = DeadLetter.of(
+                    message, "duplicate_id", text, source="records", time=batch_time_ms
+                )
                 dead = [*dead, letter]
         if len(fresh) == len(sound):
             return sound, dead
         return sound.take(fresh), sorted(dead, key=lambda one: next(iter(one.position.values())))
 
-    def _rows(self, records: Records, edition: ModelSnapshot) -> np.ndarray:
+    def _rows(self, records: Records, snapshot: ModelSnapshot) -> np.ndarray:
         """Return the rows of records, float32 (n, D), for the committee of a model snapshot."""
-        learner = edition.learner
+        learner = snapshot.learner
         X = records.X if records.values is None else learner.rows(records.values)
         if X.shape[1] > self._n_features:
             self._n_features = X.shape[1]
@@ -238,14 +244,19 @@ class PartitionTask:
         utility = learner.utility(X, scored)
         return self._querier.decide(records.ids, X, utility, surest(scored), cold=cold)
 
-    def _held(
-        self, records: Records, X: np.ndarray, scored: Scored, rows: Sequence[int], tick: int
+    def _held_records(
+        self,
+        records: Records,
+        X: np.ndarray,
+        scored: Scored,
+        rows: Sequence[int],
+        batch_time_ms: int,
     ) -> list[HeldRecord]:
         """Return the records at `rows`, which have a request, as held records."""
         some = records.take(rows)
         labels = scored.labels[list(rows)].tolist()
         given = zip(X[list(rows)], labels, some.times, held_values(some), strict=True)
-        now = StreamTime(0, tick)
+        now = StreamTime(0, batch_time_ms)
         return [HeldRecord(x, now, label, time, values) for x, label, time, values in given]
 
     def _requests(
@@ -254,17 +265,17 @@ class PartitionTask:
         held: Sequence[HeldRecord],
         scored: Scored,
         rows: Sequence[int],
-        edition: ModelSnapshot,
-        tick: int,
+        snapshot: ModelSnapshot,
+        batch_time_ms: int,
     ) -> list[bytes]:
-        expires = self._settings.expires_after.end(StreamTime(0, tick))
+        expires = self._settings.expires_after.end(StreamTime(0, batch_time_ms))
         return [
-            request_of(
+            build_request(
                 id,
                 held[i],
                 scored,
                 rows[i],
-                schema=edition.schema,
+                schema=snapshot.schema,
                 utility=float(asked.utility[i]),
                 propensity=float(asked.propensity[i]),
                 expires=expires,
@@ -274,7 +285,7 @@ class PartitionTask:
             for i, id in enumerate(asked.ids)
         ]
 
-    def _asked(
+    def _request_entries(
         self,
         asked: Requests,
         held: Sequence[HeldRecord],
@@ -289,8 +300,8 @@ class PartitionTask:
                 id=id,
                 time=held[i].time,
                 offset=records.messages[row].offset,
-                values=list(shown(edition.schema.features, held[i]).values()),
-                label=held[i].predicted,
+                values=list(feature_values(edition.schema.features, held[i]).values()),
+                label=held[i].predicted_label,
                 probabilities=scored.probabilities[row].tolist(),
                 margin=float(scored.margins[row]),
                 utility=float(asked.utility[i]),

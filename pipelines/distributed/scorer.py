@@ -50,7 +50,7 @@ class Scorer:
     stop : token that requests a stop
     poll_interval : seconds to wait before a retry
     on_data_loss : "fail", or "continue": skip records that were deleted before they were read
-    clock : returns the processing time (tick) in milliseconds since the epoch
+    clock : returns the processing time in milliseconds since the epoch
 
     Attributes
     ----------
@@ -80,9 +80,9 @@ class Scorer:
         self._beside = beside
         self._topics = topics
         self._table = table
-        self._editions = editions
+        self._model_log = editions
         self._settings = settings
-        self._most = most
+        self._max_records = most
         self._stop = stop or StopToken()
         self._poll_interval = poll_interval
         self._on_data_loss = on_data_loss
@@ -95,7 +95,7 @@ class Scorer:
         while not self._stop.requested:
             try:
                 with self._stop.interruptible():
-                    self.turn()
+                    self.run_once()
             except PartitionsRevokedError as error:
                 _log.info("%s; the committed state is read again", error)
             except ConnectorError as error:
@@ -106,12 +106,12 @@ class Scorer:
                 self.is_waiting = True
                 self._stop.wait(self._poll_interval)
 
-    def turn(self) -> int:
+    def run_once(self) -> int:
         """Poll, predict and commit once; return the number of records."""
         self._member.ready()
-        polled = self._member.poll(self._most)
+        polled = self._member.poll(self._max_records)
         try:
-            return self._use(polled)
+            return self._score_polled(polled)
         except BaseException:
             # The messages are not polled again without a seek, and the result of the commit is
             # unknown: drop the tasks, so that they are restored from the committed state.
@@ -119,37 +119,37 @@ class Scorer:
                 self.tasks.pop(partition, None)
             raise
 
-    def _use(self, polled: PolledBatch) -> int:
+    def _score_polled(self, polled: PolledBatch) -> int:
         """Predict polled messages of partitions with a task; create tasks for the others."""
         ours = polled.ownership.partitions
         for partition in polled.ownership.changed | (self.tasks.keys() - ours):
             self.tasks.pop(partition, None)
         edition = self._newest()
         if edition is None:
-            self._await("`streamboost learn` has not published anything to predict by yet")
+            self._wait_for("`streamboost learn` has not published anything to predict by yet")
             return 0
-        found = self._in_order(polled)
+        found = self._messages_by_partition(polled)
         if missing := ours - self.tasks.keys():
-            self._take_over(sorted(missing))
+            self._create_tasks(sorted(missing))
         return self._score(found, edition, polled) if found else 0
 
     def _newest(self) -> ModelSnapshot | None:
         """Return the newest model snapshot, or None before the first."""
         if self._has_read:
-            self._editions.take(self._table.poll(), are_all=False)
+            self._model_log.read(self._table.poll(), are_all=False)
         else:
-            self._editions.take(self._table.read())
+            self._model_log.read(self._table.read())
         self._has_read = True
-        return self._editions.newest
+        return self._model_log.newest
 
-    def _await(self, what: str) -> None:
+    def _wait_for(self, what: str) -> None:
         """Log the reason of a wait once, and wait for one poll interval."""
         if not self.is_waiting:
             _log.info("%s: waiting", what)
         self.is_waiting = True
         self._stop.wait(self._poll_interval)
 
-    def _in_order(self, polled: PolledBatch) -> dict[int, list[Message]]:
+    def _messages_by_partition(self, polled: PolledBatch) -> dict[int, list[Message]]:
         """Return the messages of partitions with a task, unless they precede the task's offset.
 
         Other messages are read again after their task was created from the committed state.
@@ -165,43 +165,45 @@ class Scorer:
             found[partition] = messages
         return found
 
-    def _take_over(self, partitions: list[int]) -> None:
+    def _create_tasks(self, partitions: list[int]) -> None:
         """Create the tasks of newly assigned partitions from their committed state."""
         member, topics = self._member, self._topics
         written = min(member.writable(name) for name in (topics.predictions, topics.scoring_log))
         n = member.partitions()
         for partition in partitions:
             if partition >= written:
-                self._await(f"partition {partition} has no place in {topics.predictions!r} yet")
+                self._wait_for(f"partition {partition} has no place in {topics.predictions!r} yet")
                 continue
             newest = self._beside.newest(topics.scoring_log, partition)
             where = f"partition {partition} of topic {topics.scoring_log!r}"
             entry = ScoringLogEntry.decode(newest.payload, where) if newest else None
             task = PartitionTask(partition, self._settings, n, entry, member.identity)
-            edition = self._at_least(task.edition)
+            edition = self._snapshot_since(task.snapshot_number)
             if edition is None:
-                self._await(f"edition {task.edition} of what partition {partition} is predicted by")
+                self._wait_for(
+                    f"edition {task.snapshot_number} of what partition {partition} is predicted by"
+                )
                 continue
-            if task.reread is not None:
-                task.resume(self._reread(partition, *task.reread), edition)
-            task.next, task.gap = self._place(partition, task.next)
+            if task.retained_range is not None:
+                task.resume(self._read_retained(partition, *task.retained_range), edition)
+            task.next, task.gap = self._seek(partition, task.next)
             self.tasks[partition] = task
             _log.info("partition %d from offset %d on", partition, task.next)
 
-    def _reread(self, partition: int, start: int, end: int) -> list[Message]:
+    def _read_retained(self, partition: int, start: int, end: int) -> list[Message]:
         """Return the retained records of the offsets [start, end)."""
         member = self._member
         return self._beside.between(member.topic, partition, start, end, member.max_bytes)
 
-    def _at_least(self, number: int) -> ModelSnapshot | None:
+    def _snapshot_since(self, number: int) -> ModelSnapshot | None:
         """Return the newest model snapshot, or None if all are older than `number`."""
-        newest = self._editions.newest
+        newest = self._model_log.newest
         if newest is None or newest.number < number:
-            self._editions.take(self._table.read())
-            newest = self._editions.newest
+            self._model_log.read(self._table.read())
+            newest = self._model_log.newest
         return newest if newest is not None and newest.number >= number else None
 
-    def _place(self, partition: int, offset: int | None) -> tuple[int, list[int] | None]:
+    def _seek(self, partition: int, offset: int | None) -> tuple[int, list[int] | None]:
         """Seek a partition to `offset`; skip deleted offsets if `on_data_loss` permits.
 
         Returns the offset, and the skipped range [start, end), or None.
@@ -218,13 +220,15 @@ class Scorer:
     def _score(
         self, found: Mapping[int, list[Message]], edition: ModelSnapshot, polled: PolledBatch
     ) -> int:
-        tick, steps = self._clock(), {}
+        batch_time_ms, steps = self._clock(), {}
         for partition, messages in found.items():
             lag = self._member.lag(partition)
             end = polled.ends[partition]
-            steps[partition] = self.tasks[partition].step(messages, edition, tick, lag, end)
+            steps[partition] = self.tasks[partition].step(
+                messages, edition, batch_time_ms, lag, end
+            )
         places = {partition: step.end for partition, step in steps.items()}
-        self._member.commit(self._writes(steps), places, polled)
+        self._member.commit(self._output_writes(steps), places, polled)
         if self.is_waiting:
             _log.info(RECOVERED)
         self.is_waiting = False
@@ -232,7 +236,7 @@ class Scorer:
         self.records += n
         return n
 
-    def _writes(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingWrite]:
+    def _output_writes(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingWrite]:
         """Return the output messages of the steps; predictions keep the partition of records."""
         topics, writes = self._topics, []
         for partition, step in steps.items():

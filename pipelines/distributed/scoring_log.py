@@ -21,7 +21,7 @@ from streamboost.pipelines.runner.batch import Messages
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 
-__all__ = ["KEY", "RequestEntry", "ScoringLogEntry", "ScoringStep", "requests_of"]
+__all__ = ["KEY", "RequestEntry", "ScoringLogEntry", "ScoringStep", "to_requests"]
 
 KEY = b"progress"
 
@@ -125,7 +125,7 @@ class ScoringLogEntry:
 
     def encode(self) -> bytes:
         """Encode the entry as JSON, by `json`: random generators have 128-bit integers."""
-        return json.dumps(self, separators=(",", ":"), default=_plain).encode()
+        return json.dumps(self, separators=(",", ":"), default=_to_json).encode()
 
     @classmethod
     def decode(cls, payload: bytes, where: str) -> "ScoringLogEntry":
@@ -141,7 +141,7 @@ class ScoringLogEntry:
                 "there, of the same release as this"
             ) from error
 
-    def rest(self) -> UnlabelledSums:
+    def unlabelled_sums(self) -> UnlabelledSums:
         """Return the sums over the records without a request."""
         return UnlabelledSums.unpack(self.classes, base64.b64decode(self.sums))
 
@@ -160,7 +160,7 @@ class ScoringLogEntry:
         )
 
 
-def requests_of(asked: Sequence[RequestEntry]) -> Requests:
+def to_requests(asked: Sequence[RequestEntry]) -> Requests:
     """Return the requests with their utilities and inclusion probabilities as arrays."""
     return Requests(
         ids=[one.id for one in asked],
@@ -181,7 +181,7 @@ class ScoringStep:
     records: int
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Convert NumPy scalars and entries to Python values for JSON."""
     if isinstance(value, np.generic):
         return value.item()

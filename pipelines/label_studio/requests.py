@@ -54,13 +54,13 @@ class RequestState:
             return None
         return cls(told["sequence"], found, told.get("fields", {}))
 
-    def knows(self, entry: TaskEntry) -> bool:
+    def covers(self, entry: TaskEntry) -> bool:
         """Return whether the snapshot is not older than the request."""
         return entry.sequence <= self.sequence
 
     def has_closed(self, entry: TaskEntry) -> bool:
         """Return whether the request has been closed (answered or expired)."""
-        return self.knows(entry) and entry.id not in self.requests
+        return self.covers(entry) and entry.id not in self.requests
 
 
 def task_of(

@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from streamboost.connectors.base import Sink, Source
 from streamboost.connectors.label_studio.project import Choices, LabelStudio
 from streamboost.errors import ConfigurationError, UnavailableError
-from streamboost.pipelines.config.connectors.registry import feeder
+from streamboost.pipelines.config.connectors.registry import append_sink
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.label_studio.bridge import Bridge, whole_number
 from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
@@ -63,9 +63,9 @@ def run(config: Config, stop: StopToken, *, once: bool = False) -> None:
     try:
         with stop.interruptible(), _opened(config) as open_bridge:
             if once:
-                open_bridge().turn()
+                open_bridge().run_once()
             else:
-                _turn_on(open_bridge, stop, section.poll_interval)
+                _run_rounds(open_bridge, stop, section.poll_interval)
     except Interrupted:
         _log.warning("stopped while waiting: the next run continues from there")
 
@@ -75,23 +75,23 @@ def _opened(config: Config) -> Iterator[Callable[[], Bridge]]:
     """Open the bridge's sources, sink and store; yield a function that creates the bridge."""
     state = State(config.state)
     book = TaskStore(state.path / FILE)
-    sections, around = config.sections, config.surroundings
+    sections, context = config.sections, config.connector_context
     with (
-        closing(feeder(sections.labels, "labels", around)) as answers,
-        closing(sections.requests.follower(around)) as requests,
-        closing(sections.labels.follower(around)) as labels,
-        book.held(),
+        closing(append_sink(sections.labels, "labels", context)) as answers,
+        closing(sections.requests.tailing_source(context)) as requests,
+        closing(sections.labels.tailing_source(context)) as labels,
+        book.locked(),
     ):
         yield lambda: _bridge(config, book, requests, labels, answers)
 
 
-def _turn_on(open_bridge: Callable[[], Bridge], stop: StopToken, interval: float) -> None:
+def _run_rounds(open_bridge: Callable[[], Bridge], stop: StopToken, interval: float) -> None:
     """Run the bridge's turns until `stop` is requested, with backoff after errors."""
     bridge, rest = None, 0.0
     while not stop.requested:
         try:
             bridge = bridge or open_bridge()
-            bridge.turn()
+            bridge.run_once()
             rest = interval
         except UnavailableError as error:
             if rest <= interval:

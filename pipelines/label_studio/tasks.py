@@ -91,7 +91,7 @@ class TaskStore:
         self.path = path
         self._database = Database(path)
 
-    def mark(self, name: str) -> str:
+    def key_prefix(self, name: str) -> str:
         """Return the unique prefix of the keys of the pipeline `name`."""
         with self._writing() as connection:
             found = connection.execute("SELECT secret FROM mark").fetchone()
@@ -101,7 +101,7 @@ class TaskStore:
         return f"{name}/{found[0]}"
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the store; raises StateError if another process holds the lock."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.path.with_suffix(".lock").open("a") as file:
@@ -134,7 +134,7 @@ class TaskStore:
             found = connection.execute(query, (name,)).fetchone()
         return None if found is None else str(found[0])
 
-    def take(
+    def add(
         self,
         source: str,
         position: Position,
@@ -148,9 +148,9 @@ class TaskStore:
                 "VALUES (?, ?, ?, ?, 'new')",
                 ((entry.key, entry.id, entry.sequence, entry.request) for entry in entries),
             )
-            _move(connection, source, position, bookmark)
+            _set_position(connection, source, position, bookmark)
 
-    def answered(
+    def mark_answered(
         self, source: str, position: Position, ids: Sequence[str], bookmark: str | None = None
     ) -> None:
         """Mark records as answered, and store the source's position."""
@@ -159,7 +159,7 @@ class TaskStore:
                 "UPDATE requests SET answered = 1 WHERE id = ? AND stage != 'done'",
                 ((id,) for id in ids),
             )
-            _move(connection, source, position, bookmark)
+            _set_position(connection, source, position, bookmark)
 
     def entries(self, stage: TaskStage) -> list[TaskEntry]:
         """Return the requests at `stage`, the oldest first."""
@@ -170,15 +170,15 @@ class TaskStore:
             ).fetchall()
         return [TaskEntry(*columns) for columns in found]
 
-    def send(self, entries: Iterable[TaskEntry], now: float) -> None:
+    def mark_sent(self, entries: Iterable[TaskEntry], now: float) -> None:
         """Mark `entries` as sent, before their tasks are created."""
         self._set("stage = 'sent', sent = ?", [(now, entry.key) for entry in entries])
 
-    def recall(self, entries: Iterable[TaskEntry]) -> None:
+    def mark_unsent(self, entries: Iterable[TaskEntry]) -> None:
         """Mark `entries` as new again, as their tasks were not created."""
         self._set("stage = 'new', sent = NULL, reason = NULL", [(e.key,) for e in entries])
 
-    def set_aside(self, entry: TaskEntry, reason: str) -> None:
+    def mark_refused(self, entry: TaskEntry, reason: str) -> None:
         """Mark `entry` as refused, with the reason."""
         self._set("stage = 'refused', reason = ?", [(reason, entry.key)])
 
@@ -190,7 +190,7 @@ class TaskStore:
             query = "SELECT reason FROM requests WHERE stage = 'refused' ORDER BY number"
             return [str(reason) for (reason,) in connection.execute(query)]
 
-    def expire(self, entries: Iterable[TaskEntry]) -> None:
+    def mark_expired(self, entries: Iterable[TaskEntry]) -> None:
         """Mark `entries` as expired: their requests have closed, but their tasks are started."""
         self._set("stage = 'expired'", [(entry.key,) for entry in entries])
 
@@ -202,11 +202,11 @@ class TaskStore:
             found = connection.execute("SELECT n FROM counts WHERE kind = ?", (kind,)).fetchone()
         return int(found[0])
 
-    def open(self, tasks: Mapping[str, int]) -> None:
+    def mark_open(self, tasks: Mapping[str, int]) -> None:
         """Mark requests as open, with the numbers of their tasks by key."""
         self._set("stage = 'open', task = ?", [(task, key) for key, task in tasks.items()])
 
-    def close(self, entries: Iterable[TaskEntry]) -> None:
+    def mark_done(self, entries: Iterable[TaskEntry]) -> None:
         """Mark `entries` as done, and delete the oldest done and expired requests."""
         self._set("stage = 'done', request = NULL", [(entry.key,) for entry in entries])
         with self._writing() as connection:
@@ -235,7 +235,9 @@ class TaskStore:
             yield connection
 
 
-def _move(connection: Connection, source: str, position: Position, bookmark: str | None) -> None:
+def _set_position(
+    connection: Connection, source: str, position: Position, bookmark: str | None
+) -> None:
     places = {source: msgspec.json.encode(position).decode()}
     if bookmark is not None:
         places[f"{source}.bookmark"] = bookmark

@@ -64,7 +64,7 @@ class Model:
         P = np.zeros((len(records), len(self._labels)))
         said = np.full(len(records), None, dtype=object)
         for row, values in enumerate(records):
-            chances = self._tried("predict", self._classifier.predict_proba_one, values) or {}
+            chances = self._call("predict", self._classifier.predict_proba_one, values) or {}
             known = {label: float(p) for label, p in chances.items() if label in self._labels}
             for label, p in known.items():
                 P[row, self._labels[label]] = p
@@ -82,9 +82,9 @@ class Model:
         """Learn a record's label."""
         self._labels.setdefault(label, len(self._labels))
         self._kept.append((packed(tuple(values)), label))
-        self._tried("learn", self._classifier.learn_one, values, label)
+        self._call("learn", self._classifier.learn_one, values, label)
 
-    def _tried(self, what: str, method: Callable[..., Any], values: Sequence[Any], *y: Any) -> Any:
+    def _call(self, what: str, method: Callable[..., Any], values: Sequence[Any], *y: Any) -> Any:
         """Call a method of the classifier with a record; if it raises, count it and return None."""
         try:
             return method(self._record(values), *y)
@@ -96,7 +96,7 @@ class Model:
             self.failures += 1
             return None
 
-    def newest(self, most: int) -> list[dict[str, Any]]:
+    def recent_records(self, most: int) -> list[dict[str, Any]]:
         """Return at most `most` of the newest labelled records."""
         return [self._record(unpacked(values)) for values, _ in list(self._kept)[-most:]]
 
@@ -116,11 +116,11 @@ class Model:
         blob = np.frombuffer(pickle.dumps(self._classifier), dtype=np.uint8)
         return {"pickle": blob, "about": pack_json(about)}
 
-    def resume(self, arrays: Arrays, *, anew: bool) -> None:
+    def resume(self, arrays: Arrays, *, relearn: bool) -> None:
         """Restore the arrays of `state`, or relearn its labelled records without the pickle."""
         about = unpack_json(arrays["about"])
         self.names, self.failures = about["names"], about["failures"]
-        if anew:
+        if relearn:
             for values, label in about["kept"]:
                 self.learn(unpacked(values.encode()), label)
             return

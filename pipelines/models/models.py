@@ -65,23 +65,23 @@ class Models:
     folder: Path
     release: str
     is_steady: Callable[[], bool]
-    _judges: dict[str, Evaluation] = field(init=False)
+    _evaluations: dict[str, Evaluation] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._judges = {name: Evaluation(self.block) for name in self.shadow_models}
+        self._evaluations = {name: Evaluation(self.block) for name in self.shadow_models}
 
-    def made_of(self, records: Records, schema: Schema) -> Records:
+    def transform(self, records: Records, schema: Schema) -> Records:
         """Return arrived records, with values computed by the transformer, if any."""
         made = self.transformer
-        return records if made is None else made.records(records, schema)
+        return records if made is None else made.transform_records(records, schema)
 
-    def arrive(self, records: Records, asked: Requests) -> None:
+    def predict_shadows(self, records: Records, asked: Requests) -> None:
         """Predict the records of a batch by the shadow models; `asked` are the batch's requests."""
         chances = dict(zip(asked.ids, asked.propensity.tolist(), strict=True))
         propensity = np.array([chances.get(id, np.nan) for id in records.ids], dtype=np.float64)
         for name, model in self.shadow_models.items():
             scored = model.score(records.values or [])
-            self._judges[name].arrive(
+            self._evaluations[name].arrive(
                 records.ids, scored, propensity, asked.inclusion_probabilities
             )
 
@@ -97,39 +97,39 @@ class Models:
         Corrections of labels are not learned here. `values` are the records' values, packed by
         `held_values`. With `kind` "boolean", a transformer gets the labels as true and false.
         """
-        for judge in self._judges.values():
+        for judge in self._evaluations.values():
             judge.label_validated(ids, labels)
         for held, label in zip(values, labels, strict=True):
             row, whole = unpacked(held or b"[]"), whole_in(held or b"")
-            for model in self._all().values():
+            for model in self._models_by_name().values():
                 model.learn(row, label)
             if self.transformer is not None and whole is not None:
                 self.transformer.learn(whole, as_json(label, kind))
 
     def expire(self, ids: Sequence[str]) -> None:
         """Expire the requests for the records `ids` in the evaluations."""
-        for judge in self._judges.values():
+        for judge in self._evaluations.values():
             judge.expire(ids)
 
-    def follow(self, names: Sequence[str]) -> None:
+    def set_field_names(self, names: Sequence[str]) -> None:
         """Set the names of the records' fields, after fields were added."""
-        for model in self._all().values():
+        for model in self._models_by_name().values():
             model.names = list(names)
 
     def in_numbers(self) -> dict[str, Any]:
         """Return the metrics of each shadow model, as JSON values."""
         return {
             name: judge.in_numbers() | {"failures": self.shadow_models[name].failures}
-            for name, judge in self._judges.items()
+            for name, judge in self._evaluations.items()
         }
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the state: a part for the checkpoint's manifest, and arrays."""
         arrays: Arrays = {}
         judged = {}
-        for name, model in self._pickled().items():
+        for name, model in self._pickled_parts().items():
             arrays |= {f"models.{name}.{key}": array for key, array in model.state().items()}
-        for name, judge in self._judges.items():
+        for name, judge in self._evaluations.items():
             judged[name], tables = judge.state()
             arrays |= {f"judges.{name}.{key}": array for key, array in tables.items()}
         hashes = {key: _sha256(array) for key, array in arrays.items() if _is_pickle(key)}
@@ -151,24 +151,24 @@ class Models:
                 about["release"],
                 self.release,
             )
-        for name, model in self._pickled().items():
+        for name, model in self._pickled_parts().items():
             own = part(arrays, f"models.{name}.")
             key = f"models.{name}.pickle"
             if not own or about["sha256"].get(key) != _sha256(own["pickle"]):
                 raise StateError(f"{self.folder}: the checkpoint lacks the River model {name!r}")
-            model.resume(own, anew=anew)
-        for name, judge in self._judges.items():
+            model.resume(own, relearn=anew)
+        for name, judge in self._evaluations.items():
             judge.resume(about["judges"][name], part(arrays, f"judges.{name}."))
 
-    def _all(self) -> dict[str, Model]:
+    def _models_by_name(self) -> dict[str, Model]:
         serving = {} if self.serving is None else {"[model]": self.serving}
         return serving | {
             f"shadow_models.{name}": model for name, model in self.shadow_models.items()
         }
 
-    def _pickled(self) -> dict[str, Model | Transformer]:
+    def _pickled_parts(self) -> dict[str, Model | Transformer]:
         made = {} if self.transformer is None else {"[features]": self.transformer}
-        return {**self._all(), **made}
+        return {**self._models_by_name(), **made}
 
     def score(self, records: Records) -> Scored:
         """Predict records by the active model."""

@@ -25,7 +25,7 @@ from streamboost.connectors.messages.schema import LABEL, Schema
 from streamboost.connectors.messages.values import whole_of
 from streamboost.storage import Arrays, pack_json, unpack_json
 
-__all__ = ["Transformer", "Transforms", "before", "moment"]
+__all__ = ["RiverTransformer", "Transformer", "raw_record", "to_datetime"]
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _KEPT = 2_000
 Document = dict[str, Any]
 
 
-class Transforms(Protocol):
+class RiverTransformer(Protocol):
     """Protocol of a transformer: the methods of River's transformers."""
 
     def learn_one(self, x: Document, *args: Any) -> Any:
@@ -62,30 +62,30 @@ class Transformer:
         learned
     """
 
-    def __init__(self, made: Transforms) -> None:
+    def __init__(self, made: RiverTransformer) -> None:
         self.failures = 0
         self._made = made
         self._kept: deque[tuple[bytes, Label | bool]] = deque(maxlen=_KEPT)
 
-    def arrive(self, x: Document, time: Time = None) -> Document:
+    def transform(self, x: Document, time: Time = None) -> Document:
         """Train the unsupervised parts on a record; return the transformed record as JSON values.
 
         If the transformer fails, the result is empty.
         """
-        t = moment(time)
+        t = to_datetime(time)
         try:
-            _teach(self._made, x, t, (), has_label=False)
-            return _plain(self._made.transform_one(x))
+            _learn_part(self._made, x, t, (), has_label=False)
+            return _to_json(self._made.transform_one(x))
         except Exception as error:  # third-party code may raise any error
-            self._failed("transform", error)
+            self._count_failure("transform", error)
             return {}
 
-    def records(self, records: Records, schema: Schema) -> Records:
+    def transform_records(self, records: Records, schema: Schema) -> Records:
         """Return arrived records with their transformed values."""
         read = values_reader(schema.features)
-        xs = [before(message, schema) for message in records.messages]
+        xs = [raw_record(message, schema) for message in records.messages]
         wholes = [whole_of(x, time) for x, time in zip(xs, records.times, strict=True)]
-        made = [self.arrive(x, time) for x, time in zip(xs, records.times, strict=True)]
+        made = [self.transform(x, time) for x, time in zip(xs, records.times, strict=True)]
         return replace(records, values=[read(one) for one in made], wholes=wholes)
 
     def learn(self, whole: bytes, label: Label | bool) -> None:
@@ -107,26 +107,26 @@ class Transformer:
         blob = np.frombuffer(pickle.dumps(self._made), dtype=np.uint8)
         return {"pickle": blob, "about": pack_json(about)}
 
-    def resume(self, arrays: Arrays, *, anew: bool) -> None:
+    def resume(self, arrays: Arrays, *, relearn: bool) -> None:
         """Restore the arrays of `state`, or relearn its labelled records without the pickle."""
         about = unpack_json(arrays["about"])
         self.failures = about["failures"]
         kept = [(whole.encode(), label) for whole, label in about["kept"]]
-        if not anew:
+        if not relearn:
             self._kept.extend(kept)
             self._made = pickle.loads(arrays["pickle"].tobytes())
             return
         for whole, label in kept:
-            self.arrive(*msgspec.json.decode(whole))
+            self.transform(*msgspec.json.decode(whole))
             self.learn(whole, label)
 
     def _learn(self, x: Document, time: Time, label: Label | bool) -> None:
         try:
-            _teach(self._made, x, moment(time), (label,), has_label=True)
+            _learn_part(self._made, x, to_datetime(time), (label,), has_label=True)
         except Exception as error:  # third-party code may raise any error
-            self._failed("learn", error)
+            self._count_failure("learn", error)
 
-    def _failed(self, what: str, error: Exception) -> None:
+    def _count_failure(self, what: str, error: Exception) -> None:
         if not self.failures:
             name = type(self._made).__name__
             _log.warning("%s cannot %s a record (further ones are counted)", name, what)
@@ -134,7 +134,7 @@ class Transformer:
         self.failures += 1
 
 
-def before(message: Message, schema: Schema) -> Document:
+def raw_record(message: Message, schema: Schema) -> Document:
     """Return a record as it arrived, without its id, time and label fields.
 
     Fields that `schema` excludes are removed, too. In a row of a table, numeric text is converted
@@ -144,11 +144,11 @@ def before(message: Message, schema: Schema) -> Document:
     hidden = {schema.id, schema.time, names.id, names.label, LABEL, *schema.exclude} - {None}
     record: Document = msgspec.json.decode(message.payload)
     for path in hidden:
-        record = _without(record, str(path))
+        record = _without_field(record, str(path))
     return plain_numbers(record) if message.is_row else record
 
 
-def moment(time: Time) -> datetime | None:
+def to_datetime(time: Time) -> datetime | None:
     """Convert a record's time to a naive datetime in UTC, as River's windows require."""
     since = milliseconds(time)
     try:
@@ -161,17 +161,17 @@ def moment(time: Time) -> datetime | None:
         return None
 
 
-def _without(record: Document, path: str) -> Document:
+def _without_field(record: Document, path: str) -> Document:
     """Return a copy of a record without the field at `path`."""
     if path in record:
         return {name: value for name, value in record.items() if name != path}
     head, dot, rest = path.partition(".")
     if dot and isinstance(inner := record.get(head), dict):
-        return record | {head: _without(inner, rest)}
+        return record | {head: _without_field(inner, rest)}
     return record
 
 
-def _teach(
+def _learn_part(
     part: Any, x: Document, t: datetime | None, label: Sequence[Any], *, has_label: bool
 ) -> None:
     """Train the supervised parts (`has_label`) or the unsupervised ones, each on its own input."""
@@ -179,14 +179,14 @@ def _teach(
         for step in list(steps.values()):
             if has_label:  # transform before learning, so that the output does not use the label
                 made = step.transform_one(x)
-                _teach(step, x, t, label, has_label=True)
+                _learn_part(step, x, t, label, has_label=True)
             else:
-                _teach(step, x, t, label, has_label=False)
+                _learn_part(step, x, t, label, has_label=False)
                 made = step.transform_one(x)
             x = made
     elif beside := getattr(part, "transformers", None):
         for one in beside.values():
-            _teach(one, x, t, label, has_label=has_label)
+            _learn_part(one, x, t, label, has_label=has_label)
     elif bool(getattr(part, "_supervised", False)) == has_label:
         timed = {"t": t} if t is not None and _takes_time(part) else {}
         part.learn_one(x, *label, **timed)
@@ -209,17 +209,17 @@ def _has_t(kind: type, method: str) -> bool:
         return False
 
 
-def _plain(made: Mapping[Any, Any]) -> Document:
+def _to_json(made: Mapping[Any, Any]) -> Document:
     """Convert a transformed record to JSON values; numbers that are not finite become missing."""
-    named = {_name(name): value for name, value in made.items()}
-    plain: Document = msgspec.json.decode(msgspec.json.encode(named, enc_hook=_item))
+    named = {_field_name(name): value for name, value in made.items()}
+    plain: Document = msgspec.json.decode(msgspec.json.encode(named, enc_hook=_to_python))
     return plain
 
 
-def _name(name: Any) -> str:
+def _field_name(name: Any) -> str:
     return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
-def _item(value: Any) -> Any:
+def _to_python(value: Any) -> Any:
     """Convert a numpy scalar to a Python number, and any other value to text."""
     return value.item() if isinstance(value, np.generic) else str(value)

@@ -23,7 +23,7 @@ from typing import Any
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["HealthPlace", "HealthServer"]
+__all__ = ["HealthAddress", "HealthServer"]
 
 _NAMES = {"127.0.0.1", "localhost", "::1"}
 _CLOSING = 0.1
@@ -37,7 +37,7 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass(frozen=True)
-class HealthPlace:
+class HealthAddress:
     """Address of the server, and its certificate.
 
     Parameters
@@ -54,7 +54,7 @@ class HealthPlace:
     certificate: Path | None = None
     key: Path | None = None
 
-    def knows(self, host: str) -> bool:
+    def allows_host(self, host: str) -> bool:
         """Return whether a Host header, without its port, is allowed.
 
         If the server is reachable from other machines, every IP address is allowed: DNS rebinding
@@ -118,7 +118,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = AT_ONCE  # the listen backlog: further connections depend on TCP retries
 
-    def __init__(self, place: HealthPlace, handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(self, place: HealthAddress, handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
         self._open: deque[socket.socket] = deque()
         self._lock = threading.Lock()
@@ -170,12 +170,12 @@ class HealthServer:
 
     def __init__(
         self,
-        place: HealthPlace | int,
+        place: HealthAddress | int,
         token: str,
         ready: Callable[[], bool],
         metrics: Callable[[], bytes],
     ) -> None:
-        place = HealthPlace(place) if isinstance(place, int) else place
+        place = HealthAddress(place) if isinstance(place, int) else place
         handler = type(
             "Handler",
             (_Handler,),
@@ -183,7 +183,7 @@ class HealthServer:
                 "token": f"Bearer {token}".encode(),
                 "ready": staticmethod(ready),
                 "metrics": staticmethod(metrics),
-                "knows": staticmethod(place.knows),
+                "knows": staticmethod(place.allows_host),
             },
         )
         self._server = place.listen(handler)
@@ -212,27 +212,27 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/healthz":
-            self._answer(200, b"yes\n")
+            self._send(200, b"yes\n")
         elif self.path == "/readyz":
             ready = self.ready()
-            self._answer(200 if ready else 503, b"yes\n" if ready else b"no\n")
+            self._send(200 if ready else 503, b"yes\n" if ready else b"no\n")
         elif self.path == "/metrics":
-            self._give_metrics()
+            self._send_metrics()
         else:
-            self._answer(404, b"not found\n")
+            self._send(404, b"not found\n")
 
-    def _give_metrics(self) -> None:
+    def _send_metrics(self) -> None:
         host = self.headers.get("Host", "")
         if not self.knows(re.sub(r":\d*$", "", host)):
-            self._answer(400, b"this machine is not called so\n")
+            self._send(400, b"this machine is not called so\n")
             return
         given = self.headers.get("Authorization", "").encode("latin-1", "replace")
         if hmac.compare_digest(given, self.token):
-            self._answer(200, self.metrics(), _METRICS)
+            self._send(200, self.metrics(), _METRICS)
         else:
-            self._answer(401, b"the token is needed\n")
+            self._send(401, b"the token is needed\n")
 
-    def _answer(self, status: int, body: bytes, kind: str = _TEXT) -> None:
+    def _send(self, status: int, body: bytes, kind: str = _TEXT) -> None:
         self.send_response(status)
         if status == 401:
             self.send_header("WWW-Authenticate", "Bearer")

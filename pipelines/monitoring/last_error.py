@@ -11,10 +11,10 @@ from streamboost.errors import StreamBoostError
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.storage import write_bytes
 
-__all__ = ["LastError", "Trouble", "read_last_error"]
+__all__ = ["ErrorRecord", "LastError", "read_last_error"]
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class ErrorRecord(msgspec.Struct, frozen=True):
     """An error with its time (UTC, ISO 8601) and the sequence of the newest batch."""
 
     time: str
@@ -40,12 +40,12 @@ class LastError(Observer):
     def on_error(self, text: str) -> None:
         """Store an error; if the write fails, the error is only in the log."""
         time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        trouble = Trouble(time, self.sequence(), self._mask(text))
+        trouble = ErrorRecord(time, self.sequence(), self._mask(text))
         with suppress(OSError, StreamBoostError):
             write_bytes(self._path, msgspec.json.encode(trouble))
 
     @contextmanager
-    def noted(self) -> Iterator[None]:
+    def recorded(self) -> Iterator[None]:
         """Store an error that the body of the with statement raises."""
         try:
             yield
@@ -57,9 +57,9 @@ class LastError(Observer):
             raise
 
 
-def read_last_error(path: Path) -> Trouble | None:
+def read_last_error(path: Path) -> ErrorRecord | None:
     """Return the stored error; None if there is none or the file cannot be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Trouble)
+        return msgspec.json.decode(path.read_bytes(), type=ErrorRecord)
     except (OSError, msgspec.MsgspecError):
         return None

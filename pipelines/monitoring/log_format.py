@@ -14,12 +14,12 @@ from typing import TextIO
 
 from streamboost.escaping import escaped, escaped_block
 
-__all__ = ["AsJson", "Escaping", "as_text", "begin", "stamped"]
+__all__ = ["AsJson", "Escaping", "as_text", "configure_logging", "with_timestamp"]
 
 _TEXT = "%(asctime)s %(levelname)s [%(sequence)s] %(message)s"
 
 
-def begin(*, as_json: bool, called: str = "") -> "logging.StreamHandler[TextIO]":
+def configure_logging(*, as_json: bool, called: str = "") -> "logging.StreamHandler[TextIO]":
     """Configure logging to standard error, as JSON or text; return the handler.
 
     With several processes, `called` is the name of this one in each line.
@@ -93,7 +93,7 @@ class AsJson(logging.Formatter):
 
 
 @contextmanager
-def stamped(sequence: Callable[[], int]) -> Iterator[None]:
+def with_timestamp(sequence: Callable[[], int]) -> Iterator[None]:
     """Add the current batch sequence to every record of the root logger's handlers."""
 
     def stamp(record: logging.LogRecord) -> bool:

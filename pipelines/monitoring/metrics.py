@@ -46,7 +46,7 @@ LONGEST_NAME = 200
 """Characters of an annotator's name in the metrics."""
 
 Numbers = dict[str, Any]
-"""The numbers that `Pipeline.numbers` returns."""
+"""The numbers that `Pipeline.counters` returns."""
 
 
 class Metrics(Observer):
@@ -141,7 +141,7 @@ class Metrics(Observer):
         now = time.time()
         self._batches.inc()
         self._records.inc(effects.n_predicted)
-        self._requests.inc(len(effects.asked) + len(effects.again))
+        self._requests.inc(len(effects.asked) + len(effects.relabels))
         self._labels.inc(len(effects.joined.ids) - effects.initial_labels)
         self._initial_labels.inc(effects.initial_labels)
         for kind, n in effects.ignored.items():
@@ -150,7 +150,7 @@ class Metrics(Observer):
             self._dead.labels(letter.reason).inc()
         for training in effects.trainings:
             self._trainings.labels(training.kind).inc()
-        self._seconds.observe(max(now - effects.tick / 1000, 0.0))
+        self._seconds.observe(max(now - effects.batch_time_ms / 1000, 0.0))
         self._committed.set(now)
         self._is_stale = True
 
@@ -182,7 +182,7 @@ class Metrics(Observer):
                 gauge.labels(source).set(value)
         for source in loop.intake.sources:
             self._stalled.labels(source).set(source in backlog.stalled)
-        numbers = loop.pipeline.numbers()
+        numbers = loop.pipeline.counters()
         for partition, one in numbers.get("workers", {}).items():
             for key, gauge in self._of_partitions.items():
                 gauge.labels(partition).set(one[key])

@@ -58,21 +58,21 @@ class RunLog(Observer):
         self.sequence = effects.sequence
         self.first = self.first or effects.sequence
         self.records += effects.n_predicted
-        self.requests += len(effects.asked) + len(effects.again)
+        self.requests += len(effects.asked) + len(effects.relabels)
         self.labels += len(effects.joined.ids) - effects.initial_labels
         self.initial_labels += effects.initial_labels
         self.labels_read += effects.read["labels"]
         self.unlabelled += sum(label is None for label in effects.scored.labels.tolist())
         self.trainings += len(effects.trainings)
         for letter in effects.dead:
-            self._bury(letter)
+            self._log_dead_letters(letter)
         for kind, n in effects.ignored.items():
             if n and not self.ignored[kind]:
                 _log.info("the first ignored label (%s) %s", kind, _IGNORED[kind])
             self.ignored[kind] += n
         if time.monotonic() - self._said >= EVERY:
             self._said = time.monotonic()
-            self._judge_unknown()
+            self._check_unknown()
             if self.quiet:
                 return
             version = effects.committee.version if effects.committee else 0
@@ -84,7 +84,7 @@ class RunLog(Observer):
                 version,
             )
 
-    def _judge_unknown(self) -> None:
+    def _check_unknown(self) -> None:
         """Warn once if the share of labels without a record is more than `UNKNOWN`."""
         unknown, all_ = self.ignored["unknown"], self.labels + self.ignored.total()
         if self._has_warned or unknown <= UNKNOWN * all_:
@@ -104,7 +104,7 @@ class RunLog(Observer):
                 f"nothing new since batch {sequence}" if sequence else "nothing was there to read"
             )
             return
-        self._judge_unknown()
+        self._check_unknown()
         empty = f", {self.unlabelled:,} predicted before the first label (label null)"
         _log.info(
             "stopped after batch %d: %s%s",
@@ -124,7 +124,7 @@ class RunLog(Observer):
             self._counts(),
         )
 
-    def useless(self, *, whole: bool) -> str | None:
+    def unusable_warning(self, *, whole: bool) -> str | None:
         """Return why a finished run could use no record or no label at all, or None.
 
         `whole` is true if the run has read all input, so that no record will arrive for a waiting
@@ -146,24 +146,26 @@ class RunLog(Observer):
         if not whole:
             return None
         return (
-            f"none of {_counted(self.labels_read, 'label')} met a record: check that labels have "
-            "the ids of their records, or name the field with the id in [labels.fields] id"
+            f"none of {_counts_text(self.labels_read, 'label')} met a record: check that labels "
+            "have the ids of their records, or name the field with the id in [labels.fields] id"
         )
 
     def _counts(self) -> str:
         parts = [
-            f"{_counted(self.records, 'record')} in this run",
-            f"{_counted(self.requests, 'label')} asked for",
+            f"{_counts_text(self.records, 'record')} in this run",
+            f"{_counts_text(self.requests, 'label')} asked for",
             f"{self.labels:,} learned",
-            _counted(self.dead.total(), "dead letter"),
+            _counts_text(self.dead.total(), "dead letter"),
         ]
         if self.initial_labels:
-            parts.insert(0, f"{_counted(self.initial_labels, 'label')} known beforehand learned")
+            parts.insert(
+                0, f"{_counts_text(self.initial_labels, 'label')} known beforehand learned"
+            )
         if ignored := self.ignored.total():
-            parts.append(f"{_counted(ignored, 'label')} ignored")
+            parts.append(f"{_counts_text(ignored, 'label')} ignored")
         return ", ".join(parts)
 
-    def _bury(self, letter: DeadLetter) -> None:
+    def _log_dead_letters(self, letter: DeadLetter) -> None:
         if not self.dead[letter.reason]:
             where = ", ".join(f"partition {p}, offset {o}" for p, o in letter.position.items())
             _log.warning(
@@ -177,7 +179,7 @@ class RunLog(Observer):
         self.first_dead.setdefault(letter.source, letter)
 
 
-def _counted(n: int, what: str) -> str:
+def _counts_text(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 

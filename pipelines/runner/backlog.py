@@ -73,17 +73,17 @@ class Backlog:
         self._intake = intake
         self._open_sources = open_sources
         self._clock = clock
-        self._asker: _Asker | None = None
+        self._query_thread: _LagQueryThread | None = None
         self._is_asking = False
         self._answered = -math.inf
-        self._silent: dict[str, bool] = {}
-        self._short: dict[str, bool] = {}
-        self._gave: dict[str, tuple[int, float]] = {}  # the lag when it last did, and the time
+        self._stalled_since: dict[str, bool] = {}
+        self._near_retention: dict[str, bool] = {}
+        self._delivered: dict[str, tuple[int, float]] = {}  # the lag when it last did, and the time
         self._warned: set[str] = set()
         # Partitions with unread messages that return none: their offset, and since when.
-        self._stuck: dict[tuple[str, str], tuple[int, float]] = {}
+        self._stuck_partitions: dict[tuple[str, str], tuple[int, float]] = {}
 
-    def turn(self, oldest: Mapping[str, Position] | None) -> None:
+    def update(self, oldest: Mapping[str, Position] | None) -> None:
         """Record the result of the newest poll, and start a lag query if one is due; never block.
 
         `oldest` is the positions of the sources at the oldest checkpoint; None: no checkpoint.
@@ -91,13 +91,15 @@ class Backlog:
         for name, n in self._intake.n_polled.items():
             # Labels may be buffered until their records are read: their source is not silent then.
             is_silent = not n and name in self._intake.short
-            self._silent[name] = self._silent.get(name, True) and is_silent
-            self._short[name] = self._short.get(name, True) and name in self._intake.short
+            self._stalled_since[name] = self._stalled_since.get(name, True) and is_silent
+            self._near_retention[name] = (
+                self._near_retention.get(name, True) and name in self._intake.short
+            )
         if self._is_asking:
-            self._take_answer(oldest or {})
+            self._process_result(oldest or {})
         elif self._clock() - self._answered >= EVERY and self._open_sources is not None:
-            self._asker = self._asker or _Asker(self._open_sources)
-            self._asker.places.put((self._intake.positions(), self._intake.bookmarks()))
+            self._query_thread = self._query_thread or _LagQueryThread(self._open_sources)
+            self._query_thread.requests.put((self._intake.positions(), self._intake.bookmarks()))
             self._is_asking = True
 
     def close(self) -> None:
@@ -105,41 +107,41 @@ class Backlog:
 
         Waits at most one second for the query thread.
         """
-        if self._asker is not None:
-            self._asker.places.put((self._intake.positions(), self._intake.bookmarks()))
-            self._asker.close(_CLOSING)
-            while not self._asker.answers.empty():
-                self._take_answer({})
-        self._asker, self._is_asking = None, False
+        if self._query_thread is not None:
+            self._query_thread.requests.put((self._intake.positions(), self._intake.bookmarks()))
+            self._query_thread.close(_CLOSING)
+            while not self._query_thread.results.empty():
+                self._process_result({})
+        self._query_thread, self._is_asking = None, False
 
-    def _take_answer(self, oldest: Mapping[str, Position]) -> None:
-        assert self._asker is not None
+    def _process_result(self, oldest: Mapping[str, Position]) -> None:
+        assert self._query_thread is not None
         try:
-            answer = self._asker.answers.get_nowait()
+            answer = self._query_thread.results.get_nowait()
         except Empty:
             return
         for name, found in answer.items():
             if found.lag is not None:
-                self._judge_silence(name, found.lag)
+                self._check_stall(name, found.lag)
             if found.ends is not None:
                 self._intake.sources[name].update_end_offsets(found.ends)
-                self._judge_partitions(name, found.ends)
+                self._check_partitions(name, found.ends)
             if name in oldest and found.beginning is not None:
-                self._judge_retention(name, found.beginning, oldest[name])
+                self._check_retention(name, found.beginning, oldest[name])
         lags = {name: found.lag for name, found in answer.items() if found.lag is not None}
         self.lag = lags  # as a whole: another thread may be reading it
         self._is_asking, self._answered = False, self._clock()
-        self._silent, self._short = {}, {}
+        self._stalled_since, self._near_retention = {}, {}
 
-    def _judge_silence(self, name: str, lag: int) -> None:
-        silent, now = self._silent.get(name), self._clock()
+    def _check_stall(self, name: str, lag: int) -> None:
+        silent, now = self._stalled_since.get(name), self._clock()
         if not silent:
-            self._gave[name] = (lag, now)
+            self._delivered[name] = (lag, now)
             if silent is False and name in self.stalled:
                 self.stalled.discard(name)
                 _log.info("%s: messages come again", name)
             return
-        before, then = self._gave.setdefault(name, (lag, now))
+        before, then = self._delivered.setdefault(name, (lag, now))
         # New messages may not have been polled yet: require that the lag was positive before, too.
         if lag > before and self.lag.get(name) and name not in self.stalled:
             self.stalled.add(name)
@@ -152,24 +154,28 @@ class Backlog:
                 now - then,
             )
 
-    def _judge_partitions(self, name: str, ends: Position) -> None:
+    def _check_partitions(self, name: str, ends: Position) -> None:
         """Reopen a source if polls returned nothing of a partition with lag for `PATIENCE`.
 
         Polls that reach their limit are no evidence: other partitions may have filled them.
         """
         source, now = self._intake.sources[name], self._clock()
-        if not self._short.get(name):  # polls reached their limit, or the source was not polled
-            self._stuck = {key: at for key, at in self._stuck.items() if key[0] != name}
+        if not self._near_retention.get(
+            name
+        ):  # polls reached their limit, or the source was not polled
+            self._stuck_partitions = {
+                key: at for key, at in self._stuck_partitions.items() if key[0] != name
+            }
             return
         places = source.position()
         patience = PATIENCE * max(len(places) / _IN_TURN, 1.0)
         for partition, place in places.items():
             key = (name, partition)
-            before, since = self._stuck.get(key, (-1, now))
+            before, since = self._stuck_partitions.get(key, (-1, now))
             if place >= ends.get(partition, 0):
-                self._stuck.pop(key, None)
+                self._stuck_partitions.pop(key, None)
             elif place != before:
-                self._stuck[key] = (place, now)
+                self._stuck_partitions[key] = (place, now)
             elif now - since >= patience:
                 _log.warning(
                     "%s: partition %s is at offset %d, has messages up to %d, and has given "
@@ -181,10 +187,10 @@ class Backlog:
                     now - since,
                 )
                 source.close()
-                self._stuck = {}
+                self._stuck_partitions = {}
                 return
 
-    def _judge_retention(self, name: str, beginning: Position, oldest: Position) -> None:
+    def _check_retention(self, name: str, beginning: Position, oldest: Position) -> None:
         place = self._intake.positions()[name]
         common = beginning.keys() & oldest.keys() & place.keys()
         margins = {p: oldest[p] - beginning[p] for p in common}
@@ -215,7 +221,7 @@ class Backlog:
 _Places = tuple[Mapping[str, Position], Mapping[str, str]]
 
 
-class _Seen(NamedTuple):
+class _LagQueryResult(NamedTuple):
     """Answer of a source to a lag query; None: the source cannot report the value, or failed."""
 
     lag: int | None
@@ -223,7 +229,7 @@ class _Seen(NamedTuple):
     ends: Position | None
 
 
-class _Asker:
+class _LagQueryThread:
     """Thread that opens its own connections to the sources, queries their lag, and closes them.
 
     Attributes
@@ -233,8 +239,8 @@ class _Asker:
     """
 
     def __init__(self, open_sources: OpenSources) -> None:
-        self.places: SimpleQueue[_Places | None] = SimpleQueue()
-        self.answers: SimpleQueue[dict[str, _Seen]] = SimpleQueue()
+        self.requests: SimpleQueue[_Places | None] = SimpleQueue()
+        self.results: SimpleQueue[dict[str, _LagQueryResult]] = SimpleQueue()
         self._open_sources = open_sources
         self._has_failed = False
         self._thread = Thread(target=self._run, name="streamboost-lag", daemon=True)
@@ -242,37 +248,37 @@ class _Asker:
 
     def close(self, seconds: float) -> None:
         """Stop the thread after the query in progress; wait at most `seconds`."""
-        self.places.put(None)
+        self.requests.put(None)
         self._thread.join(seconds)
 
     def _run(self) -> None:
         sources: Mapping[str, Source] = {}
-        while (asked := self.places.get()) is not None:
+        while (asked := self.requests.get()) is not None:
             places, bookmarks = asked
-            seen: dict[str, _Seen] = {}
+            seen: dict[str, _LagQueryResult] = {}
             try:
                 sources = sources or self._open_sources()
                 for name in places.keys() & sources.keys():
-                    seen[name] = _look(sources[name], places[name], bookmarks.get(name))
+                    seen[name] = _query_lag(sources[name], places[name], bookmarks.get(name))
             except Exception:  # an error in monitoring must not stop the pipeline
                 if not self._has_failed:
                     _log.exception("the lag of the sources cannot be read; the pipeline continues")
                 self._has_failed = True
-            self.answers.put(seen)
+            self.results.put(seen)
         for source in sources.values():
             with suppress(StreamBoostError):
                 source.close()
 
 
-def _look(source: Source, place: Position, bookmark: str | None) -> _Seen:
+def _query_lag(source: Source, place: Position, bookmark: str | None) -> _LagQueryResult:
     """Query lag, beginning and end offsets of a source at `place`, checked by its `bookmark`."""
     try:
         if bookmark is not None:
             source.expect(bookmark)
         source.seek(place)
-        return _Seen(lag_of(source), source.beginning_offsets(), source.end_offsets())
+        return _LagQueryResult(lag_of(source), source.beginning_offsets(), source.end_offsets())
     except StreamBoostError:
-        return _Seen(None, None, None)  # the loop's next poll reports the error
+        return _LagQueryResult(None, None, None)  # the loop's next poll reports the error
 
 
 def lag_of(source: Source) -> int | None:

@@ -31,9 +31,9 @@ __all__ = [
     "Messages",
     "Outputs",
     "StepResult",
-    "chain",
+    "chain_digest",
     "encode_dead_letters",
-    "predictions",
+    "encode_predictions",
 ]
 
 READ = ("records", "labels", "initial_data")
@@ -53,7 +53,7 @@ class Inputs:
     `bookmarks` are the bookmarks of sources that changed with the batch.
     """
 
-    tick: int
+    batch_time_ms: int
     ranges: Ranges
     records: list[Message]
     labels: list[Message]
@@ -64,7 +64,7 @@ class Inputs:
     deleted: Ranges = field(default_factory=dict)
     bookmarks: dict[str, str] = field(default_factory=dict)
 
-    def count(self) -> dict[str, int]:
+    def replay_counts(self) -> dict[str, int]:
         """Return the number of messages of each source that a replay reads again."""
         counts = {name: len(getattr(self, name)) for name in READ}
         return {name: n for name, n in counts.items() if n or name != "initial_data"}
@@ -78,8 +78,8 @@ class Inputs:
         return JournalEntry(
             format=3,
             ranges=self.ranges,
-            read=self.count(),
-            tick=self.tick,
+            read=self.replay_counts(),
+            tick=self.batch_time_ms,
             commands=self.commands,
             caught_up=self.caught_up,
             resumed=self.resumed,
@@ -145,11 +145,11 @@ class StepResult:
     """
 
     sequence: int
-    tick: int
+    batch_time_ms: int
     records: Records
     scored: Scored
     asked: Requests
-    again: RelabelRequests
+    relabels: RelabelRequests
     joined: LabelledBatch
     initial_labels: int
     ignored: dict[str, int]
@@ -171,7 +171,7 @@ class StepResult:
         return len(self.records) + self.unrequested
 
 
-def predictions(
+def encode_predictions(
     records: Records,
     scored: Scored,
     asked: Requests,
@@ -184,7 +184,7 @@ def predictions(
 
     `decided` (n,) are the decided classes; None: no decisions are configured.
     """
-    kind = schema.labels_are
+    kind = schema.label_kind
     best = scored.probabilities.max(axis=1, initial=-np.inf)
     known = set(asked.ids)
     rows = zip(
@@ -200,7 +200,7 @@ def predictions(
         Prediction(id, time, label, probability, margin, version, id in known, sequence, partition)
         for id, time, label, probability, margin in rows
     ]
-    whole = _filled(bare, records, scored, schema)
+    whole = _complete_predictions(bare, records, scored, schema)
     if decided is not None:
         whole = [
             msgspec.structs.replace(one, decision=as_json(label, kind))
@@ -209,13 +209,13 @@ def predictions(
     return ForwardedPayloads(encode_all(whole), records.messages)
 
 
-def _filled(
+def _complete_predictions(
     bare: list[Prediction], records: Records, scored: Scored, schema: Schema
 ) -> list[Prediction]:
     """Return predictions with the fields and the probabilities that the schema includes."""
     filled = bare
     if schema.include:
-        fields = [_repeated(message.payload, schema.include) for message in records.messages]
+        fields = [_included_values(message.payload, schema.include) for message in records.messages]
         filled = [
             msgspec.structs.replace(one, fields=some)
             for one, some in zip(filled, fields, strict=True)
@@ -229,7 +229,7 @@ def _filled(
     return filled
 
 
-def _repeated(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
+def _included_values(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
     """Return the values of a record at `paths`, as raw JSON."""
     try:
         record = decode_object(payload)
@@ -253,7 +253,7 @@ def encode_dead_letters(dead: Sequence[DeadLetter], inputs: "Inputs") -> Forward
     )
 
 
-def chain(
+def chain_digest(
     digest: str,
     records: Records,
     messages: Messages,
@@ -271,7 +271,7 @@ def chain(
         hashed.update(f"{len(written)}\n".encode())
         hashed.update(b"\n".join([*written, b""]))
     learned: list[Any] = [joined.ids, joined.labels, joined.propensity]
-    if joined.again:
-        learned.append([one[:3] for one in joined.again])
+    if joined.corrections:
+        learned.append([one[:3] for one in joined.corrections])
     hashed.update(msgspec.json.encode([learned, [asdict(training) for training in trainings]]))
     return hashed.hexdigest()

@@ -53,7 +53,7 @@ class BatchReader:
     commands : the queue of commands; None: no commands
     initial_data : source of labelled records to begin with; None: no initial data
     most_records, most_labels : maximum number of messages of a batch
-    clock : returns the processing time (tick) in milliseconds since the epoch
+    clock : returns the processing time in milliseconds since the epoch
     timer : returns seconds that never decrease, from an arbitrary origin
     record_time, label_time : return the timestamp of a message; default: the time at which the
         message was written, if the source reports it
@@ -85,14 +85,14 @@ class BatchReader:
         if commands is not None:
             self.sources["commands"] = commands
         # A source without replay is not buffered: a buffered message could not be read again.
-        self._held = BufferedSource(labels, label_time if labels.replays else _no_time)
+        self._held = BufferedSource(labels, label_time if labels.replays else _no_timestamp)
         self._readers: dict[str, _SourceReader] = self.sources | {"labels": self._held}
         self._limits = {"records": most_records, "commands": _PAGE}
         self._limits |= dict.fromkeys(("labels", "initial_data"), most_labels)
         self._aligner = TimestampAligner(self._held, record_time, max_records_without_labels)
         self._clock = clock
         self._timer = timer
-        self.last_tick = 0
+        self.last_batch_time_ms = 0
         self.n_polled: dict[str, int] = {}
         self.short: set[str] = set()
         self._caught_up = set(JOINED)
@@ -100,13 +100,13 @@ class BatchReader:
         self._journalled: dict[str, str] = {}
 
     @property
-    def last_tick(self) -> int:
+    def last_batch_time_ms(self) -> int:
         """Processing time of the newest batch, in milliseconds."""
-        return self._last_tick
+        return self._last_batch_time_ms
 
-    @last_tick.setter
-    def last_tick(self, tick: int) -> None:
-        self._last_tick, self._ticked = tick, self._timer()
+    @last_batch_time_ms.setter
+    def last_batch_time_ms(self, batch_time_ms: int) -> None:
+        self._last_batch_time_ms, self._timer_at_batch = batch_time_ms, self._timer()
 
     @property
     def is_open(self) -> bool:
@@ -114,7 +114,7 @@ class BatchReader:
 
         True if a source is open, if labels are buffered, or if the newest poll skipped the records.
         """
-        waits = self._held.holds or "records" not in self.n_polled
+        waits = self._held.has_buffered or "records" not in self.n_polled
         return waits or any(source.is_open for source in self.sources.values())
 
     def poll(self, *, room: bool = True) -> Inputs | None:
@@ -123,7 +123,7 @@ class BatchReader:
         If a source fails, the positions of all sources are restored. `room` is whether the join has
         space for pending labels; without room, no labels are read.
         """
-        tick, starts = self._tick(), self.positions()
+        batch_time_ms, starts = self._batch_time_ms(), self.positions()
         before, self._caught_up = self._caught_up, set()
         messages: dict[str, list[Message]] = {}
         try:
@@ -138,12 +138,12 @@ class BatchReader:
             ends = self.positions()
         except BaseException:
             self.seek(starts)
-            self._aligner.take_back(len(messages.get("records", ())))
+            self._aligner.subtract_records(len(messages.get("records", ())))
             self._resumed = True
             raise
         self.n_polled = {name: len(found) for name, found in messages.items()}
         self.short = {name for name, n in self.n_polled.items() if n < self._limits[name]}
-        if self._held.holds:
+        if self._held.has_buffered:
             self.short.discard("labels")
         deleted = {name: dict(gaps) for name in messages if (gaps := self.sources[name].gaps)}
         if not any(messages.values()) and not deleted:
@@ -152,11 +152,11 @@ class BatchReader:
             for source in self.sources.values():
                 source.rest()
             return None
-        self.last_tick = tick
+        self.last_batch_time_ms = batch_time_ms
         return self._batch(
-            _between(starts, ends, messages),
+            _offset_ranges(starts, ends, messages),
             before,
-            commands=decode_commands(messages.get("commands", []), refuse),
+            commands=decode_commands(messages.get("commands", []), log_rejection),
             deleted=deleted,
             **{name: messages.get(name, []) for name in READ},
         )
@@ -168,9 +168,9 @@ class BatchReader:
         if name in JOINED and not behind:
             self._caught_up.add(name)
 
-    def empty(self) -> Inputs:
+    def empty_batch(self) -> Inputs:
         """Return a batch without messages, for example to deploy a trained committee."""
-        self.last_tick = self._tick()
+        self.last_batch_time_ms = self._batch_time_ms()
         before, self._caught_up = self._caught_up, set()
         return self._batch({name: {} for name in self.sources}, before, records=[], labels=[])
 
@@ -181,19 +181,24 @@ class BatchReader:
         self._journalled = now
         changed = {name: mark for name, mark in now.items() if mark != before.get(name)}
         return Inputs(
-            self.last_tick, ranges, caught_up=known, resumed=resumed, bookmarks=changed, **parts
+            self.last_batch_time_ms,
+            ranges,
+            caught_up=known,
+            resumed=resumed,
+            bookmarks=changed,
+            **parts,
         )
 
-    def _tick(self) -> int:
+    def _batch_time_ms(self) -> int:
         """Return the processing time, which never decreases.
 
-        If the system clock was set back, the tick advances at half speed until the clock catches
-        up. Expiry is late during that time, but by less than the clock was set back.
+        If the system clock was set back, the batch time advances at half speed until the clock
+        catches up. Expiry is late during that time, but by less than the clock was set back.
         """
-        passed = int((self._timer() - self._ticked) * 1_000)
-        return max(self._clock(), self._last_tick + passed // 2)
+        passed = int((self._timer() - self._timer_at_batch) * 1_000)
+        return max(self._clock(), self._last_batch_time_ms + passed // 2)
 
-    def reread(self, inputs: Inputs, read: Mapping[str, int]) -> Inputs:
+    def read_batch(self, inputs: Inputs, read: Mapping[str, int]) -> Inputs:
         """Read the messages of a journalled batch again; return the complete batch.
 
         Parameters
@@ -214,11 +219,11 @@ class BatchReader:
             n = read.get(name, 0)
             if n and not source.replays:
                 raise GapError(f"{name}: what came by standard input cannot be read again")
-            ranges = _without(inputs.ranges.get(name, {}), inputs.deleted.get(name, {}))
+            ranges = _without_deleted(inputs.ranges.get(name, {}), inputs.deleted.get(name, {}))
             messages[name] = _read(source, name, ranges, n)
         if "commands" in self.sources:  # the journal has the commands themselves
             _move(self.sources["commands"], inputs.ranges.get("commands", {}))
-        self.last_tick = inputs.tick
+        self.last_batch_time_ms = inputs.batch_time_ms
         return replace(
             inputs,
             records=messages["records"],
@@ -253,16 +258,16 @@ class BatchReader:
             reader.seek(positions.get(name, {}))
 
 
-def refuse(command: str, error: Exception) -> None:
+def log_rejection(command: str, error: Exception) -> None:
     """Log that a command was rejected."""
     _log.error("the command %s is not obeyed: %s", command, error)
 
 
-def _no_time(message: Message) -> None:
+def _no_timestamp(message: Message) -> None:
     """Return no timestamp, for a source whose messages must not be buffered."""
 
 
-def _between(
+def _offset_ranges(
     starts: Mapping[str, Position], ends: Mapping[str, Position], read: Collection[str]
 ) -> Ranges:
     """Return the offset ranges [start, end) of the sources that were read, if not empty."""
@@ -276,7 +281,7 @@ def _between(
     }
 
 
-def _without(
+def _without_deleted(
     ranges: Mapping[str, tuple[int, int]], deleted: Mapping[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]]:
     """Return `ranges` without the offsets that were deleted at their beginning."""

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 
 from streamboost.checks import Label
 from streamboost.errors import ConfigurationError, ModelFileError, StateError
-from streamboost.pipelines.runner.batch_reader import refuse
+from streamboost.pipelines.runner.batch_reader import log_rejection
 from streamboost.pipelines.runner.label_mapping import LabelMapping
 from streamboost.pipelines.runner.pipeline import Pipeline, decisions_of
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.state.naming import as_label, refuse_unconfirmed, refuse_unknown_class
+from streamboost.pipelines.state.naming import refuse_unconfirmed, refuse_unknown_class, to_label
 
 __all__ = ["known_classes", "validate_commands"]
 
@@ -31,7 +31,7 @@ def validate_commands(
             check(pipeline, command, classes)
             found.append(command)
         except (ConfigurationError, ModelFileError, StateError) as error:
-            refuse(str(command), error)
+            log_rejection(str(command), error)
             notify_error(f"the command {command} is not obeyed: {error}")
     return found
 
@@ -56,27 +56,27 @@ def check(pipeline: Pipeline, command: Command, classes: LabelMapping) -> None:
     if command.decision is not None:
         if not pipeline.decides:
             raise StateError("scorers decide nothing: go by `probabilities` of predictions")
-        decisions, kind = decisions_of(command.decision), pipeline.schema.labels_are
+        decisions, kind = decisions_of(command.decision), pipeline.schema.label_kind
         if decisions is not None and kind is not None:
-            known = _known(pipeline, classes)
+            known = _current_classes(pipeline, classes)
             for name in decisions.classes:
-                refuse_unconfirmed(command, as_label(name, kind), known)
+                refuse_unconfirmed(command, to_label(name, kind), known)
     if command.command == "promote" and pipeline.learner.trainer.challenger is None:
         raise StateError("no challenger is being judged")
 
 
 def _check_classes(pipeline: Pipeline, command: Command, classes: LabelMapping) -> None:
     """Apply a command to `classes`; raise StateError if the command names an unknown class."""
-    kind, known = pipeline.schema.labels_are, _known(pipeline, classes)
+    kind, known = pipeline.schema.label_kind, _current_classes(pipeline, classes)
     assert command.label is not None
-    label = as_label(command.label, kind)
+    label = to_label(command.label, kind)
     if command.command == "unmerge":
         classes.check(command, kind)
-        classes.undo(label)
+        classes.unmerge(label)
         return
     refuse_unknown_class(label, known)
     if command.into is not None:
-        refuse_unconfirmed(command, as_label(command.into, kind), known)
+        refuse_unconfirmed(command, to_label(command.into, kind), known)
     classes.apply_command(command, kind)
 
 
@@ -87,16 +87,16 @@ def known_classes(pipeline: Pipeline) -> list[Label]:
     dropped classes. Before the first label, the classes of the initial committee replace those of
     learned labels.
     """
-    return _known(pipeline, pipeline.classes)
+    return _current_classes(pipeline, pipeline.classes)
 
 
-def _known(pipeline: Pipeline, classes: LabelMapping) -> list[Label]:
+def _current_classes(pipeline: Pipeline, classes: LabelMapping) -> list[Label]:
     learner, schema = pipeline.learner, pipeline.schema
     known: list[Label] = list(learner.classes)
     if not known and learner.committee is not None:
         known = learner.committee.classes.tolist()
-    if schema.labels_are == "boolean":
+    if schema.label_kind == "boolean":
         known += ["false", "true"]
-    known += [*schema.classes, *pipeline.join.waiting_labels(), *classes.named]
+    known += [*schema.classes, *pipeline.join.pending_labels(), *classes.mapped_classes]
     known += [one for one in map(classes.current, known) if one is not None]
     return list(dict.fromkeys(known))

@@ -32,7 +32,7 @@ class FieldCounts:
             is_told = name in self.unknown or len(self.unknown) < MOST_NAMES
             self.unknown[name if is_told else OTHERS] += n
 
-    def learn(self, names: Mapping[str, Any]) -> None:
+    def remove(self, names: Mapping[str, Any]) -> None:
         """Remove the counters of fields that the schema now has."""
         for name in names:
             self.unknown.pop(name, None)

@@ -27,7 +27,7 @@ from streamboost.pipelines.runner.record_window import HeldRecord
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["InitialData", "begin_with", "known_beforehand", "training_once"]
+__all__ = ["InitialData", "decode_initial_data", "deferred_training", "deploy_initial_model"]
 
 _MENDS = "train one on the same columns, in this order, or name the fields so"
 
@@ -42,7 +42,7 @@ class InitialData:
     labels: list[Label]
     kind: LabelKind | None
 
-    def give(self, joined: LabelledBatch, learner: StreamLearner, arrived: StreamTime) -> None:
+    def append_to(self, joined: LabelledBatch, learner: StreamLearner, arrived: StreamTime) -> None:
         """Append the records to `joined`, the labelled batch that `learner` learns next."""
         mixed = learner.features is not None  # their rows are made one after another
         X = self.X if mixed else learner.with_lags(self.X)
@@ -50,12 +50,12 @@ class InitialData:
             joined.add(id, HeldRecord(x, arrived, None, None, values), label, float("nan"))
 
 
-def _place(message: Message) -> tuple[str, int]:
+def _message_offset(message: Message) -> tuple[str, int]:
     return message.partition, message.offset
 
 
 @contextmanager
-def training_once(trainer: Trainer, started: list[Training]) -> Iterator[None]:
+def deferred_training(trainer: Trainer, started: list[Training]) -> Iterator[None]:
     """Defer training until the context ends; append the trainings then started to `started`.
 
     No record is predicted while initial data is learned, so trainings on a part of the data would
@@ -69,10 +69,10 @@ def training_once(trainer: Trainer, started: list[Training]) -> Iterator[None]:
     started += trainer.resume_training()
 
 
-def known_beforehand(
+def decode_initial_data(
     schema: Schema,
     messages: Sequence[Message],
-    tick: int,
+    batch_time_ms: int,
     classes: LabelMapping | None = None,
     made_of: Callable[[Records], Records] = lambda records: records,
 ) -> tuple[InitialData, list[DeadLetter]]:
@@ -83,26 +83,30 @@ def known_beforehand(
 
     >>> lines = [b'{"id": 1, "a": 2, "label": "x"}', b'{"id": 2, "a": "wide"}']
     >>> messages = [Message(line, "0", i, len(line)) for i, line in enumerate(lines)]
-    >>> known, dead = known_beforehand(Schema(numeric=["a"]), messages, tick=0)
+    >>> known, dead = decode_initial_data(Schema(numeric=["a"]), messages, batch_time_ms=0)
     >>> known.ids, known.X.tolist(), known.labels
     (['1'], [[2.0]], ['x'])
     >>> [letter.reason for letter in dead]
     ['wrong_type']
     """
-    records, damaged = schema.decode(messages, source="initial_data", time=tick)
-    labels, unread = schema.decode_labels(messages, source="initial_data", time=tick)
-    labels, dropped = (classes or LabelMapping()).resolve(labels, "initial_data", tick)
+    records, damaged = schema.decode(messages, source="initial_data", time=batch_time_ms)
+    labels, unread = schema.decode_labels(messages, source="initial_data", time=batch_time_ms)
+    labels, dropped = (classes or LabelMapping()).resolve(labels, "initial_data", batch_time_ms)
     # Messages are identified by partition and offset, as decoding may change the payload.
-    label_of = {_place(m): label for m, label in zip(labels.messages, labels.labels, strict=True)}
-    rows = [row for row, message in enumerate(records.messages) if _place(message) in label_of]
+    label_of = {
+        _message_offset(m): label for m, label in zip(labels.messages, labels.labels, strict=True)
+    }
+    rows = [
+        row for row, message in enumerate(records.messages) if _message_offset(message) in label_of
+    ]
     usable = made_of(records.take(rows))
-    named = [label_of[_place(message)] for message in usable.messages]
+    named = [label_of[_message_offset(message)] for message in usable.messages]
     known = InitialData(usable.ids, usable.X, held_values(usable), named, labels.kind)
     dead = {tuple(letter.position.items()): letter for letter in (*unread, *dropped, *damaged)}
     return known, [dead[place] for place in sorted(dead)]
 
 
-def begin_with(committee: "Committee", schema: Schema, learner: StreamLearner) -> Schema:
+def deploy_initial_model(committee: "Committee", schema: Schema, learner: StreamLearner) -> Schema:
     """Deploy an initial `committee` in an untrained learner; return `schema` with its label type.
 
     Raises
@@ -112,7 +116,7 @@ def begin_with(committee: "Committee", schema: Schema, learner: StreamLearner) -
         valid labels.
     """
     _compare_columns(committee, schema, learner)
-    schema = schema.with_label_type(_labels_of(committee, schema))
+    schema = schema.with_label_type(_label_type_of(committee, schema))
     learner.deploy(committee)
     return schema
 
@@ -120,11 +124,11 @@ def begin_with(committee: "Committee", schema: Schema, learner: StreamLearner) -
 def _compare_columns(committee: "Committee", schema: Schema, learner: StreamLearner) -> None:
     """Raise ConfigurationError if `committee` was not trained on the columns of records."""
     if learner.label_lags:
-        raise _unfit("knows no labels before a record: leave [committee] label_lags out")
+        raise _committee_error("knows no labels before a record: leave [committee] label_lags out")
     fields = {} if learner.features is None else learner.features.fields
     made = [str(name) for name, field in fields.items() if field.kind not in ("number", "vector")]
     if made:
-        raise _unfit(
+        raise _committee_error(
             f"cannot know the columns of {', '.join(made)}, which this pipeline makes by itself, "
             "as of all fields but numbers and vectors: leave them out of [schema.fields], or give "
             "the labelled records themselves as [initial_data] path"
@@ -133,22 +137,24 @@ def _compare_columns(committee: "Committee", schema: Schema, learner: StreamLear
     known = committee.columns
     if known is not None and known.categories:
         tables = ", ".join(str(known.name(f)) for f in known.categories)
-        raise _unfit(f"has categories by their values in {tables}: train one on numbers alone")
+        raise _committee_error(
+            f"has categories by their values in {tables}: train one on numbers alone"
+        )
     if committee.n_features != len(names):
-        raise _unfit(
+        raise _committee_error(
             f"scores {committee.n_features} columns, and records have {len(names)} "
-            f"({_some(names)}): {_MENDS}"
+            f"({_names_text(names)}): {_MENDS}"
         )
     theirs = list(known.names) if known is not None else []
     if theirs and theirs != names:
         f = next(f for f, pair in enumerate(zip(theirs, names, strict=True)) if len({*pair}) > 1)
-        raise _unfit(
+        raise _committee_error(
             f"was trained on {theirs[f]!r} as column {f + 1}, which is {names[f]!r} here, of "
-            f"{_some(theirs)} there and {_some(names)} here: {_MENDS}"
+            f"{_names_text(theirs)} there and {_names_text(names)} here: {_MENDS}"
         )
 
 
-def _labels_of(committee: "Committee", schema: Schema) -> LabelKind:
+def _label_type_of(committee: "Committee", schema: Schema) -> LabelKind:
     """Return the label type of `committee`; ConfigurationError if the schema has another."""
     classes = committee.classes.tolist()
     kinds: list[LabelKind] = []
@@ -157,21 +163,25 @@ def _labels_of(committee: "Committee", schema: Schema) -> LabelKind:
     elif all(type(label) is int for label in classes):
         kinds = ["integer"]
     if not kinds:
-        raise _unfit(f"has classes such as {classes[0]!r}: train one on text or whole numbers")
-    if schema.labels_are not in (None, *kinds):
-        raise _unfit(
-            f'has classes such as {classes[0]!r}, and [schema] label is "{schema.labels_are}": '
+        raise _committee_error(
+            f"has classes such as {classes[0]!r}: train one on text or whole numbers"
+        )
+    if schema.label_kind not in (None, *kinds):
+        raise _committee_error(
+            f'has classes such as {classes[0]!r}, and [schema] label is "{schema.label_kind}": '
             f'write label = "{kinds[0]}", or train one on such labels'
         )
     if schema.classes and (other := [one for one in classes if one not in schema.classes]):
-        raise _unfit(f"knows {_some(other)}, which [schema] classes does not name: add them there")
-    return schema.labels_are or kinds[0]
+        raise _committee_error(
+            f"knows {_names_text(other)}, which [schema] classes does not name: add them there"
+        )
+    return schema.label_kind or kinds[0]
 
 
-def _some(names: Sequence[object], most: int = 8) -> str:
+def _names_text(names: Sequence[object], most: int = 8) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
 
 
-def _unfit(how: str) -> ConfigurationError:
+def _committee_error(how: str) -> ConfigurationError:
     return ConfigurationError(f"the committee at [initial_data] committee {how}")

@@ -35,7 +35,7 @@ the record, the label is treated as early, waits, and ends as ``unknown``. Pendi
 record are applied in order of arrival. Labels of new classes are learned like others. A record
 whose id is still held is a duplicate: it is not predicted again, and goes to the dead letters.
 
-A step calls, in this order, `advance` (expiry and eviction), `fresh` (deduplication), `add` (the
+A step calls, in this order, `advance` (expiry and eviction), `are_new` (deduplication), `add` (the
 records of the batch) and `resolve` (the labels of the batch).
 """
 
@@ -149,7 +149,7 @@ class LabelledBatch:
     predicted: list[Label | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     sources: list[str | None] = field(default_factory=list)
-    again: list[Correction] = field(default_factory=list)
+    corrections: list[Correction] = field(default_factory=list)
     """Corrections of labels learned before, to apply after the new labels."""
     current_labels: dict[str, Label | None] = field(default_factory=dict)
     """Labels of records after this batch, by id; None: the label was retracted."""
@@ -158,7 +158,7 @@ class LabelledBatch:
         self, id: str, label: Label | None, source: str | None, values: bytes | None
     ) -> None:
         """Append a label correction; `values` are the packed values of the record, if held."""
-        self.again.append(Correction(id, label, source, values))
+        self.corrections.append(Correction(id, label, source, values))
 
     def add(
         self,
@@ -175,30 +175,38 @@ class LabelledBatch:
         self.rows.append(record.x if record.x.size or record.values is None else None)
         self.labels.append(label)
         self.propensity.append(propensity)
-        self.predicted.append(record.predicted)
+        self.predicted.append(record.predicted_label)
         self.values.append(record.values)
 
-    def train(self, learner: StreamLearner, tick: int) -> tuple[Training, ...]:
+    def train(self, learner: StreamLearner, batch_time_ms: int) -> tuple[Training, ...]:
         """Train `learner` with the labels and corrections; return the trainings started."""
-        started = self._train_new(learner, tick) if self.ids else ()
-        return started + self._train_corrections(learner, tick) if self.again else started
-
-    def _train_corrections(self, learner: StreamLearner, tick: int) -> tuple[Training, ...]:
-        return learner.correct(
-            [one.id for one in self.again],
-            [one.label for one in self.again],
-            tick=tick,
-            sources=[one.source for one in self.again],
-            records=[None if one.values is None else unpacked(one.values) for one in self.again],
+        started = self._train_new(learner, batch_time_ms) if self.ids else ()
+        return (
+            started + self._train_corrections(learner, batch_time_ms)
+            if self.corrections
+            else started
         )
 
-    def _train_new(self, learner: StreamLearner, tick: int) -> tuple[Training, ...]:
+    def _train_corrections(
+        self, learner: StreamLearner, batch_time_ms: int
+    ) -> tuple[Training, ...]:
+        return learner.correct(
+            [one.id for one in self.corrections],
+            [one.label for one in self.corrections],
+            tick=batch_time_ms,
+            sources=[one.source for one in self.corrections],
+            records=[
+                None if one.values is None else unpacked(one.values) for one in self.corrections
+            ],
+        )
+
+    def _train_new(self, learner: StreamLearner, batch_time_ms: int) -> tuple[Training, ...]:
         mixed = learner.features is not None
         return learner.learn(
             self.ids,
             self.rows if mixed else np.stack(self.rows),
             self.labels,
-            tick=tick,
+            tick=batch_time_ms,
             propensity=np.array(self.propensity),
             predicted=self.predicted,
             records=[unpacked(held or b"[]") for held in self.values] if mixed else None,
@@ -288,7 +296,7 @@ def expired_ids(table: Mapping[Any, Any], span: WindowSize, now: StreamTime) -> 
     for key, entry in table.items():
         since = entry[0]
         if since is not seen:  # entries of a batch share the start time
-            if not span.over(since, now):
+            if not span.has_passed(since, now):
                 break
             seen = since
         over.append(key)
@@ -316,35 +324,35 @@ class LabelJoin:
         self._window = RecordWindow(n_features)
         self._retained_for_request: dict[str, HeldRecord] = {}
         self._requests: dict[str, OpenRequest] = {}
-        self._answers: dict[str, Label] = {}  # labels of the records that are held
+        self._known_labels: dict[str, Label] = {}  # labels of the records that are held
         self._expired_requests: set[str] = set()  # records in the window whose request has expired
         self._evicted: dict[str, EvictedRecord] = {}
-        self._waiting = PendingLabels()
+        self._pending_labels = PendingLabels()
         self._last_match = self._now  # the last time at which a pending label matched a record
         self._for_records = PausableClock(self._now, self._now)
         self._for_labels = PausableClock(self._now, self._now)
 
     @property
     def now(self) -> StreamTime:
-        """Stream time: the number of records so far, and the newest tick."""
+        """Stream time: the number of records so far, and the newest batch time."""
         return self._now
 
     @property
-    def _held_at(self) -> StreamTime:
-        """Stream time for eviction: the number of records so far, and the tick without pauses."""
-        return StreamTime(self._now.records, self._for_labels.moment.tick)
+    def _eviction_time(self) -> StreamTime:
+        """Stream time for eviction: number of records so far, and batch time without pauses."""
+        return StreamTime(self._now.records, self._for_labels.stream_start.batch_time_ms)
 
     @property
     def has_room(self) -> bool:
         """Whether the number of pending labels is below its limit."""
-        return len(self._waiting) < MOST_WAITING
+        return len(self._pending_labels) < MOST_WAITING
 
     def in_numbers(self) -> dict[str, int]:
         """Return the counters, and the current numbers of held records, requests and labels."""
         return asdict(self.counts) | {
             "held_records": len(self._window) + len(self._retained_for_request),
             "open_requests": len(self._requests),
-            "waiting_labels": len(self._waiting),
+            "waiting_labels": len(self._pending_labels),
         }
 
     def ignored(self) -> dict[str, int]:
@@ -352,15 +360,15 @@ class LabelJoin:
         return {kind: getattr(self.counts, kind) for kind in IGNORED}
 
     def advance(
-        self, tick: int, caught_up: Collection[str] = JOINED, *, resumed: bool = False
+        self, batch_time_ms: int, caught_up: Collection[str] = JOINED, *, resumed: bool = False
     ) -> list[str]:
-        """Expire requests and labels and evict records at `tick`; return ids of expired requests.
+        """Expire requests and labels, and evict records; return the ids of expired requests.
 
         `caught_up` names the sources ("records", "labels") that were read to their end at some time
         since the previous batch. `resumed` marks the first batch of a run: the downtime before that
         batch does not count.
         """
-        self._now = StreamTime(self.counts.records, tick)
+        self._now = StreamTime(self.counts.records, batch_time_ms)
         for lived, is_counted in (
             (self._for_records, "records" in caught_up),
             (self._for_labels, len(caught_up) == len(JOINED)),
@@ -368,45 +376,49 @@ class LabelJoin:
             lived.advance(self._now, records=is_counted, time=is_counted and not resumed)
         expired = self._expire_requests()
         self._evict_window()
-        for id in expired_ids(self._evicted, self.window, self._held_at):
+        for id in expired_ids(self._evicted, self.window, self._eviction_time):
             del self._evicted[id]
         surplus = 0
         if self.has_room:
             self._last_match = self._now
-        elif self.window.over(self._last_match, self._now):
+        elif self.window.has_passed(self._last_match, self._now):
             surplus = MOST_WAITING // 2
-        self.counts.unknown += self._waiting.expire(self.window, self._for_records.moment, surplus)
+        self.counts.unknown += self._pending_labels.expire(
+            self.window, self._for_records.stream_start, surplus
+        )
         return expired
 
     def _expire_requests(self) -> list[str]:
         """Expire the oldest requests, by time or number; return the ids of their records."""
-        expired = expired_ids(self._requests, self.expires_after, self._for_labels.moment)
+        expired = expired_ids(self._requests, self.expires_after, self._for_labels.stream_start)
         surplus = len(self._requests) - len(expired) - MOST_REQUESTS
         expired += islice(islice(self._requests, len(expired), None), max(surplus, 0))
         for id in expired:
             del self._requests[id]
             if self._retained_for_request.pop(id, None) is not None:
-                label = self._answers.pop(id, None)  # present if the request was a relabel request
-                self._evicted[id] = EvictedRecord(self._held_at, label, expired=label is None)
-            elif id not in self._answers:
+                label = self._known_labels.pop(
+                    id, None
+                )  # present if the request was a relabel request
+                self._evicted[id] = EvictedRecord(self._eviction_time, label, expired=label is None)
+            elif id not in self._known_labels:
                 self._expired_requests.add(id)
         return expired
 
     def _evict_window(self) -> None:
         """Evict records from the window, and pin those with an open request."""
-        now = self._held_at
+        now = self._eviction_time
         unasked = EvictedRecord(now, None, expired=False)
         for id in self._window.evict(self.window, now):
             if id in self._requests:
                 self._retained_for_request[id] = self._window[id]
-            elif id in self._answers or id in self._expired_requests:
-                label = self._answers.pop(id, None)
+            elif id in self._known_labels or id in self._expired_requests:
+                label = self._known_labels.pop(id, None)
                 self._evicted[id] = EvictedRecord(now, label, expired=id in self._expired_requests)
                 self._expired_requests.discard(id)
             else:
                 self._evicted[id] = unasked
 
-    def fresh(self, ids: Sequence[str]) -> list[bool]:
+    def are_new(self, ids: Sequence[str]) -> list[bool]:
         """Return for each id whether no held record and no earlier element of `ids` has the id."""
         seen = set(ids)
         is_held = self._window.has_any(seen) or not self._retained_for_request.keys().isdisjoint(
@@ -426,10 +438,10 @@ class LabelJoin:
     ) -> tuple[Records, list[DeadLetter]]:
         """Deduplicate records by id; return the new ones, and dead letters of the duplicates.
 
-        Duplicates that are `labels` too give no dead letter. `time` is the tick of the batch in
+        Duplicates that are `labels` too give no dead letter. `time` is the batch time in
         milliseconds.
         """
-        fresh = self.fresh(records.ids)
+        fresh = self.are_new(records.ids)
         if all(fresh):
             return records, []
         told = {(message.partition, message.offset) for message in labels}
@@ -469,38 +481,38 @@ class LabelJoin:
         learned : as for `resolve`
         joined : labels of the batch so far, to append to; None: no labels so far
         """
-        self._window.add(ids, X, predicted, self._held_at, times, values)
+        self._window.add(ids, X, predicted, self._eviction_time, times, values)
         self.counts.records += len(ids)
-        self._now = StreamTime(self.counts.records, self._now.tick)
+        self._now = StreamTime(self.counts.records, self._now.batch_time_ms)
         for id, p in zip(asked, propensity, strict=True):
             self._requests[id] = OpenRequest(self._for_labels.at(self._now), float(p), self._now)
         joined = LabelledBatch() if joined is None else joined
         for id in self._evicted.keys() & ids:
             del self._evicted[id]
-        for id in ids if self._waiting else ():
-            if id in self._waiting:
+        for id in ids if self._pending_labels else ():
+            if id in self._pending_labels:
                 self._last_match = self._now
-                for one in self._waiting.pop(id):
+                for one in self._pending_labels.pop(id):
                     self._resolve(joined, *one[1:], learned)
         return joined
 
-    def carry(self, carried: Mapping[str, MessageMetadata]) -> None:
+    def add_metadata(self, carried: Mapping[str, MessageMetadata]) -> None:
         """Store the message metadata of the newest records, for requests in later batches."""
-        self._window.carry(carried)
+        self._window.add_metadata(carried)
 
-    def holds(self, id: str) -> bool:
+    def can_relabel(self, id: str) -> bool:
         """Return whether record `id` is in the window, labelled, and without an open request."""
-        return id in self._answers and id in self._window and id not in self._requests
+        return id in self._known_labels and id in self._window and id not in self._requests
 
     def request_relabel(
         self, ids: Sequence[str], excluded_annotators: Sequence[Sequence[str]]
     ) -> None:
-        """Open relabel requests for records for which `holds` is True, with excluded annotators."""
+        """Open relabel requests, with excluded annotators; `can_relabel` must be True for each."""
         since = self._for_labels.at(self._now)
         for id, names in zip(ids, excluded_annotators, strict=True):
             self._requests[id] = OpenRequest(since, 1.0, self._now, names)
 
-    def lacks(self, id: str) -> bool:
+    def needs_record(self, id: str) -> bool:
         """Return whether a label of `id` can only be learned if its record is added.
 
         False if the join holds the record, or remembers its label or the expiry of its request.
@@ -509,16 +521,16 @@ class LabelJoin:
         is_settled = gone is not None and (gone.expired or gone.label is not None)
         return not (is_settled or id in self._window or id in self._retained_for_request)
 
-    def knows(self, id: str) -> bool:
+    def is_known(self, id: str) -> bool:
         """Return whether the join holds or remembers a record or a pending label of `id`."""
-        there = (self._window, self._retained_for_request, self._evicted, self._waiting)
+        there = (self._window, self._retained_for_request, self._evicted, self._pending_labels)
         return any(id in one for one in there)
 
-    def held(self, id: str) -> HeldRecord:
+    def record(self, id: str) -> HeldRecord:
         """Return the record `id`, which must have arrived within the window."""
         return self._window[id]
 
-    def held_values(self, id: str) -> bytes | None:
+    def record_values(self, id: str) -> bytes | None:
         """Return the packed values of record `id`; None: not in the window, or without values."""
         return self._window[id].values if id in self._window else None
 
@@ -527,7 +539,7 @@ class LabelJoin:
         """The requests without an answer, by record id, the oldest first."""
         return MappingProxyType(self._requests)
 
-    def requested(self, id: str) -> HeldRecord:
+    def requested_record(self, id: str) -> HeldRecord:
         """Return the record `id`, which must have an open request."""
         return self._window[id] if id in self._window else self._retained_for_request[id]
 
@@ -557,14 +569,14 @@ class LabelJoin:
     ) -> None:
         counts = self.counts
         is_learned = id in joined.current_labels or learned.has_row(id)
-        known = self._known(id)
+        known = self._known_label(id)
         if is_learned and learned.on_conflict is not None:
             self._apply_correction(joined, id, label, source, learned)
         elif known is not None:
             self._count_repeated(id, label, known)
-        elif label is None and id in self._waiting:
+        elif label is None and id in self._pending_labels:
             counts.retracted += 1
-            counts.empty_label += len(self._waiting.pop(id))
+            counts.empty_label += len(self._pending_labels.pop(id))
         elif label is None:
             counts.empty_label += 1
         elif id in self._expired_requests:
@@ -576,7 +588,9 @@ class LabelJoin:
             counts.late += not self._evicted[id].expired
         else:
             counts.early += 1
-            self._waiting.add(PendingLabel(self._for_records.at(self._now), id, label, source))
+            self._pending_labels.add(
+                PendingLabel(self._for_records.at(self._now), id, label, source)
+            )
 
     def _apply_correction(
         self,
@@ -596,7 +610,7 @@ class LabelJoin:
         if label is None and current is None:
             counts.empty_label += 1
             return
-        joined.add_correction(id, label, source, self.held_values(id))
+        joined.add_correction(id, label, source, self.record_values(id))
         if label is None:
             counts.retracted += 1
         elif label == current:
@@ -607,7 +621,7 @@ class LabelJoin:
         else:
             counts.corrected += 1
         joined.current_labels[id] = label
-        self._answer(id, label)
+        self._set_known_label(id, label)
 
     def _count_repeated(self, id: str, label: Label | None, known: Label) -> None:
         """Count a second label of a record that the learner lacks; `known` is its first label."""
@@ -618,59 +632,63 @@ class LabelJoin:
     def _close_relabel_request(self, id: str) -> None:
         """Close the relabel request of a record, if one is open, and evict the record if pinned."""
         if self._requests.pop(id, None) and self._retained_for_request.pop(id, None):
-            self._evicted[id] = EvictedRecord(self._held_at, self._answers.pop(id), expired=False)
+            self._evicted[id] = EvictedRecord(
+                self._eviction_time, self._known_labels.pop(id), expired=False
+            )
 
-    def _answer(self, id: str, label: Label | None) -> None:
+    def _set_known_label(self, id: str, label: Label | None) -> None:
         """Replace the remembered label of a record; None: the label was retracted."""
         if id in self._evicted:
             self._evicted[id] = self._evicted[id]._replace(label=label)
         elif label is None:
-            self._answers.pop(id, None)
+            self._known_labels.pop(id, None)
         elif id in self._window:
-            self._answers[id] = label
+            self._known_labels[id] = label
 
     def rename(self, to: Callable[[Label], Label | None]) -> None:
         """Map remembered and pending labels by `to`; labels that become None are removed."""
-        answers = {id: to(label) for id, label in self._answers.items()}
-        self._answers = {id: label for id, label in answers.items() if label is not None}
+        answers = {id: to(label) for id, label in self._known_labels.items()}
+        self._known_labels = {id: label for id, label in answers.items() if label is not None}
         for id, gone in self._evicted.items():
             if gone.label is not None:
                 self._evicted[id] = gone._replace(label=to(gone.label))
-        renamed = [(one, to(one.label)) for one in self._waiting]
+        renamed = [(one, to(one.label)) for one in self._pending_labels]
         kept = [one._replace(label=label) for one, label in renamed if label is not None]
         self.counts.unknown += len(renamed) - len(kept)
-        self._waiting = PendingLabels(kept)
+        self._pending_labels = PendingLabels(kept)
 
     def labels_of(self, label: Label, learned: LearnedLabels) -> list[tuple[str, str | None]]:
         """Return ids and sources of labels of a class that are pending, or missing in `learned`."""
-        found = [(one.id, one.source) for one in self._waiting if one.label == label]
-        here = self._answers | {id: gone.label for id, gone in self._evicted.items()}
+        found = [(one.id, one.source) for one in self._pending_labels if one.label == label]
+        here = self._known_labels | {id: gone.label for id, gone in self._evicted.items()}
         alone = [id for id, one in here.items() if one == label and learned.label_of(id) is None]
         return [*found, *((id, None) for id in alone)]
 
     def restore_classes(self, restored: Restored, learned: LearnedLabels) -> None:
         """Restore the classes of remembered and pending labels after a merge was undone."""
-        waiting = [_with_restored_class(one, restored) for one in self._waiting]
-        self._waiting = PendingLabels(waiting)
+        waiting = [_with_restored_class(one, restored) for one in self._pending_labels]
+        self._pending_labels = PendingLabels(waiting)
         for id, changes in restored.items():
             _, was, now = changes[-1]
-            known = self._known(id)
-            if id not in self._waiting and known is not None:
+            known = self._known_label(id)
+            if id not in self._pending_labels and known is not None:
                 label = learned.label_of(id)
-                self._answer(id, label if label is not None else now if known == was else known)
+                self._set_known_label(
+                    id, label if label is not None else now if known == was else known
+                )
 
-    def waits(self, id: str) -> bool:
+    def has_pending_label(self, id: str) -> bool:
         """Return whether a label waits for the record `id`."""
-        return id in self._waiting
+        return id in self._pending_labels
 
-    def waiting_labels(self) -> list[Label]:
+    def pending_labels(self) -> list[Label]:
         """Return the labels that wait for their records, each once."""
-        return list(dict.fromkeys(waiting.label for waiting in self._waiting))
+        return list(dict.fromkeys(waiting.label for waiting in self._pending_labels))
 
-    def _known(self, id: str) -> Label | None:
+    def _known_label(self, id: str) -> Label | None:
         """Return the remembered label of `id`, without pending labels."""
-        if id in self._answers:
-            return self._answers[id]
+        if id in self._known_labels:
+            return self._known_labels[id]
         gone = self._evicted.get(id)
         return gone.label if gone else None
 
@@ -683,10 +701,10 @@ class LabelJoin:
         propensity = request.propensity if request else float("nan")
         if id in self._window:
             joined.add(id, self._window[id], label, propensity, source)
-            self._answers[id] = label
+            self._known_labels[id] = label
         else:
             joined.add(id, self._retained_for_request.pop(id), label, propensity, source)
-            self._evicted[id] = EvictedRecord(self._held_at, label, expired=False)
+            self._evicted[id] = EvictedRecord(self._eviction_time, label, expired=False)
 
     def to_arrays(self) -> Arrays:
         """Return the complete state of the join, for `restore`, which is the exact inverse."""
@@ -694,16 +712,17 @@ class LabelJoin:
             "counts": asdict(self.counts),
             "now": self._now,
             "met": self._last_match,
-            "lived": [(x.moment, x.counted) for x in (self._for_records, self._for_labels)],
+            "lived": [(x.stream_start, x.start) for x in (self._for_records, self._for_labels)],
             "window": self._window.to_json(),
             "pinned": [
-                (id, a.arrived, a.predicted, a.time) for id, a in self._retained_for_request.items()
+                (id, a.arrival_time, a.predicted_label, a.time)
+                for id, a in self._retained_for_request.items()
             ],
             "requests": [(id, *request) for id, request in self._requests.items()],
-            "answers": list(self._answers.items()),
+            "answers": list(self._known_labels.items()),
             "lapsed": sorted(self._expired_requests),
             "gone": [(id, *gone) for id, gone in self._evicted.items()],
-            "waiting": [(one.id, one.since, *one[2:]) for one in self._waiting],
+            "waiting": [(one.id, one.since, *one[2:]) for one in self._pending_labels],
         }
         pinned = list(self._retained_for_request.values())
         held = [*self._window.values(), *(record.values for record in pinned)]
@@ -736,12 +755,12 @@ class LabelJoin:
             id: OpenRequest(StreamTime(*at), p, StreamTime(*asked), excluded_annotators)
             for id, at, p, asked, excluded_annotators in state["requests"]
         }
-        self._answers = dict(state["answers"])
+        self._known_labels = dict(state["answers"])
         self._expired_requests = set(state["lapsed"])
         self._evicted = {
             id: EvictedRecord(StreamTime(*at), *rest) for id, at, *rest in state["gone"]
         }
-        self._waiting = PendingLabels(
+        self._pending_labels = PendingLabels(
             PendingLabel(StreamTime(*at), id, *rest) for id, at, *rest in state["waiting"]
         )
 

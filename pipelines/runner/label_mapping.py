@@ -9,7 +9,7 @@ from streamboost.connectors.messages.labels import LabelKind, Labels
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.errors import StateError
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.state.naming import as_label, refuse_unmerged
+from streamboost.pipelines.state.naming import refuse_unmerged, to_label
 
 __all__ = ["LabelMapping", "Restored"]
 
@@ -30,36 +30,36 @@ class LabelMapping:
     ('spam', None)
     >>> classes.current("hgih"), classes.current("low"), classes.current("spam")
     ('high', 'low', None)
-    >>> classes.note("7", "ann", "hgih"); classes.undo("hgih")
+    >>> classes.add_original("7", "ann", "hgih"); classes.unmerge("hgih")
     {'7': [('ann', 'high', 'hgih')]}
     """
 
     def __init__(self) -> None:
-        self._merged: dict[Label, Label] = {}
+        self._merged_into: dict[Label, Label] = {}
         self._dropped: dict[Label, None] = {}
-        self._were: dict[str, list[tuple[str | None, Label]]] = {}
+        self._originals: dict[str, list[tuple[str | None, Label]]] = {}
         self._most = _FIRST_PRUNED
 
     @property
-    def merged(self) -> list[Label]:
+    def merged_classes(self) -> list[Label]:
         """The classes that were merged into others."""
-        return list(self._merged)
+        return list(self._merged_into)
 
     @property
-    def named(self) -> list[Label]:
+    def mapped_classes(self) -> list[Label]:
         """The classes that were merged into others or dropped."""
-        return [*self._merged, *self._dropped]
+        return [*self._merged_into, *self._dropped]
 
     def copy(self) -> "LabelMapping":
         """Return a mapping of the same classes without original labels, to validate commands."""
         classes = LabelMapping()
-        classes._merged, classes._dropped = {**self._merged}, {**self._dropped}
+        classes._merged_into, classes._dropped = {**self._merged_into}, {**self._dropped}
         return classes
 
     def current(self, label: Label) -> Label | None:
         """Return the current class of a label; None: the class was dropped."""
-        while label in self._merged:
-            label = self._merged[label]
+        while label in self._merged_into:
+            label = self._merged_into[label]
         return None if label in self._dropped else label
 
     def check(self, command: Command, kind: LabelKind | None) -> tuple[Label, Label | None]:
@@ -68,18 +68,18 @@ class LabelMapping:
         `kind` is the label type. Raises StateError if the command cannot be applied.
         """
         assert command.label is not None
-        label = as_label(command.label, kind)
+        label = to_label(command.label, kind)
         if command.command == "unmerge":
-            refuse_unmerged(label, self._merged)
+            refuse_unmerged(label, self._merged_into)
             return label, label
-        if command.command == "merge" and label in self._merged:  # its labels would stay there
+        if command.command == "merge" and label in self._merged_into:  # its labels would stay there
             raise StateError(
-                f"the class {label!r} is merged into {self._merged[label]!r}: undo this first, "
-                "with unmerge"
+                f"the class {label!r} is merged into {self._merged_into[label]!r}: undo this "
+                "first, with unmerge"
             )
         into = None
         if command.into is not None:
-            into = as_label(command.into, kind)
+            into = to_label(command.into, kind)
             known = self.current(into)
             if known is None:
                 raise StateError(f"the class {into!r} was dropped: merge into another")
@@ -92,39 +92,39 @@ class LabelMapping:
         """Merge or drop a class, for future labels too; return the result of `check`."""
         label, into = self.check(command, kind)
         self._dropped.pop(label, None)
-        self._merged.pop(label, None)
+        self._merged_into.pop(label, None)
         if into is None:
             self._dropped[label] = None
         else:
-            self._merged[label] = into
+            self._merged_into[label] = into
         return label, into
 
-    def undo(self, label: Label) -> Restored:
+    def unmerge(self, label: Label) -> Restored:
         """Undo the merge of a class; return the labels whose class changes."""
-        given = {raw for pairs in self._were.values() for _, raw in pairs}
+        given = {raw for pairs in self._originals.values() for _, raw in pairs}
         before = {raw: self.current(raw) for raw in given}
-        del self._merged[label]
+        del self._merged_into[label]
         restored: Restored = {}
-        for id, pairs in self._were.items():
+        for id, pairs in self._originals.items():
             for source, raw in pairs:
                 was, now = before[raw], self.current(raw)
                 if was is not None and now is not None and was != now:
                     restored.setdefault(id, []).append((source, was, now))
-        if not self._merged:
-            self._were, self._most = {}, _FIRST_PRUNED
+        if not self._merged_into:
+            self._originals, self._most = {}, _FIRST_PRUNED
         return restored
 
-    def note(self, id: str, source: str | None, label: Label) -> None:
+    def add_original(self, id: str, source: str | None, label: Label) -> None:
         """Store the original label that `source` gave to a record, if its class is merged.
 
         An earlier label of the same source is removed.
         """
-        if source is not None and id in self._were:
-            self._were[id] = [pair for pair in self._were[id] if pair[0] != source]
-        if label in self._merged:
-            self._were.setdefault(id, []).append((source, label))
+        if source is not None and id in self._originals:
+            self._originals[id] = [pair for pair in self._originals[id] if pair[0] != source]
+        if label in self._merged_into:
+            self._originals.setdefault(id, []).append((source, label))
 
-    def note_all(self, label: Label, votes: Iterable[tuple[str, str | None]]) -> None:
+    def add_originals(self, label: Label, votes: Iterable[tuple[str, str | None]]) -> None:
         """Store `label` as the original label of records, before its class is merged.
 
         `votes` are pairs of record id and source. Labels that were merged into the class earlier
@@ -132,7 +132,7 @@ class LabelMapping:
         """
         known = Counter(
             (id, source)
-            for id, pairs in self._were.items()
+            for id, pairs in self._originals.items()
             for source, raw in pairs
             if self.current(raw) == label
         )
@@ -140,26 +140,26 @@ class LabelMapping:
             if known[id, source]:
                 known[id, source] -= 1
             else:
-                self._were.setdefault(id, []).append((source, label))
+                self._originals.setdefault(id, []).append((source, label))
 
-    def forget(self, ids: Iterable[str], waits: Callable[[str], bool]) -> None:
+    def remove_originals(self, ids: Iterable[str], waits: Callable[[str], bool]) -> None:
         """Remove the original labels of ids that new records reuse.
 
         If `waits` returns True for an id, its labels belong to the new record, and are kept.
         """
-        for id in ids if self._were else ():
-            if id in self._were and not waits(id):
-                del self._were[id]
+        for id in ids if self._originals else ():
+            if id in self._originals and not waits(id):
+                del self._originals[id]
 
-    def forget_unknown(self, is_known: Callable[[str], bool]) -> None:
+    def prune(self, is_known: Callable[[str], bool]) -> None:
         """Prune records for which `is_known` returns False, if the number of records is high."""
-        if len(self._were) > self._most:
-            self._were = {id: pairs for id, pairs in self._were.items() if is_known(id)}
-            self._most = max(2 * len(self._were), _FIRST_PRUNED)
+        if len(self._originals) > self._most:
+            self._originals = {id: pairs for id, pairs in self._originals.items() if is_known(id)}
+            self._most = max(2 * len(self._originals), _FIRST_PRUNED)
 
     def resolve(self, labels: Labels, source: str, time: int) -> tuple[Labels, list[DeadLetter]]:
         """Map labels to their current classes; return them, and dead letters of dropped classes."""
-        if not (self._merged or self._dropped):
+        if not (self._merged_into or self._dropped):
             return labels, []
         now = [None if label is None else self.current(label) for label in labels.labels]
         gone = [i for i, label in enumerate(labels.labels) if now[i] is None and label is not None]
@@ -173,9 +173,9 @@ class LabelMapping:
         left = [i for i in range(len(labels)) if i not in set(gone)]
         for i in left:
             if (label := labels.labels[i]) is None:
-                self._were.pop(labels.ids[i], None)
+                self._originals.pop(labels.ids[i], None)
             else:
-                self.note(labels.ids[i], labels.sources[i], label)
+                self.add_original(labels.ids[i], labels.sources[i], label)
         sorted_ = Labels(
             [labels.ids[i] for i in left],
             [now[i] for i in left],
@@ -189,9 +189,9 @@ class LabelMapping:
     def to_json(self) -> dict[str, Any]:
         """Return the complete state, for `restore`."""
         return {
-            "merged": list(self._merged.items()),
+            "merged": list(self._merged_into.items()),
             "dropped": list(self._dropped),
-            "were": self._were,
+            "were": self._originals,
             "most": self._most,
         }
 
@@ -199,9 +199,9 @@ class LabelMapping:
     def restore(cls, state: Mapping[str, Any]) -> "LabelMapping":
         """Return the mapping whose state `to_json` returned."""
         classes = cls()
-        classes._merged = dict(state["merged"])
+        classes._merged_into = dict(state["merged"])
         classes._dropped = dict.fromkeys(state["dropped"])
         were = state["were"]
-        classes._were = {id: [(who, label) for who, label in were[id]] for id in were}
+        classes._originals = {id: [(who, label) for who, label in were[id]] for id in were}
         classes._most = state["most"]
         return classes

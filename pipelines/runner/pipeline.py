@@ -16,7 +16,7 @@ import numpy as np
 from streamboost.boosting.committee import Committee
 from streamboost.connectors.base import ForwardedPayloads, Message, MessageMetadata
 from streamboost.connectors.messages.decoding import Records
-from streamboost.connectors.messages.inline_labels import sort
+from streamboost.connectors.messages.inline_labels import split_messages
 from streamboost.connectors.messages.labels import Labels
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
@@ -33,15 +33,15 @@ from streamboost.pipelines.runner.batch import (
     Inputs,
     Messages,
     StepResult,
-    chain,
+    chain_digest,
     encode_dead_letters,
-    predictions,
+    encode_predictions,
 )
 from streamboost.pipelines.runner.field_counts import FieldCounts
-from streamboost.pipelines.runner.initial_data import known_beforehand, training_once
+from streamboost.pipelines.runner.initial_data import decode_initial_data, deferred_training
 from streamboost.pipelines.runner.label_join import LabelJoin, LabelledBatch
 from streamboost.pipelines.runner.label_mapping import LabelMapping
-from streamboost.pipelines.runner.requests import requests_of
+from streamboost.pipelines.runner.requests import build_requests
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.state.versions import Versions
@@ -69,7 +69,7 @@ class Pipeline:
     ----------
     sequence : number of the newest batch; the first is 1
     digest : hash chained over the changes of all batches
-    tick : processing time at the start of the newest batch, in milliseconds since the epoch
+    batch_time_ms : processing time at the start of the newest batch, in ms since the epoch
     dead_letters : number of dead letters
     initial_labels : number of learned labels from the initial data set
     lost_batches : number of batches not learned from, because of a gap in the journal
@@ -98,10 +98,10 @@ class Pipeline:
         self.join = join
         self.versions = versions
         self.models = models
-        self._let_score()
+        self._set_active_model()
         self.sequence = 0
         self.digest = ""
-        self.tick = 0
+        self.batch_time_ms = 0
         self.dead_letters = 0
         self.initial_labels = 0
         self.lost_batches = 0
@@ -114,42 +114,46 @@ class Pipeline:
 
     def step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
         """Process one batch; deploy `swap`, a committee trained in the background, if not None."""
-        before = self._begin(inputs)
+        before = self._start_batch(inputs)
         started = [*self.learner.deploy(swap), *self._apply_commands(inputs.commands)]
-        expired = self.join.advance(inputs.tick, inputs.caught_up, resumed=inputs.resumed)
+        expired = self.join.advance(inputs.batch_time_ms, inputs.caught_up, resumed=inputs.resumed)
         self.learner.expire(expired)
         if self.models is not None:
             self.models.expire(expired)
         came = self._split_inline_labels(inputs)
         records, damaged = self._decode(came)
         self.on_stage_end("decode")
-        records, X = self._arrive(records)
+        records, X = self._encode_records(records)
         scored, asked = self._decide(records, X)
         self.on_stage_end("query")
-        joined = self._hold(records, X, scored, asked)
-        unusable = self._take_known(inputs, joined)
-        again = self._ask_again()
+        joined = self._add_to_join(records, X, scored, asked)
+        unusable = self._add_initial_data(inputs, joined)
+        again = self._relabel_requests()
         requested = self._requests(asked, again, records, scored)
-        unread = self._take_labels(came, joined, damaged)
+        unread = self._learn_labels(came, joined, damaged)
         self.on_stage_end("join")
-        with training_once(self.learner.trainer, started) if inputs.initial_data else nullcontext():
-            started += joined.train(self.learner, self.tick)
+        with (
+            deferred_training(self.learner.trainer, started)
+            if inputs.initial_data
+            else nullcontext()
+        ):
+            started += joined.train(self.learner, self.batch_time_ms)
             if self.models is not None:
-                self.models.learn(joined.ids, joined.labels, joined.values, self.schema.labels_are)
+                self.models.learn(joined.ids, joined.labels, joined.values, self.schema.label_kind)
         self.on_stage_end("learn")
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
         predicted = self._predictions(records, scored, asked)
         messages = Messages(predicted, requested, encode_dead_letters(dead, inputs))
-        self.digest = chain(self.digest, records, messages, joined, started)
-        promoted = self._keep(swap, before.committee)
+        self.digest = chain_digest(self.digest, records, messages, joined, started)
+        promoted = self._update_versions(swap, before.committee)
         effects = StepResult(
             sequence=self.sequence,
-            tick=self.tick,
+            batch_time_ms=self.batch_time_ms,
             records=records,
             scored=scored,
             asked=asked,
-            again=again,
+            relabels=again,
             joined=joined,
             initial_labels=self.initial_labels - before.initial_labels,
             ignored={kind: n - before.ignored[kind] for kind, n in self.join.ignored().items()},
@@ -160,7 +164,7 @@ class Pipeline:
             promoted=promoted,
             messages=messages,
             dead=dead,
-            read=inputs.count(),
+            read=inputs.replay_counts(),
             digest=self.digest,
             journal=self._journal(inputs, swap, promoted, started),
         )
@@ -176,9 +180,9 @@ class Pipeline:
             state, tables = self.models.state()
             about = {"models": state}
             arrays |= {f"models.{name}": a for name, a in tables.items()}
-        manifest = self.numbers() | {
+        manifest = self.counters() | {
             "digest": self.digest,
-            "tick": self.tick,
+            "tick": self.batch_time_ms,
             "journal_extras": msgspec.to_builtins(self.journal_extras),
             "schema": self.schema.to_json(),
             "classes": self.classes.to_json(),
@@ -187,7 +191,7 @@ class Pipeline:
         }
         return arrays, manifest | about
 
-    def numbers(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return the counters of pipeline, committee, annotators, ledger, join and models."""
         learner = self.learner
         return {
@@ -202,9 +206,9 @@ class Pipeline:
             "annotators": learner.annotators.in_numbers(),
             "ledger": asdict(learner.ledger),
             "join": self.join.in_numbers(),
-        } | self._numbers_of_models()
+        } | self._model_metrics()
 
-    def _numbers_of_models(self) -> dict[str, Any]:
+    def _model_metrics(self) -> dict[str, Any]:
         if self.models is None:
             return {}
         serving = self.models.serving
@@ -221,7 +225,7 @@ class Pipeline:
         self.join.restore(part(arrays, "join."))
         self.sequence = manifest["sequence"]
         self.digest = manifest["digest"]
-        self.tick = manifest["tick"]
+        self.batch_time_ms = manifest["tick"]
         self.dead_letters = manifest["dead_letters"]
         self.initial_labels = manifest["initial_labels"]
         self.lost_batches = manifest["lost_batches"]
@@ -231,19 +235,19 @@ class Pipeline:
         self.classes = LabelMapping.restore(manifest["classes"])
         self.decision = manifest["decision"]
         self.journal_extras = msgspec.convert(manifest["journal_extras"], JournalExtras)
-        self._let_score()
+        self._set_active_model()
 
-    def _let_score(self) -> None:
+    def _set_active_model(self) -> None:
         if self.models is not None and self.models.serving is not None:
             self.learner.use_external_scores()
 
-    def _begin(self, inputs: Inputs) -> "_Before":
+    def _start_batch(self, inputs: Inputs) -> "_CountsBefore":
         """Begin a batch; return counters and committee from before, to compute differences."""
         self.sequence += 1
-        self.tick = inputs.tick
+        self.batch_time_ms = inputs.batch_time_ms
         self.deleted_unread += inputs.count_deleted()
         self._apply_config_changes()
-        return _Before(self.join.ignored(), self.learner.committee, self.initial_labels)
+        return _CountsBefore(self.join.ignored(), self.learner.committee, self.initial_labels)
 
     def _apply_commands(self, commands: Sequence[Command]) -> list[Training]:
         """Apply `commands`; return the trainings that they started."""
@@ -260,11 +264,11 @@ class Pipeline:
         """Merge or drop a class, or undo a merge; return the trainings started."""
         classes, join, learner = self.classes, self.join, self.learner
         try:
-            label, into = classes.check(command, self.schema.labels_are)
+            label, into = classes.check(command, self.schema.label_kind)
         except StateError:  # an earlier command of the batch has made this command invalid
             return ()
         if command.command == "unmerge":
-            restored = classes.undo(label)
+            restored = classes.unmerge(label)
             started = learner.restore_classes(restored, classes.current)
             join.restore_classes(restored, learner)
             n = sum(map(len, restored.values()))
@@ -272,8 +276,8 @@ class Pipeline:
             return started
         if into is not None:
             votes = learner.votes_for(label)
-            classes.note_all(label, [*votes, *join.labels_of(label, learner)])
-        classes.apply_command(command, self.schema.labels_are)
+            classes.add_originals(label, [*votes, *join.labels_of(label, learner)])
+        classes.apply_command(command, self.schema.label_kind)
         join.rename(classes.current)
         return learner.rename(label, into)
 
@@ -288,9 +292,9 @@ class Pipeline:
         if extras.fields is not None:
             fields = _gain(extras.fields, learner)
             self.schema = self.schema.extended(fields)
-            self.fields.learn(fields)
+            self.fields.remove(fields)
             if self.models is not None:
-                self.models.follow(self.schema.features)
+                self.models.set_field_names(self.schema.features)
             names = ", ".join(fields)
             _log.info("batch %d: fields are learned from now on: %s", self.sequence, names)
 
@@ -298,17 +302,19 @@ class Pipeline:
         """Return a batch with inline labels split off from the records, if the schema has them."""
         if not self.schema.inline_labels:
             return inputs
-        records, labels = sort(self.schema, inputs.records)
+        records, labels = split_messages(self.schema, inputs.records)
         return replace(inputs, records=records, labels=labels)
 
     def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
         """Decode the records of a batch; return new records, and dead letters in order."""
-        sound, damaged = self.schema.decode(inputs.records, source="records", time=self.tick)
+        sound, damaged = self.schema.decode(
+            inputs.records, source="records", time=self.batch_time_ms
+        )
         if self.models is None or self.models.transformer is None:
             self.fields.add(sound.unknown)
         # A duplicate record with an inline label is a label of the held record, no dead letter.
         labels = inputs.labels if self.schema.inline_labels else ()
-        records, repeated = self.join.drop_duplicates(sound, labels, self.tick)
+        records, repeated = self.join.drop_duplicates(sound, labels, self.batch_time_ms)
         return records, sorted([*damaged, *repeated], key=_place) if len(records) < len(
             sound
         ) else damaged
@@ -321,41 +327,45 @@ class Pipeline:
         self.on_stage_end("score")
         asked = self.learner.query(X, scored, records.ids)
         if models is not None:
-            models.arrive(records, asked)
+            models.predict_shadows(records, asked)
         return scored, asked
 
     def _predictions(self, records: Records, scored: Scored, asked: Requests) -> ForwardedPayloads:
         decided = None if self.learner.decisions is None else self.learner.decide(scored)
-        return predictions(records, scored, asked, self.sequence, self.schema, decided=decided)
+        return encode_predictions(
+            records, scored, asked, self.sequence, self.schema, decided=decided
+        )
 
     def _requests(
         self, asked: Requests, again: RelabelRequests, records: Records, scored: Scored
     ) -> ForwardedPayloads:
         known = self.join, self.learner, self.schema, self.sequence
-        return requests_of(asked, again, records, scored, *known)
+        return build_requests(asked, again, records, scored, *known)
 
-    def _hold(
+    def _add_to_join(
         self, records: Records, X: np.ndarray, scored: Scored, asked: Requests
     ) -> LabelledBatch:
         """Add the records of a batch to the join; return the pending labels that match them."""
         predicted, values = scored.labels.tolist(), held_values(records)
         requests = asked.ids, asked.propensity
-        self.classes.forget(records.ids, self.join.waits)
+        self.classes.remove_originals(records.ids, self.join.has_pending_label)
         joined = self.join.add(
             records.ids, X, predicted, *requests, records.times, values, self.learner
         )
         if self.learner.query_config.allows_late_requests:
             pairs = zip(records.ids, records.messages, strict=True)
-            self.join.carry({id: MessageMetadata(m.key, m.headers, m.time) for id, m in pairs})
+            self.join.add_metadata(
+                {id: MessageMetadata(m.key, m.headers, m.time) for id, m in pairs}
+            )
         return joined
 
-    def _ask_again(self) -> RelabelRequests:
+    def _relabel_requests(self) -> RelabelRequests:
         """Request new labels for held records whose labels look wrong."""
-        again = self.learner.query_relabels(self.join.holds)
+        again = self.learner.query_relabels(self.join.can_relabel)
         self.join.request_relabel(again.ids, again.excluded_annotators)
         return again
 
-    def _take_labels(
+    def _learn_labels(
         self, inputs: Inputs, joined: LabelledBatch, damaged: Sequence[DeadLetter]
     ) -> list[DeadLetter]:
         """Decode the labels of a batch, resolve them in the join, and return dead letters.
@@ -367,46 +377,50 @@ class Pipeline:
         source = "labels"
         if self.schema.inline_labels:
             given, source = _usable(given, damaged), "records"
-        labels, unread = self.schema.decode_labels(given, source=source, time=self.tick, nulls=True)
+        labels, unread = self.schema.decode_labels(
+            given, source=source, time=self.batch_time_ms, nulls=True
+        )
         self.schema = self.schema.with_label_type(labels.kind)
-        labels, dropped = self.classes.resolve(labels, source, self.tick)
-        self._hold_brought(labels, joined)
+        labels, dropped = self.classes.resolve(labels, source, self.batch_time_ms)
+        self._add_records_of_labels(labels, joined)
         pairs = list(zip(labels.ids, labels.labels, strict=True))
         self.join.resolve(pairs, joined, labels.sources, self.learner)
-        self.classes.forget_unknown(self._is_known)
+        self.classes.prune(self._is_known)
         return sorted([*unread, *dropped], key=_place) if dropped else unread
 
     def _is_known(self, id: str) -> bool:
-        return self.join.knows(id) or self.learner.label_of(id) is not None
+        return self.join.is_known(id) or self.learner.label_of(id) is not None
 
-    def _hold_brought(self, labels: Labels, joined: LabelledBatch) -> None:
+    def _add_records_of_labels(self, labels: Labels, joined: LabelledBatch) -> None:
         """Add records that arrive within label messages; here none, as records have a source."""
 
-    def _take_known(self, inputs: Inputs, joined: LabelledBatch) -> list[DeadLetter]:
+    def _add_initial_data(self, inputs: Inputs, joined: LabelledBatch) -> list[DeadLetter]:
         """Append the initial data of a batch to the labelled records; return dead letters."""
         if not inputs.initial_data:
             return []
-        known, unusable = known_beforehand(
-            self.schema, inputs.initial_data, inputs.tick, self.classes, self._made_of
+        known, unusable = decode_initial_data(
+            self.schema, inputs.initial_data, inputs.batch_time_ms, self.classes, self._transform
         )
         self.schema = self.schema.with_label_type(known.kind)
-        known.give(joined, self.learner, StreamTime(self.join.counts.records, inputs.tick))
+        known.append_to(
+            joined, self.learner, StreamTime(self.join.counts.records, inputs.batch_time_ms)
+        )
         self.initial_labels += len(known.ids)
         return unusable
 
-    def _arrive(self, records: Records) -> tuple[Records, np.ndarray]:
+    def _encode_records(self, records: Records) -> tuple[Records, np.ndarray]:
         """Return records with encoded columns, and their rows (n, D) with lagged labels first."""
         features = self.learner.features
-        records = self._made_of(records)
+        records = self._transform(records)
         if features is not None and records.values is not None:
             records = replace(records, X=features.arrive(records.values))
         return records, self.learner.with_lags(records.X)
 
-    def _made_of(self, records: Records) -> Records:
+    def _transform(self, records: Records) -> Records:
         """Return records after the transformer; without a transformer, the records unchanged."""
-        return records if self.models is None else self.models.made_of(records, self.schema)
+        return records if self.models is None else self.models.transform(records, self.schema)
 
-    def _keep(self, swap: Committee | None, served: Committee | None) -> int | None:
+    def _update_versions(self, swap: Committee | None, served: Committee | None) -> int | None:
         """Keep the committees of this batch; return the version deployed in this batch, or None.
 
         An initial committee counts as deployed in the first batch.
@@ -429,7 +443,7 @@ class Pipeline:
         ).encode()
 
 
-class _Before(NamedTuple):
+class _CountsBefore(NamedTuple):
     """Counters and active committee before a batch."""
 
     ignored: dict[str, int]

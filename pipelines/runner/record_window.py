@@ -14,8 +14,8 @@ __all__ = [
     "HeldRecord",
     "Label",
     "RecordWindow",
-    "carried_as_json",
-    "carried_of_json",
+    "metadata_from_json",
+    "metadata_to_json",
 ]
 
 
@@ -26,39 +26,45 @@ class HeldRecord(NamedTuple):
     """Record as it arrived, with the prediction made on arrival and the record's timestamp."""
 
     x: np.ndarray
-    arrived: StreamTime
-    predicted: Label | None
+    arrival_time: StreamTime
+    predicted_label: Label | None
     time: Time = None
     values: bytes | None = None
     """Original field values (`packed`), if the schema has fields of several types. If a transformer
     made the values, its input record follows on a separate line (`whole_of`)."""
-    carried: MessageMetadata = _NOTHING_CARRIED
+    metadata: MessageMetadata = _NOTHING_CARRIED
     """Metadata of the record's message, if its label may be requested later."""
 
 
-def carried_as_json(carried: Mapping[str, MessageMetadata]) -> dict[str, Any]:
-    """Return the metadata of messages as JSON, for `carried_of_json`."""
+def metadata_to_json(carried: Mapping[str, MessageMetadata]) -> dict[str, Any]:
+    """Return the metadata of messages as JSON, for `metadata_from_json`."""
     return {
-        id: [_as_text(one.key), [[name, _as_text(held)] for name, held in one.headers], one.time]
+        id: [
+            _bytes_to_text(one.key),
+            [[name, _bytes_to_text(held)] for name, held in one.headers],
+            one.time,
+        ]
         for id, one in carried.items()
     }
 
 
-def carried_of_json(state: Mapping[str, Any]) -> dict[str, MessageMetadata]:
-    """Return the metadata of messages that `carried_as_json` encoded."""
+def metadata_from_json(state: Mapping[str, Any]) -> dict[str, MessageMetadata]:
+    """Return the metadata of messages that `metadata_to_json` encoded."""
     return {
         id: MessageMetadata(
-            _of_text(key), tuple((name, _of_text(held) or b"") for name, held in h), time
+            _text_to_bytes(key),
+            tuple((name, _text_to_bytes(held) or b"") for name, held in h),
+            time,
         )
         for id, (key, h, time) in state.items()
     }
 
 
-def _as_text(held: bytes | None) -> str | None:
+def _bytes_to_text(held: bytes | None) -> str | None:
     return None if held is None else held.decode("latin-1")
 
 
-def _of_text(text: str | None) -> bytes | None:
+def _text_to_bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode("latin-1")
 
 
@@ -81,10 +87,10 @@ class RecordWindow:
         self._predicted: list[Label | None] = []
         self._times: list[Time] = []
         self._values: list[bytes | None] = []
-        self._carried: dict[str, MessageMetadata] = {}
+        self._metadata: dict[str, MessageMetadata] = {}
         self._X = np.empty((256, n_features), dtype=np.float32)
         self._records = np.empty(256, dtype=np.int64)
-        self._ticks = np.empty(256, dtype=np.int64)
+        self._batch_times = np.empty(256, dtype=np.int64)
 
     def __len__(self) -> int:
         return self._end - self._start
@@ -93,7 +99,7 @@ class RecordWindow:
         return id in self._number
 
     def __getitem__(self, id: str) -> HeldRecord:
-        return self._arrival(self._number[id] - self._base)
+        return self._record_at(self._number[id] - self._base)
 
     def add(
         self,
@@ -106,29 +112,29 @@ class RecordWindow:
     ) -> None:
         """Append records in order of arrival, the first directly after `now`."""
         records = np.arange(now.records, now.records + len(ids)) + 1
-        ticks = np.full(len(ids), now.tick)
+        batch_times = np.full(len(ids), now.batch_time_ms)
         none = [None] * len(ids)
-        self._append(ids, X, predicted, times or none, values or none, records, ticks)
+        self._append(ids, X, predicted, times or none, values or none, records, batch_times)
 
-    def carry(self, carried: Mapping[str, MessageMetadata]) -> None:
+    def add_metadata(self, carried: Mapping[str, MessageMetadata]) -> None:
         """Store the metadata of messages, by record id."""
-        self._carried |= carried
+        self._metadata |= carried
 
     def evict(self, span: WindowSize, now: StreamTime) -> Iterator[str]:
         """Evict the records whose `span` is over at `now`, oldest first; yield their ids.
 
         A record is removed after the caller has processed its id.
         """
-        for id in self._ids[self._start : self._start + self._n_over(span, now)]:
+        for id in self._ids[self._start : self._start + self._n_expired(span, now)]:
             yield id
             del self._number[id]
-            self._carried.pop(id, None)
+            self._metadata.pop(id, None)
             self._start += 1
 
-    def _n_over(self, span: WindowSize, now: StreamTime) -> int:
+    def _n_expired(self, span: WindowSize, now: StreamTime) -> int:
         """Return the number of records, from the oldest, that are as old as `span`."""
         live = slice(self._start, self._end)
-        began, end = self._ticks[live], now.tick - (span.milliseconds or 0)
+        began, end = self._batch_times[live], now.batch_time_ms - (span.milliseconds or 0)
         if span.records is not None:
             began, end = self._records[live], now.records - span.records
         return int(np.searchsorted(began, end, side="right"))
@@ -153,8 +159,8 @@ class RecordWindow:
             "predicted": self._predicted[live],
             "times": self._times[live],
             "records": self._records[live].tolist(),
-            "ticks": self._ticks[live].tolist(),
-            "carried": carried_as_json(self._carried),
+            "ticks": self._batch_times[live].tolist(),
+            "carried": metadata_to_json(self._metadata),
         }
 
     @classmethod
@@ -172,16 +178,16 @@ class RecordWindow:
             state["records"],
             state["ticks"],
         )
-        window.carry(carried_of_json(state["carried"]))
+        window.add_metadata(metadata_from_json(state["carried"]))
         return window
 
-    def _arrival(self, row: int) -> HeldRecord:
-        x, arrived, values = self._X[row].copy(), self._arrived(row), self._values[row]
-        carried = self._carried.get(self._ids[row], _NOTHING_CARRIED)
+    def _record_at(self, row: int) -> HeldRecord:
+        x, arrived, values = self._X[row].copy(), self._arrival_time(row), self._values[row]
+        carried = self._metadata.get(self._ids[row], _NOTHING_CARRIED)
         return HeldRecord(x, arrived, self._predicted[row], self._times[row], values, carried)
 
-    def _arrived(self, row: int) -> StreamTime:
-        return StreamTime(int(self._records[row]), int(self._ticks[row]))
+    def _arrival_time(self, row: int) -> StreamTime:
+        return StreamTime(int(self._records[row]), int(self._batch_times[row]))
 
     def _append(
         self,
@@ -191,14 +197,14 @@ class RecordWindow:
         times: Sequence[Time],
         values: Sequence[bytes | None],
         records: Any,
-        ticks: Any,
+        batch_times: Any,
     ) -> None:
-        self._widen(X.shape[1])
-        self._make_room(len(ids))
+        self._add_columns(X.shape[1])
+        self._reserve(len(ids))
         rows = slice(self._end, self._end + len(ids))
         first = self._base + self._end
         X = as_wide(X, self.n_features)
-        self._X[rows], self._records[rows], self._ticks[rows] = X, records, ticks
+        self._X[rows], self._records[rows], self._batch_times[rows] = X, records, batch_times
         self._ids += ids
         self._predicted += predicted
         self._times += times
@@ -206,13 +212,13 @@ class RecordWindow:
         self._number.update(zip(ids, range(first, first + len(ids)), strict=True))
         self._end = rows.stop
 
-    def _widen(self, n_features: int) -> None:
+    def _add_columns(self, n_features: int) -> None:
         """Widen the rows to at least `n_features`; new columns of stored rows are missing (NaN)."""
         if n_features > self.n_features:
             self._X = as_wide(self._X, n_features)
             self.n_features = n_features
 
-    def _make_room(self, n: int) -> None:
+    def _reserve(self, n: int) -> None:
         if self._end + n <= len(self._X):
             return
         live = slice(self._start, self._end)
@@ -220,7 +226,7 @@ class RecordWindow:
         capacity = len(self._X)
         while capacity < 2 * needed:
             capacity *= 2
-        for name in ("_X", "_records", "_ticks"):
+        for name in ("_X", "_records", "_batch_times"):
             old = getattr(self, name)
             new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
             new[: len(self)] = old[live]

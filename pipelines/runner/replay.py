@@ -29,12 +29,19 @@ from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.journal import JournalEntry
 
-__all__ = ["Replay", "digest_of", "journalled", "made_elsewhere", "recover", "refuse_elsewhere"]
+__all__ = [
+    "Replay",
+    "digest_of",
+    "foreign_batches",
+    "journal_entries",
+    "recover",
+    "require_same_release",
+]
 
 _log = logging.getLogger(__name__)
 
 
-def journalled(
+def journal_entries(
     transaction: Transaction, checkpoint: Checkpoint | None, until: int
 ) -> Iterator[JournalEntry]:
     """Yield the journal entries of the batches after `checkpoint`, up to batch `until`."""
@@ -55,7 +62,7 @@ class ReplaySource(NamedTuple):
         return f"{self.first} to {self.last} were made by streamboost {self.release}"
 
 
-def made_elsewhere(
+def foreign_batches(
     entries: Iterable[JournalEntry], checkpoint: Checkpoint | None
 ) -> ReplaySource | None:
     """Return the range of `entries` after `checkpoint` made by another release, or None."""
@@ -71,7 +78,7 @@ def made_elsewhere(
     return found
 
 
-def refuse_elsewhere(found: ReplaySource | None) -> None:
+def require_same_release(found: ReplaySource | None) -> None:
     """Raise StateError if batches of another release would have to be replayed."""
     if found is not None:
         here = environment()["streamboost"]
@@ -84,20 +91,20 @@ def refuse_elsewhere(found: ReplaySource | None) -> None:
 
 
 def recover(
-    loop: Runner,
+    runner: Runner,
     checkpoint: Checkpoint | None,
     until: int,
     *,
     on_data_loss: str = "fail",
     upgrade: bool = False,
 ) -> None:
-    """Recover the state of `loop` after batch `until`, the newest committed batch.
+    """Recover the state of `runner` after batch `until`, the newest committed batch.
 
     Recovery ends early on a stop request. Retriable errors of sources are retried until success.
 
     Parameters
     ----------
-    loop : runner with an untrained pipeline
+    runner : runner with an untrained pipeline
     checkpoint : checkpoint to restore; None: replay the journal from its beginning
     on_data_loss : "fail", or "continue": skip batches whose journal entries, records or labels are
         missing, without learning from them
@@ -110,33 +117,33 @@ def recover(
     StateError
         If the digest of a batch differs from the journal, or a batch must not be replayed.
     """
-    replay = Replay(loop, checkpoint)
+    replay = Replay(runner, checkpoint)
 
     def run() -> None:
         if not upgrade:
-            entries = journalled(loop.transaction, checkpoint, until)
-            refuse_elsewhere(made_elsewhere(entries, checkpoint))
+            entries = journal_entries(runner.transaction, checkpoint, until)
+            require_same_release(foreign_batches(entries, checkpoint))
         replay.run(until)
 
     try:
-        loop.stop.retry_until_success(run, loop.poll_interval)
+        runner.stop.retry_until_success(run, runner.poll_interval)
     except GapError as error:
-        first = loop.pipeline.sequence + 1
+        first = runner.pipeline.sequence + 1
         if on_data_loss != "continue":
             raise GapError(
                 f'{error}. Or set [pipeline] on_data_loss = "continue" to continue without what '
                 f"batches {first} to {until} had taught"
             ) from error
         _log.error("%s. What batches %d to %d taught is lost", error, first, until)
-        replay.jump(until)
-    loop.stop.retry_until_success(replay.conclude, loop.poll_interval)
+        replay.skip_to(until)
+    runner.stop.retry_until_success(replay.journal_changes, runner.poll_interval)
 
 
 @dataclass(slots=True)
 class Replay:
     """Replay of journalled batches in a runner."""
 
-    loop: Runner
+    runner: Runner
     checkpoint: Checkpoint | None
     is_same: bool = True
     """Whether digests are compared: all batches so far were made in this environment, by models
@@ -150,58 +157,58 @@ class Replay:
 
     def run(self, until: int) -> None:
         """Replay up to batch `until`; after a retriable error, continue at the failed batch."""
-        pipeline = self.loop.pipeline
+        pipeline = self.runner.pipeline
         if self.checkpoint is not None and not pipeline.sequence:
-            self._identify(self.checkpoint[1]["identities"])
-            self._begin_alike(self.checkpoint[1].get("origin"))
+            self._set_identities(self.checkpoint[1]["identities"])
+            self._check_initial_model(self.checkpoint[1].get("origin"))
             self._environment = self.checkpoint[1]["environment"]
-            self.loop.restore(*self.checkpoint)
+            self.runner.restore(*self.checkpoint)
         if until <= pipeline.sequence:
             return
         _log.info("replaying batches %d to %d", pipeline.sequence + 1, until)
-        entries = partial(journalled, self.loop.transaction, self.checkpoint, until)
+        entries = partial(journal_entries, self.runner.transaction, self.checkpoint, until)
         self._gaps = [entry.gap for entry in entries() if entry.gap is not None]
         for entry in entries():
-            if self.loop.stop.requested:
+            if self.runner.stop.requested:
                 return
             known = entry.sequence <= pipeline.sequence
             if known or any(first <= entry.sequence <= last for first, last in self._gaps):
                 continue
             if entry.gap is not None:
-                self.jump(entry.gap[1])
+                self.skip_to(entry.gap[1])
             if entry.sequence != pipeline.sequence + 1:
-                raise self._missing(entry.sequence - 1)
-            self._redo(entry)
+                raise self._missing_batches(entry.sequence - 1)
+            self._replay_entry(entry)
         if pipeline.sequence < until:
-            raise self._missing(until)
+            raise self._missing_batches(until)
 
-    def jump(self, sequence: int) -> None:
+    def skip_to(self, sequence: int) -> None:
         """Skip the batches up to `sequence` without learning from them."""
-        for entry in journalled(self.loop.transaction, self.checkpoint, sequence):
-            self.loop.intake.expect(entry.bookmarks)
-        pipeline = self.loop.pipeline
+        for entry in journal_entries(self.runner.transaction, self.checkpoint, sequence):
+            self.runner.intake.expect(entry.bookmarks)
+        pipeline = self.runner.pipeline
         pipeline.journal_extras.gap = (pipeline.sequence + 1, sequence)
         pipeline.lost_batches += sequence - pipeline.sequence
         pipeline.sequence = sequence
 
-    def conclude(self) -> None:
+    def journal_changes(self) -> None:
         """Add changes of environment and source identities to the next journal entry."""
         here, there = environment(), self._environment
         if there != here:
-            self.loop.pipeline.journal_extras.environment = here
-            if origin := self.loop.about.get("origin"):
-                self.loop.pipeline.journal_extras.origin = origin
+            self.runner.pipeline.journal_extras.environment = here
+            if origin := self.runner.about.get("origin"):
+                self.runner.pipeline.journal_extras.origin = origin
         if there is not None and there["streamboost"] != here["streamboost"]:
             _log.info(
                 "batch %d, taken over from streamboost %s",
-                self.loop.pipeline.sequence,
+                self.runner.pipeline.sequence,
                 there["streamboost"],
             )
         found = self._identities()
-        if self.loop.identities != found:
-            self.loop.pipeline.journal_extras.identities = self.loop.identities = found
+        if self.runner.identities != found:
+            self.runner.pipeline.journal_extras.identities = self.runner.identities = found
 
-    def _enter(self, entry: JournalEntry) -> None:
+    def _set_environment(self, entry: JournalEntry) -> None:
         """Update the environment of the batch; warn and stop comparing if it is another one."""
         self._environment = entry.environment or self._environment
         if self.is_same and self._environment not in (None, environment()):
@@ -213,21 +220,21 @@ class Replay:
                 differences(self._environment, environment()),
             )
 
-    def _identify(self, known: dict[str, str]) -> None:
+    def _set_identities(self, known: dict[str, str]) -> None:
         """Store the identities of sources and journal; StateError if a topic was recreated."""
         now = self._identities()
         for name in sorted(known.keys() & now.keys()):
             if known[name] != now[name]:
                 raise StateError(
-                    f"the topic of the {name} was deleted and made again since: what it holds is "
+                    f"the topic of the {name} was deleted and recreated: what it holds is "
                     "not what was there. Put the old one back from a copy, or, to read this one "
                     "from its beginning, give the pipeline another name and an empty state"
                 )
-        self.loop.identities = known
+        self.runner.identities = known
 
-    def _begin_alike(self, origin: dict[str, str] | None) -> None:
+    def _check_initial_model(self, origin: dict[str, str] | None) -> None:
         """Raise StateError if the run began with another initial committee than this replay."""
-        ours = self.loop.about.get("origin", {}).get("committee")
+        ours = self.runner.about.get("origin", {}).get("committee")
         if origin is not None and origin.get("committee") != ours:
             raise StateError(
                 "the committee at [initial_data] committee is not the one that the pipeline began "
@@ -236,15 +243,15 @@ class Replay:
             )
 
     def _identities(self) -> dict[str, str]:
-        journal = self.loop.transaction.identity
-        return self.loop.intake.identities() | ({"journal": journal} if journal else {})
+        journal = self.runner.transaction.identity
+        return self.runner.intake.identities() | ({"journal": journal} if journal else {})
 
-    def _redo(self, entry: JournalEntry) -> None:
-        pipeline = self.loop.pipeline
+    def _replay_entry(self, entry: JournalEntry) -> None:
+        pipeline = self.runner.pipeline
         if entry.identities is not None:
-            self._identify(entry.identities)
-        self._begin_alike(entry.origin)
-        self._enter(entry)
+            self._set_identities(entry.identities)
+        self._check_initial_model(entry.origin)
+        self._set_environment(entry)
         known = Inputs(
             entry.tick,
             entry.ranges,
@@ -256,7 +263,7 @@ class Replay:
             deleted=entry.deleted,
             bookmarks=entry.bookmarks,
         )
-        inputs = self.loop.intake.reread(known, entry.read)
+        inputs = self.runner.intake.read_batch(known, entry.read)
         for name in ("fields", "rules", "decision"):
             # Replaces the extras that the checkpoint holds for the next batch.
             setattr(pipeline.journal_extras, name, getattr(entry, name))
@@ -268,12 +275,12 @@ class Replay:
         except (DataError, ModelFileError, StateError) as error:
             if self.is_same and not isinstance(error, DataError):
                 raise
-            raise self._differs(entry, str(error)) from error
-        effects = self.loop.replay_step(inputs, swap)
+            raise self._difference_error(entry, str(error)) from error
+        effects = self.runner.replay_step(inputs, swap)
         if self.is_same and effects.digest != entry.digest:
             models = pipeline.models
             if models is None or models.is_steady():
-                raise self._differs(entry, "its digest is another")
+                raise self._difference_error(entry, "its digest is another")
             self.is_same = False
             _log.warning(
                 "batch %d comes out otherwise than it did, as River's models depend on the seed of "
@@ -281,7 +288,7 @@ class Replay:
                 entry.sequence,
             )
 
-    def _differs(self, entry: JournalEntry, how: str) -> StateError:
+    def _difference_error(self, entry: JournalEntry, how: str) -> StateError:
         if not self.is_same:
             there = differences(self._environment, environment())
             return StateError(
@@ -293,8 +300,8 @@ class Replay:
             "records, labels or journal are not those it was made of: put them back from a copy"
         )
 
-    def _missing(self, last: int) -> GapError:
-        first = self.loop.pipeline.sequence + 1
+    def _missing_batches(self, last: int) -> GapError:
+        first = self.runner.pipeline.sequence + 1
         if later := [sequence for sequence in self.later if sequence >= last]:
             return GapError(
                 f"the journal lacks batches {first} to {last}, so that the checkpoint of batch "

@@ -19,10 +19,10 @@ from streamboost.pipelines.runner.record_window import HeldRecord
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 
-__all__ = ["request_of", "requests_of"]
+__all__ = ["build_request", "build_requests"]
 
 
-def requests_of(
+def build_requests(
     asked: Requests,
     again: RelabelRequests,
     records: Records,
@@ -38,7 +38,7 @@ def requests_of(
     earlier batch, all requested records are scored here.
     """
     wanted = [*asked.ids, *again.ids]
-    held = [join.held(id) for id in wanted]
+    held = [join.record(id) for id in wanted]
     rows = {id: row for row, id in enumerate(records.ids)} if wanted else {}
     if not rows.keys() >= set(wanted):
         scored = learner.score(as_wide([record.x for record in held], learner.n_features or 0))
@@ -51,7 +51,7 @@ def requests_of(
         *again.excluded_annotators,
     ]
     requests = [
-        request_of(
+        build_request(
             id,
             held[place],
             scored,
@@ -66,11 +66,11 @@ def requests_of(
         for place, id in enumerate(wanted)
     ]
     here = dict(zip(records.ids, records.messages, strict=True)) if wanted else {}
-    about = [here.get(id) or one.carried for id, one in zip(wanted, held, strict=True)]
+    about = [here.get(id) or one.metadata for id, one in zip(wanted, held, strict=True)]
     return ForwardedPayloads(requests, about)
 
 
-def request_of(
+def build_request(
     id: str,
     record: HeldRecord,
     scored: Scored,
@@ -93,8 +93,8 @@ def request_of(
     return Request(
         id=id,
         time=record.time,
-        features=shown(schema.features, record),
-        label=as_json(scored.labels[row], schema.labels_are),
+        features=feature_values(schema.features, record),
+        label=as_json(scored.labels[row], schema.label_kind),
         probabilities=dict(zip(scored.classes.tolist(), probabilities, strict=True)),
         utility=utility,
         propensity=propensity,
@@ -105,7 +105,7 @@ def request_of(
     )
 
 
-def shown(features: Sequence[str], record: HeldRecord) -> dict[str, Any]:
+def feature_values(features: Sequence[str], record: HeldRecord) -> dict[str, Any]:
     """Return the original field values of a record; without stored values, its numeric row."""
     if record.values is not None:
         return as_fields(features, record.values)

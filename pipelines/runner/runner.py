@@ -116,7 +116,7 @@ class Runner:
                 self._between_batches()
                 self.stage_timer.begin()
                 inputs = self._poll()
-                self.backlog.turn(self._kept_positions[0] if self._kept_positions else None)
+                self.backlog.update(self._kept_positions[0] if self._kept_positions else None)
                 if inputs is not None:
                     self.stage_timer.on_stage_end("poll")
                     self.commit(self.step(inputs, self._trainer.finished()))
@@ -232,7 +232,7 @@ class Runner:
         self.pipeline.restore(arrays, manifest)
         self.checkpointed = self._attempted = self.pipeline.sequence
         self._kept_positions.append(manifest["positions"])
-        self.intake.last_tick = self.pipeline.tick
+        self.intake.last_batch_time_ms = self.pipeline.batch_time_ms
         self.intake.expect(manifest["bookmarks"])
         self.intake.seek(manifest["positions"])
 
@@ -253,7 +253,7 @@ class Runner:
                 continue
             self._on_recovery()
             if inputs is None:
-                return self.intake.empty() if self._trainer.finished() else None
+                return self.intake.empty_batch() if self._trainer.finished() else None
             commands = validate_commands(self.pipeline, inputs.commands, self.notify_error)
             return replace(inputs, commands=commands)
         return None

@@ -82,7 +82,7 @@ class BufferedSource:
         self._source.seek(position)
 
     @property
-    def holds(self) -> bool:
+    def has_buffered(self) -> bool:
         """Whether a message is buffered."""
         return bool(self._ahead)
 
@@ -150,6 +150,6 @@ class TimestampAligner:
             if self._n_labels >= MOST_ALONE:
                 self._n_records = self._n_labels = 0
 
-    def take_back(self, n_records: int) -> None:
+    def subtract_records(self, n_records: int) -> None:
         """Subtract records of a poll that was rolled back because another source failed."""
         self._n_records = max(self._n_records - n_records, 0)

@@ -13,7 +13,7 @@ from streamboost.pipelines.service.api import labelling, logins, predict, read, 
 from streamboost.pipelines.service.api.common import answer_errors, described
 from streamboost.pipelines.service.api.shortcut import Shortcut
 from streamboost.pipelines.service.auth.guard import Guard
-from streamboost.pipelines.service.auth.login import entrance
+from streamboost.pipelines.service.auth.login import login_router
 from streamboost.pipelines.service.auth.settings import AuthSettings, Rate
 from streamboost.pipelines.service.auth.users import Users
 from streamboost.pipelines.service.labelling.served import ServedState
@@ -46,10 +46,10 @@ def create_app(pipelines: Sequence[ServedState], settings: AuthSettings, people:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # the documentation pages would load scripts from another server
         redoc_url=None,
-        lifespan=lambda _: _writing(pipelines),
+        lifespan=lambda _: _label_writing(pipelines),
     )
     answer_errors(app)
-    app.include_router(entrance(people, settings, failures, lambda: _is_ready(pipelines)))
+    app.include_router(login_router(people, settings, failures, lambda: _is_ready(pipelines)))
     app.include_router(_api(settings))
     app.state.pipelines = dict(zip(names, pipelines, strict=True))
     app.state.people = people
@@ -80,13 +80,13 @@ def _api(settings: AuthSettings) -> APIRouter:
 
 
 def _is_ready(pipelines: Sequence[ServedState]) -> bool:
-    return all(served.queue.trouble is None for served in pipelines)
+    return all(served.queue.write_error is None for served in pipelines)
 
 
 @asynccontextmanager
-async def _writing(pipelines: Sequence[ServedState]) -> AsyncIterator[None]:
+async def _label_writing(pipelines: Sequence[ServedState]) -> AsyncIterator[None]:
     """Write due labels while the application runs, and all held labels at its end."""
-    tasks = [asyncio.create_task(_write_on(served)) for served in pipelines]
+    tasks = [asyncio.create_task(_write_periodically(served)) for served in pipelines]
     try:
         yield
     finally:
@@ -98,7 +98,7 @@ async def _writing(pipelines: Sequence[ServedState]) -> AsyncIterator[None]:
             await run_in_threadpool(served.close)
 
 
-async def _write_on(served: ServedState) -> None:
+async def _write_periodically(served: ServedState) -> None:
     while True:
         await run_in_threadpool(served.queue.write_due)
         await asyncio.sleep(_INTERVAL)

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streamboost.pipelines.service.auth.settings import AuthSettings, address_of
 from streamboost.pipelines.service.auth.unauthenticated import UnauthenticatedConnections
 
-__all__ = ["DoorConfig"]
+__all__ = ["LimitedConfig"]
 
 
 _CHECKS = 10
@@ -24,7 +24,7 @@ _CHECKS = 10
 although the client reads, as the server writes more."""
 
 
-class DoorConfig(uvicorn.Config):
+class LimitedConfig(uvicorn.Config):
     """Configuration of uvicorn with `_LimitedH11Protocol` as the protocol.
 
     Parameters
@@ -44,7 +44,7 @@ class DoorConfig(uvicorn.Config):
             **more,
         )
         self.patience = limits.patience
-        self.strangers = UnauthenticatedConnections(*limits.strangers)
+        self.unauthenticated = UnauthenticatedConnections(*limits.max_unauthenticated)
         self.tls: ssl.SSLContext | None = None
 
     def load(self) -> None:
@@ -60,9 +60,9 @@ class DoorConfig(uvicorn.Config):
 class _LimitedH11Protocol(H11Protocol):
     """HTTP/1.1 connection with timeouts, counted as unauthenticated from its start."""
 
-    config: DoorConfig
+    config: LimitedConfig
 
-    def __init__(self, config: DoorConfig, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, config: LimitedConfig, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)
         self.app_state = self.app_state | {"proven": self._leave}
         self._address: str | None = None
@@ -80,7 +80,7 @@ class _LimitedH11Protocol(H11Protocol):
         peer = transport.get_extra_info("peername") or ("",)
         if not (peer[0] and self.config.is_proxy(peer[0])):
             self._address = address_of((peer[0], 0))
-            self.config.strangers.enter(self, self._address)
+            self.config.unauthenticated.add(self, self._address)
         if self.config.tls is None:
             super().connection_made(transport)
         else:
@@ -166,7 +166,7 @@ class _LimitedH11Protocol(H11Protocol):
 
     def _leave(self) -> None:
         if self._address is not None:
-            self.config.strangers.leave(self, self._address)
+            self.config.unauthenticated.remove(self, self._address)
 
     def _forget(self) -> None:
         self._leave()

@@ -32,7 +32,7 @@ _SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _LoadedModel:
     """Loaded checkpoint: batch sequence, schema and learner."""
 
     sequence: int
@@ -41,7 +41,7 @@ class _Known:
 
     def label(self, label: Any) -> Any:
         """Return a label in the form of messages."""
-        return as_json(label, self.schema.labels_are)
+        return as_json(label, self.schema.label_kind)
 
 
 class Scoring:
@@ -61,14 +61,14 @@ class Scoring:
         self._state = state
         self._clock = clock
         self._due = 0.0
-        self._known: _Known | None = None
-        self._asked: _Known | None = None
+        self._known: _LoadedModel | None = None
+        self._asked: _LoadedModel | None = None
         self._tried = -1
         self._loading = threading.Lock()
         self._scoring = threading.Lock()
 
     @property
-    def is_at_hand(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether a prediction would not wait: the model is loaded and warm, and no other runs."""
         return self._asked is self._known is not None and not self._scoring.locked()
 
@@ -122,7 +122,7 @@ class Scoring:
         return {"sequence": known.sequence, "version": version, "explanations": found}
 
     def _read(
-        self, known: _Known, records: Sequence[Document]
+        self, known: _LoadedModel, records: Sequence[Document]
     ) -> tuple[list[str | None], "np.ndarray"]:
         """Return the ids of records (None: no id), and their rows, float32 (n, D)."""
         get = getter(known.schema.id)
@@ -138,7 +138,7 @@ class Scoring:
         pairs = zip(read.ids, nameless, strict=True)
         return [None if is_nameless else id for id, is_nameless in pairs], X
 
-    def _newest(self) -> _Known:
+    def _newest(self) -> _LoadedModel:
         """Return the loaded checkpoint; if there is a newer one, start loading it."""
         now = self._clock()
         if self._known is not None and now < self._due:
@@ -192,10 +192,10 @@ class Scoring:
             )
         schema = Schema.from_json(manifest["schema"])
         learner = StreamLearner.restore(without_training(part(arrays, "learner.")))
-        self._known = _Known(manifest["sequence"], schema, learner)
+        self._known = _LoadedModel(manifest["sequence"], schema, learner)
 
 
-def _prediction(known: _Known, id: str | None, scored: "Scored", row: int) -> Document:
+def _prediction(known: _LoadedModel, id: str | None, scored: "Scored", row: int) -> Document:
     probabilities = scored.probabilities[row].tolist()
     classes = [str(label) for label in scored.classes.tolist()]
     return {

@@ -86,7 +86,7 @@ class Checkpoints:
                 return self.path(sequence).stat().st_mtime
         return 0.0
 
-    def drop_after(self, sequence: int) -> None:
+    def remove_after(self, sequence: int) -> None:
         """Remove the checkpoints of batches after `sequence`."""
         for newer in self.sequences:
             if newer > sequence:

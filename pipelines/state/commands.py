@@ -91,7 +91,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
             )
 
     @property
-    def may_be_new(self) -> list[str]:
+    def possible_new_classes(self) -> list[str]:
         """The named classes that may be new if `new` is set: merge targets and decisions."""
         if self.decision is None:
             return [] if self.into is None else [self.into]
@@ -115,7 +115,7 @@ def queue_command(state: Path, command: Command) -> None:
     A damaged queue is renamed, and a new one is created.
     """
     path = state / FILE
-    with _alone_in(state), closing(Database(path)) as database:
+    with _exclusive(state), closing(Database(path)) as database:
         if path.is_dir() or database.damage() is not None:
             aside = _set_aside(path)
             _log.warning("%s is damaged; it is set aside as %s for a new one", path, aside)
@@ -125,7 +125,7 @@ def queue_command(state: Path, command: Command) -> None:
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def _exclusive(folder: Path) -> Iterator[None]:
     """Lock `folder` against other processes that queue commands and may replace the file."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)

@@ -209,7 +209,7 @@ class Copies:
                 _log.warning("a copy is passed over: %s", error)
         return None
 
-    def set_aside_after(self, sequence: int) -> None:
+    def set_aside_newer(self, sequence: int) -> None:
         """Rename the copies of batches after `sequence`, so that they are no longer read."""
         for newer in self.sequences:
             if newer > sequence:

@@ -136,7 +136,7 @@ class State:
         self._write(self.config, configuration)
         self._write(self._fingerprint, fingerprint + "\n")
 
-    def fill(self, origin: Mapping[str, str], copy: Copy | None) -> None:
+    def restore_copy(self, origin: Mapping[str, str], copy: Copy | None) -> None:
         """Fill an empty folder from a journal's `origin` and a copy; a run continues from there.
 
         The fingerprint is written last.
@@ -185,14 +185,14 @@ class State:
             if known:
                 raise StateError(
                     f"{self.path}: there is a checkpoint of batch {known[0]}, but no batch is "
-                    f"committed: the log was removed. {self.begin_anew()}"
+                    f"committed: the log was removed. {self.remove_begun()}"
                 )
             return None
         found = self.checkpoints.newest(sequence)
         if found is not None and found[1]["fingerprint"] != self.fingerprint():
             raise StateError(
                 f"{self.path}: the checkpoint of batch {found[1]['sequence']} belongs to another "
-                f"state: its files were mixed up. {self.begin_anew()}"
+                f"state: its files were mixed up. {self.remove_begun()}"
             )
         return found
 
@@ -222,7 +222,7 @@ class State:
                 "that can be read and written, or set [pipeline] state to another"
             ) from error
 
-    def begin_anew(self) -> str:
+    def remove_begun(self) -> str:
         """Return the instruction to start with an empty state, for error messages."""
         return (
             f"To start with an empty state, move {self.path} away, and with it the outputs that "

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from streamboost.connectors.messages.labels import (
     LabelKind,
     hidden_fault,
-    nearest,
+    nearest_class,
     normalize_label,
     read_label,
 )
@@ -20,11 +20,11 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import Versions
 
 __all__ = [
-    "as_label",
     "refuse_unconfirmed",
     "refuse_unknown",
     "refuse_unknown_class",
     "refuse_unmerged",
+    "to_label",
 ]
 
 _NEW = "; confirm a class that is to be new with --new (`new` in the API)"
@@ -42,7 +42,7 @@ _TAG = re.compile("<[a-z/!?]", re.IGNORECASE)
 Label = str | int
 
 
-def as_label(text: str, kind: LabelKind | None) -> Label:
+def to_label(text: str, kind: LabelKind | None) -> Label:
     """Convert the class name of a command to a label; StateError if not of the label type."""
     if kind is None:
         raise StateError("no label has come yet that would tell what labels are: wait for one")
@@ -56,7 +56,7 @@ def refuse_unknown_class(label: Label, known: Collection[Label], remedy: str = "
     """Raise StateError, with the most similar name, if a class is not in `known`."""
     if label in known:
         return
-    near = nearest(label, known, _ALIKE)
+    near = nearest_class(label, known, _ALIKE)
     if near is not None:
         hint = f"; did you mean {near!r}?"
     else:
@@ -108,11 +108,11 @@ def refuse_unknown(state: Path, command: Command, documents: Mapping[str, Any]) 
     if known is None or kind not in get_args(LabelKind):
         return
     if command.command == "unmerge" and command.label is not None:
-        refuse_unmerged(as_label(command.label, kind), learner["merged_classes"])
+        refuse_unmerged(to_label(command.label, kind), learner["merged_classes"])
     elif command.label is not None:
-        refuse_unknown_class(as_label(command.label, kind), known)
-    for name in command.may_be_new:
-        refuse_unconfirmed(command, as_label(name, kind), known)
+        refuse_unknown_class(to_label(command.label, kind), known)
+    for name in command.possible_new_classes:
+        refuse_unconfirmed(command, to_label(name, kind), known)
 
 
 def _listed(classes: Collection[Label]) -> str:

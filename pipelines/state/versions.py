@@ -59,7 +59,7 @@ class Versions:
 
         self._held[version] = Committee.load(self._path(self._folder, version))
 
-    def held(self, version: int) -> "Committee | None":
+    def committee(self, version: int) -> "Committee | None":
         """Return `version` if it is in memory."""
         return self._held.get(version)
 
@@ -82,7 +82,7 @@ class Versions:
             self._path(self._folder, version).unlink(missing_ok=True)
             self._written.discard(version)
 
-    def forget_after(self, version: int) -> None:
+    def remove_after(self, version: int) -> None:
         """Delete the files of versions newer than `version`, whose numbers will be reused."""
         if self._folder is None:
             return

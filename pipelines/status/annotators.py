@@ -82,27 +82,31 @@ class Annotators:
 
 def _counted(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """Yield pairs of a source and the name of a count to increment."""
-    votes, again, guess = votes_of(record["labels"]), record.get("again"), _guess(record)
+    votes, again, guess = (
+        votes_of(record["labels"]),
+        record.get("again"),
+        _confident_prediction(record),
+    )
     for own in votes:
         if own.source is None:
             continue
         others = [vote for vote in votes if vote is not own]
         said = Counter(vote.label for vote in others)
-        same, other = said[own.label], _most(said, own.label)
+        same, other = said[own.label], _largest_other(said, own.label)
         if others:
             yield own.source, "together"
         if other > same + 1:
             yield own.source, "outvoted"
         if again is None or own.tick <= again:
             unbidden = any(again is None or vote.tick <= again for vote in others)
-            is_against = _against(said, own.label, guess, unbidden)
+            is_against = _conflicts(said, own.label, guess, unbidden)
             if is_against is not None:
                 yield own.source, "compared"
             if is_against:
                 yield own.source, "against"
 
 
-def _against(said: Counter[str], own: str, guess: str | None, unbidden: bool) -> bool | None:
+def _conflicts(said: Counter[str], own: str, guess: str | None, unbidden: bool) -> bool | None:
     """Return whether a label conflicts with the others' votes `said`; None: undecided.
 
     A confident prediction `guess` counts as a vote. Without one, at least one vote must be
@@ -110,17 +114,17 @@ def _against(said: Counter[str], own: str, guess: str | None, unbidden: bool) ->
     """
     if guess is not None:
         voices = said + Counter([guess])
-        return _most(voices, own) > voices[own]
-    same, other = said[own], _most(said, own)
+        return _largest_other(voices, own) > voices[own]
+    same, other = said[own], _largest_other(said, own)
     return other > same if unbidden and other != same + 1 else None
 
 
-def _most(said: Counter[str], but: str) -> int:
+def _largest_other(said: Counter[str], but: str) -> int:
     """Return the number of votes for the most frequent label other than `but`."""
     return max((n for label, n in said.items() if label != but), default=0)
 
 
-def _guess(record: Mapping[str, Any]) -> str | None:
+def _confident_prediction(record: Mapping[str, Any]) -> str | None:
     """Return the label predicted on arrival if the prediction was confident, else None."""
     label = record.get("label")
     share = (record.get("probabilities") or {}).get(str(label))

@@ -57,7 +57,14 @@ from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.status.recent import MOST_CLASSES, IntervalStats
 
-__all__ = ["about", "of_schema", "point_of", "standing", "state_of", "steady_of"]
+__all__ = [
+    "pipeline_document",
+    "point_of",
+    "schema_document",
+    "state_of",
+    "static_columns",
+    "status_documents",
+]
 
 MOST_KNOWN = 5_000
 """Maximum number of known classes to publish; with more, only the pipeline checks commands."""
@@ -66,7 +73,7 @@ MOST_LABELS = 500
 """Maximum number of the committee's classes to publish, to choose an answer from."""
 
 
-def steady_of(pipeline: Pipeline) -> dict[str, int]:
+def static_columns(pipeline: Pipeline) -> dict[str, int]:
     """Return the columns of `Records.X` whose encoding is static, by name."""
     features, fields = pipeline.learner.features, pipeline.schema.features
     if features is None:
@@ -74,7 +81,7 @@ def steady_of(pipeline: Pipeline) -> dict[str, int]:
     return {features.names[at]: at for at in features.static_columns}
 
 
-def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
+def pipeline_document(config: Config, pipeline: Pipeline) -> dict[str, Any]:
     """Return the part of the document ``pipeline`` that is constant in a run, without paths."""
     sections, query = config.sections, config.core.query
     return {
@@ -100,11 +107,11 @@ def about(config: Config, pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def of_schema(schema: Schema) -> dict[str, Any]:
+def schema_document(schema: Schema) -> dict[str, Any]:
     """Return the schema's part of the document ``pipeline``: features and label type."""
     return {
         "features": list(schema.features),
-        "label_type": schema.labels_are or schema.label,
+        "label_type": schema.label_kind or schema.label,
     }
 
 
@@ -115,9 +122,9 @@ def state_of(loop: Runner) -> str:
     return "running" if loop.is_running else "recovering"
 
 
-def standing(loop: Runner) -> dict[str, dict[str, Any]]:
+def status_documents(loop: Runner) -> dict[str, dict[str, Any]]:
     """Return the documents that are read from the pipeline between two batches."""
-    pipeline, numbers = loop.pipeline, loop.pipeline.numbers()
+    pipeline, numbers = loop.pipeline, loop.pipeline.counters()
     learner, evaluation = pipeline.learner, pipeline.learner.evaluation
     committee, (since_start, recent) = learner.committee, evaluation.both()
     known = known_classes(pipeline)
@@ -126,7 +133,7 @@ def standing(loop: Runner) -> dict[str, dict[str, Any]]:
             **numbers["committee"],
             "labels_of_classes": committee.classes[:MOST_LABELS].tolist() if committee else [],
             "known_classes": known if len(known) <= MOST_KNOWN else None,
-            "merged_classes": pipeline.classes.merged,
+            "merged_classes": pipeline.classes.merged_classes,
             "initial_labels": numbers["initial_labels"],
             "versions": [_version(pipeline, number) for number in pipeline.versions.numbers],
         },
@@ -165,7 +172,7 @@ def _bounded(report: Report) -> Report:
 
 
 def _version(pipeline: Pipeline, number: int) -> dict[str, Any]:
-    held = pipeline.versions.held(number)
+    held = pipeline.versions.committee(number)
     if held is None:
         return {"version": number, "trees": None, "rounds": None, "classes": None}
     return {

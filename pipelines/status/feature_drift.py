@@ -27,14 +27,14 @@ from streamboost.pipelines.status.neighbours import quartiles
 __all__ = [
     "RECORDS",
     "SHIFTED",
-    "Course",
-    "Farthest",
+    "DriftHistory",
     "FeatureDrift",
+    "FeatureHistory",
     "Moment",
     "Reference",
-    "changed_at",
-    "moved_most",
-    "stability",
+    "change_point",
+    "largest_peaks",
+    "psi",
 ]
 
 RECORDS = 1_000
@@ -54,10 +54,10 @@ FOLLOWED = 64
 _NORMAL_95 = 1.645
 
 
-def stability(before: np.ndarray, now: np.ndarray) -> float:
+def psi(before: np.ndarray, now: np.ndarray) -> float:
     """Return the PSI of two arrays of counts (B,) over the same bins.
 
-    >>> round(stability(np.array([500, 500]), np.array([300, 700])), 2)
+    >>> round(psi(np.array([500, 500]), np.array([300, 700])), 2)
     0.17
     """
     p = (before + _ABSENT) / (before.sum() + _ABSENT * len(before))
@@ -65,7 +65,7 @@ def stability(before: np.ndarray, now: np.ndarray) -> float:
     return float(((q - p) * np.log(q / p)).sum())
 
 
-def by_chance(bins: int, before: int, now: int) -> float:
+def psi_quantile(bins: int, before: int, now: int) -> float:
     """Return the 95 % quantile of the PSI without drift.
 
     The quantile of the chi-square is approximated by Wilson and Hilferty (1931).
@@ -110,12 +110,12 @@ def _counts(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
     return np.bincount(_bins(column, edges), minlength=len(edges) + 2)
 
 
-def changed_at(bins: np.ndarray, n_bins: int) -> int:
-    """Return the maximum-likelihood change point in `bins` (n,), with values below `n_bins`.
+def change_point(bins: np.ndarray, n_bins: int) -> int:
+    """Return the maximum-likelihood change point in `histograms` (n,), with values below `n_bins`.
 
     The sequence is split into two parts, each multinomial with its own shares.
 
-    >>> changed_at(np.repeat([0, 1], [70, 30]), 2)
+    >>> change_point(np.repeat([0, 1], [70, 30]), 2)
     70
     """
     before = np.cumsum(np.eye(n_bins)[bins], axis=0)[:-1]
@@ -161,17 +161,17 @@ class FeatureDrift:
     def measure(self, X: np.ndarray) -> list[dict[str, Any]]:
         """Return statistics of the rows `X` (n, D), one entry per feature.
 
-        `psi` is None without a reference or rows. `by_chance` is the 95 % quantile of the PSI
+        `psi` is None without a reference or rows. `psi_quantile` is the 95 % quantile of the PSI
         without drift. `lower` and `upper` are quartiles.
         """
         parts = quartiles(X)
         return [
-            self._one(place, name, X[:, place])
+            self._feature_statistics(place, name, X[:, place])
             | dict(zip(("lower", "median", "upper"), parts[place] or (None,) * 3, strict=True))
             for place, name in enumerate(self.names)
         ]
 
-    def bins(self, X: np.ndarray, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
+    def histograms(self, X: np.ndarray, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
         """Return histograms of the named features: `edges`, and counts `now` and `then`.
 
         With k edges there are k + 1 bins, followed by the bin of missing values.
@@ -189,14 +189,14 @@ class FeatureDrift:
             }
         return found
 
-    def changed_at(self, X: np.ndarray, name: str) -> int:
+    def change_point(self, X: np.ndarray, name: str) -> int:
         """Return the row of `X` (n, D), in arrival order, that is the feature's change point."""
         assert self.reference is not None
         place = self.names.index(name)
         edges = self.reference.edges[place]
-        return changed_at(_bins(X[:, place], edges), len(edges) + 2)
+        return change_point(_bins(X[:, place], edges), len(edges) + 2)
 
-    def _one(self, place: int, name: str, column: np.ndarray) -> dict[str, Any]:
+    def _feature_statistics(self, place: int, name: str, column: np.ndarray) -> dict[str, Any]:
         n, reference = len(column), self.reference
         found: dict[str, Any] = {
             "name": name,
@@ -214,8 +214,8 @@ class FeatureDrift:
         found["missing_reference"] = float(before[-1] / reference.n)
         found["mean_reference"] = reference.means[place]
         if n:
-            found["psi"] = stability(before, _counts(column, reference.edges[place]))
-            found["by_chance"] = by_chance(len(before), reference.n, n)
+            found["psi"] = psi(before, _counts(column, reference.edges[place]))
+            found["by_chance"] = psi_quantile(len(before), reference.n, n)
         return found
 
 
@@ -224,7 +224,7 @@ Moment = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Course:
+class FeatureHistory:
     """Drift history of a feature: its largest PSI, and the start of its first shift.
 
     `calm` is the last moment with a PSI below half of `SHIFTED`, before the PSI first reached
@@ -239,24 +239,24 @@ class Course:
     shifted: bool = False
 
 
-_COURSE = tuple(one.name for one in fields(Course))
+_COURSE = tuple(one.name for one in fields(FeatureHistory))
 
 
 @dataclass(slots=True)
-class Farthest:
+class DriftHistory:
     """Drift history of all features: largest PSI and start of the first shift.
 
     Only full windows of `RECORDS` rows are used, as the PSI of fewer rows is mostly noise.
     """
 
-    known: dict[str, Course] = field(default_factory=dict)
+    known: dict[str, FeatureHistory] = field(default_factory=dict)
 
     def resume(self, features: Iterable[Mapping[str, Any]]) -> None:
         """Restore the history from the entries that `note` completed in an earlier run."""
         for one in features:
             if one.get("peak") is not None:
                 told = {key: one[key] for key in _COURSE}
-                self.known[one["name"]] = msgspec.convert(told, Course)
+                self.known[one["name"]] = msgspec.convert(told, FeatureHistory)
 
     def note(
         self,
@@ -275,7 +275,7 @@ class Farthest:
         """
         for one in features:
             if n >= RECORDS and (index := one["psi"]) is not None:
-                course = self.known.setdefault(one["name"], Course())
+                course = self.known.setdefault(one["name"], FeatureHistory())
                 course.shifted = index >= SHIFTED
                 if index > course.peak:
                     course.peak, course.peaked = round(index, 4), now[1]
@@ -288,12 +288,12 @@ class Farthest:
                 one |= {key: getattr(self.known[one["name"]], key) for key in _COURSE}
 
 
-def moved_most(features: Sequence[dict[str, Any]]) -> dict[str, float]:
+def largest_peaks(features: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Return the PSI of the `FOLLOWED` features with the largest peaks, from `measure`'s entries.
 
     The peak since the start decides, if known, so that the same features are followed over time.
 
-    >>> moved_most([{"name": "a", "psi": 0.123456}, {"name": "b", "psi": None}])
+    >>> largest_peaks([{"name": "a", "psi": 0.123456}, {"name": "b", "psi": None}])
     {'a': 0.1235}
     """
     known = [one for one in features if one["psi"] is not None]

@@ -11,17 +11,17 @@ __all__ = [
     "NOTHING",
     "RECORDS_APART",
     "UNUSABLE",
-    "amount",
-    "clock",
-    "estimate",
+    "duration_text",
+    "estimate_text",
+    "field_text",
     "is_number",
-    "percent",
+    "number_text",
+    "percent_text",
     "plural",
-    "seconds",
     "sentence",
-    "shown",
-    "unbroken",
-    "visible",
+    "time_text",
+    "visible_text",
+    "with_no_break_spaces",
 ]
 
 NOTHING = "—"
@@ -54,33 +54,33 @@ RECORDS_APART = "requested records received by the learner (scorers predict all)
 UNUSABLE = "messages not usable"
 
 
-def percent(share: float | None) -> str:
+def percent_text(share: float | None) -> str:
     """Return a share as per cent.
 
-    >>> percent(0.9127), percent(None)
+    >>> percent_text(0.9127), percent_text(None)
     ('91.3 %', '—')
     """
     return NOTHING if share is None else f"{100 * share:.1f} %"
 
 
-def estimate(found: Mapping[str, Any] | None) -> str:
+def estimate_text(found: Mapping[str, Any] | None) -> str:
     """Return an estimate with its 95 % interval.
 
-    >>> estimate({"value": 0.9127, "low": 0.88, "high": 0.94})
+    >>> estimate_text({"value": 0.9127, "low": 0.88, "high": 0.94})
     '91.3 % (88.0 to 94.0)'
-    >>> estimate(None)
+    >>> estimate_text(None)
     '—'
     """
     if found is None:
         return NOTHING
-    return f"{percent(found['value'])} ({100 * found['low']:.1f} to {100 * found['high']:.1f})"
+    return f"{percent_text(found['value'])} ({100 * found['low']:.1f} to {100 * found['high']:.1f})"
 
 
-def amount(value: float | None) -> str:
+def number_text(value: float | None) -> str:
     """Return a number with four significant digits, large ones with thousands separators.
 
-    >>> amount(1234567), amount(3.14159), amount(0.00012), amount(7.0), amount(None)
-    ('1,234,567', '3.142', '0.00012', '7', '—')
+    >>> [number_text(value) for value in (1234567, 3.14159, 0.00012, 7.0, None)]
+    ['1,234,567', '3.142', '0.00012', '7', '—']
     """
     if value is None:
         return NOTHING
@@ -95,11 +95,11 @@ _NUMBERS = 8
 """Maximum length of a list whose numbers are shown."""
 
 
-def shown(given: Any) -> str:
+def field_text(given: Any) -> str:
     """Return the value of a record's field.
 
-    >>> shown(None), shown(True), shown(0.12345), shown([0.5] * 9), shown("low")
-    ('missing', 'true', '0.1235', '9 numbers', 'low')
+    >>> [field_text(value) for value in (None, True, 0.12345, [0.5] * 9, "low")]
+    ['missing', 'true', '0.1235', '9 numbers', 'low']
     """
     if given is None:
         return "missing"
@@ -107,7 +107,7 @@ def shown(given: Any) -> str:
         return str(given).lower()
     if isinstance(given, list) and len(given) > _NUMBERS:
         return f"{len(given)} numbers"
-    return amount(given) if is_number(given) else str(given)
+    return number_text(given) if is_number(given) else str(given)
 
 
 def is_number(given: Any) -> bool:
@@ -119,10 +119,10 @@ def is_number(given: Any) -> bool:
     return isinstance(given, int | float) and not isinstance(given, bool)
 
 
-def seconds(value: float | None) -> str:
+def duration_text(value: float | None) -> str:
     """Return a duration in the unit that suits it.
 
-    >>> seconds(0.0123), seconds(75.2), seconds(0.00004), seconds(None)
+    >>> duration_text(0.0123), duration_text(75.2), duration_text(0.00004), duration_text(None)
     ('12.3 ms', '75.2 s', '40 µs', '—')
     """
     if value is None:
@@ -132,7 +132,7 @@ def seconds(value: float | None) -> str:
     return f"{1e3 * value:.3g} ms" if value >= 1e-3 else f"{1e6 * value:.3g} µs"
 
 
-def clock(milliseconds: float | None) -> str:
+def time_text(milliseconds: float | None) -> str:
     """Return a time since the epoch by this machine's clock, with the date if it is not today."""
     if milliseconds is None:
         return NOTHING
@@ -165,21 +165,21 @@ _MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _UNITS = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|min|h|kB|MB|GB|bytes|points)(?!\w))")
 
 
-def unbroken(text: str) -> str:
+def with_no_break_spaces(text: str) -> str:
     """Replace spaces between numbers and units by no-break spaces.
 
-    >>> unbroken("94.2 % of 7 s words")
+    >>> with_no_break_spaces("94.2 % of 7 s words")
     '94.2\\xa0% of 7\\xa0s words'
     """
     return _UNITS.sub("\u00a0", text) if " " in text else text
 
 
-def visible(text: str) -> str:
+def visible_text(text: str) -> str:
     """Replace bidirectional control characters by visible text.
 
     Such invisible characters would display the text in another order.
 
-    >>> visible("a\\u202eb")
+    >>> visible_text("a\\u202eb")
     'a⟨U+202E⟩b'
     """
     return _MARKS.sub(lambda mark: f"⟨U+{ord(mark[0]):04X}⟩", text)

@@ -50,30 +50,38 @@ class HistoryBuffer:
             self.marks[number] = tuple(mark.values())
             self._next = max(self._next, number)
         for point in reader.points():
-            tick, sequence = point.pop("time"), point.pop("sequence")
-            self.point(tick, sequence, {key: point[key] for key in point if key not in RATES})
-        self.predicted([encode(one) for one in reversed(reader.predictions(MOST_PREDICTIONS))])
-        self.buried([encode(one) for one in reversed(reader.dead_letters(MOST_DEAD_LETTERS))])
+            batch_time_ms, sequence = point.pop("time"), point.pop("sequence")
+            self.point(
+                batch_time_ms, sequence, {key: point[key] for key in point if key not in RATES}
+            )
+        self.add_predictions(
+            [encode(one) for one in reversed(reader.predictions(MOST_PREDICTIONS))]
+        )
+        self.add_dead_letters(
+            [encode(one) for one in reversed(reader.dead_letters(MOST_DEAD_LETTERS))]
+        )
 
-    def point(self, tick: int, sequence: int, value: dict[str, Any]) -> None:
+    def point(self, batch_time_ms: int, sequence: int, value: dict[str, Any]) -> None:
         """Add a point; if there are more than `MOST_POINTS`, merge two old points."""
         number = self._number()
-        self.points[number] = (tick, sequence, text_of(value))
+        self.points[number] = (batch_time_ms, sequence, text_of(value))
         self._values[number] = value
         if len(self.points) > MOST_POINTS:
-            self._merge_two(tick)
+            self._merge_two(batch_time_ms)
 
-    def mark(self, tick: int, sequence: int, kind: str, version: int | None, text: str) -> None:
+    def mark(
+        self, batch_time_ms: int, sequence: int, kind: str, version: int | None, text: str
+    ) -> None:
         """Add an event of the charts (drift, deployment, command); evict the oldest if full."""
-        self.marks[self._number()] = (tick, sequence, kind, version, text)
-        _cut(self.marks, MOST_MARKS)
+        self.marks[self._number()] = (batch_time_ms, sequence, kind, version, text)
+        _evict(self.marks, MOST_MARKS)
 
-    def predicted(self, messages: Iterable[bytes]) -> None:
+    def add_predictions(self, messages: Iterable[bytes]) -> None:
         """Add the predictions of an interval as they were sent, all in one row.
 
         Large predictions are kept without their copy of the record's fields.
         """
-        newest = [_bare(message) for message in deque(messages, maxlen=MOST_PREDICTIONS)]
+        newest = [_truncated(message) for message in deque(messages, maxlen=MOST_PREDICTIONS)]
         if not newest:
             return
         number = self._number()
@@ -86,11 +94,11 @@ class HistoryBuffer:
                 break
             del self.predictions[number], self._sizes[number]
 
-    def buried(self, messages: Iterable[bytes]) -> None:
+    def add_dead_letters(self, messages: Iterable[bytes]) -> None:
         """Add dead letters as they were sent, with long payloads truncated."""
         for message in deque(messages, maxlen=MOST_DEAD_LETTERS):
-            self.dead_letters[self._number()] = (_shortened(message).decode(),)
-        _cut(self.dead_letters, MOST_DEAD_LETTERS)
+            self.dead_letters[self._number()] = (_with_short_payload(message).decode(),)
+        _evict(self.dead_letters, MOST_DEAD_LETTERS)
 
     def content(self) -> dict[str, Mapping[int, Row]]:
         """Return a copy of the rows, by table."""
@@ -116,8 +124,8 @@ class HistoryBuffer:
         before, after = self._values.pop(gone), self._values[kept]
         summed = {key: before.get(key, 0) + after.get(key, 0) for key in COUNTED}
         self._values[kept] = after | summed
-        tick, sequence, _ = self.points[kept]
-        self.points[kept] = (tick, sequence, text_of(self._values[kept]))
+        batch_time_ms, sequence, _ = self.points[kept]
+        self.points[kept] = (batch_time_ms, sequence, text_of(self._values[kept]))
 
 
 def text_of(value: Any) -> str:
@@ -125,14 +133,14 @@ def text_of(value: Any) -> str:
     return encode(value).decode()
 
 
-def _shortened(message: bytes) -> bytes:
+def _with_short_payload(message: bytes) -> bytes:
     if len(message) <= MOST_PAYLOAD:
         return message
     letter = msgspec.json.decode(message)
     return encode(letter | {"payload": letter["payload"][:MOST_PAYLOAD]})
 
 
-def _bare(message: bytes) -> bytes:
+def _truncated(message: bytes) -> bytes:
     if len(message) <= LONGEST_PREDICTION:
         return message
     prediction = msgspec.json.decode(message, type=dict[str, msgspec.Raw])
@@ -140,6 +148,6 @@ def _bare(message: bytes) -> bytes:
     return msgspec.json.encode(prediction)
 
 
-def _cut(rows: dict[int, Row], most: int) -> None:
+def _evict(rows: dict[int, Row], most: int) -> None:
     for number in list(rows)[: max(len(rows) - most, 0)]:
         del rows[number]

@@ -25,7 +25,7 @@ from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.status.annotators import Annotators, votes_of
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.history import text_of
-from streamboost.pipelines.status.requests import Sent, other_fields, shown_by
+from streamboost.pipelines.status.requests import Sent, other_fields, schema_fields
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -36,7 +36,7 @@ __all__ = [
     "LabelledRecordLog",
     "LabelledRecordRows",
     "Usual",
-    "why",
+    "explanation",
 ]
 
 MOST_AT_ONCE = 500
@@ -55,7 +55,7 @@ class RequestEvent(msgspec.Struct, frozen=True):
 
 
 class LabelEvent(msgspec.Struct, frozen=True):
-    """A learned label of a record, with its batch time `tick`; None: the label was retracted."""
+    """A learned label of a record, with its batch time; a label None is a retraction."""
 
     id: str
     label: Label | None
@@ -89,16 +89,16 @@ class LabelledRecordLog:
 
     def __call__(self, effects: StepResult, asked: Mapping[str, Sent]) -> None:
         """Log the requests and labels of a batch; `asked` has the sent requests."""
-        scored, tick, join = effects.scored, effects.tick, self.pipeline.join
+        scored, tick, join = effects.scored, effects.batch_time_ms, self.pipeline.join
         are_open = join.open_requests
-        committee = self.pipeline.versions.held(scored.version) if asked else None
+        committee = self.pipeline.versions.committee(scored.version) if asked else None
         ids = effects.records.ids if asked else ()
         rows = {id: row for row, id in enumerate(ids) if id in asked}
         for id, sent in list(asked.items())[-MOST_AT_ONCE:]:
             if id not in are_open:
                 continue  # the label is in the same batch, and its event is enough
             margin = float(scored.margins[rows[id]]) if id in rows else None
-            x = join.requested(id).x
+            x = join.requested_record(id).x
             seen = RequestEvent(sent, tick, scored.version, margin, x, committee)
             self._events.append((id, seen))
         joined = effects.joined
@@ -114,7 +114,7 @@ class LabelledRecordLog:
                 joined.values[at],
             )
             self._events.append((id, told))
-        for again in joined.again[-MOST_AT_ONCE:]:
+        for again in joined.corrections[-MOST_AT_ONCE:]:
             self._events.append((again.id, LabelEvent(again.id, again.label, tick, again.source)))
 
     def take(self) -> LabelledChanges:
@@ -134,7 +134,7 @@ CLASSES = 8
 """Number of classes with contributions: the likeliest."""
 
 
-def why(
+def explanation(
     committee: "Committee", x: np.ndarray, columns: Sequence[str], said: Mapping[str, float | None]
 ) -> dict[str, Any] | None:
     """Return each feature's contribution to the scores of the likeliest classes (SHAP values).
@@ -202,44 +202,44 @@ class LabelledRecordRows:
         usual: Mapping[str, Usual] = MappingProxyType({}),
     ) -> None:
         """Update the rows by new events; `usual` has the features' recent mean and deviation."""
-        end, shown = time.thread_time() + WORK, shown_by(schema)
+        end, shown = time.thread_time() + WORK, schema_fields(schema)
         for id, event in judged.events:
             if isinstance(event, LabelEvent):
-                self._tell(event, schema, judged.on_conflict)
+                self._apply_label(event, schema, judged.on_conflict)
                 continue
             before = self.rows.get(id)
-            value = _asked(event, shown)
+            value = _requested(event, shown)
             if before is not None:
                 known = _decode(before[-1])
                 fields = value["fields"] or known["fields"]
                 # The committee may have learned the label by now: the first prediction stays.
                 if known["labels"]:
-                    self._keep(id, {"again": event.tick} | known | {"fields": fields}, before[1])
+                    self._store(id, {"again": event.tick} | known | {"fields": fields}, before[1])
                     continue
                 value["fields"] = fields
             if event.committee is not None and time.thread_time() < end:
                 said = value.get("probabilities") or {}
-                value["why"] = why(event.committee, event.x, judged.columns, said)
+                value["why"] = explanation(event.committee, event.x, judged.columns, said)
                 named = [row[0] for row in (value["why"] or {}).get("features", ())]
-                value["usual"] = {name: _short(usual[name]) for name in named if name in usual}
-            self._keep(id, value, None if before is None else before[1])
+                value["usual"] = {name: _rounded(usual[name]) for name in named if name in usual}
+            self._store(id, value, None if before is None else before[1])
 
     def fields(self, id: str) -> dict[str, Any]:
         """Return the further fields of a record; empty if the record is not kept."""
         row = self.rows.get(id)
         return {} if row is None else dict(_decode(row[-1])["fields"])
 
-    def _tell(self, told: LabelEvent, schema: Schema, rule: str | None) -> None:
+    def _apply_label(self, told: LabelEvent, schema: Schema, rule: str | None) -> None:
         row = self.rows.get(told.id)
-        value = _unasked(told, schema) if row is None else _decode(row[-1])
+        value = _unsolicited(told, schema) if row is None else _decode(row[-1])
         value["labels"] = [*value["labels"], [told.tick, told.label, told.source]][-20:]
         truth = None if told.label is None else str(told.label)
         if truth is not None and row is not None and row[1] is not None:
             votes = [(one.source, one.label) for one in votes_of(value["labels"])]
             truth = str(verdict(rule or "last", votes, row[1]))
-        self._keep(told.id, value, truth)
+        self._store(told.id, value, truth)
 
-    def _keep(self, id: str, value: dict[str, Any], truth: str | None) -> None:
+    def _store(self, id: str, value: dict[str, Any], truth: str | None) -> None:
         said = value.get("label")
         self._put(
             id,
@@ -263,12 +263,12 @@ class LabelledRecordRows:
             self.annotators.forget(oldest)
 
 
-def _short(usual: Usual) -> Usual:
+def _rounded(usual: Usual) -> Usual:
     mean, deviation = (None if one is None else float(f"{one:.5g}") for one in usual)
     return mean, deviation
 
 
-def _asked(seen: RequestEvent, shown: Set[str]) -> dict[str, Any]:
+def _requested(seen: RequestEvent, shown: Set[str]) -> dict[str, Any]:
     request, payload = seen.sent
     return _decode(request) | {
         "asked": True,
@@ -280,7 +280,7 @@ def _asked(seen: RequestEvent, shown: Set[str]) -> dict[str, Any]:
     }
 
 
-def _unasked(told: LabelEvent, schema: Schema) -> dict[str, Any]:
+def _unsolicited(told: LabelEvent, schema: Schema) -> dict[str, Any]:
     """Return the data of a record with an unsolicited label."""
     features: Mapping[str, Any] = {}
     if told.values is not None:

@@ -19,10 +19,10 @@ __all__ = [
     "SMALL_IMAGE",
     "LabelledIndex",
     "LabelledSummary",
-    "near",
-    "nearest",
+    "class_medians",
+    "nearest_labelled",
+    "nearest_rows",
     "quartiles",
-    "typical",
 ]
 
 LABELLED = 1_000
@@ -91,13 +91,15 @@ class LabelledSummary:
         return {} if image is None else {"picture": image}
 
 
-def near(known: LabelledIndex, rows: Mapping[str, np.ndarray]) -> dict[str, list[dict[str, Any]]]:
+def nearest_labelled(
+    known: LabelledIndex, rows: Mapping[str, np.ndarray]
+) -> dict[str, list[dict[str, Any]]]:
     """Return the nearest records of `known` for each record of `rows` (D,), by id."""
     columns = list(known.steady.values())
     if not rows or not columns or not known.ids:
         return {}
     wanted = as_wide(list(rows.values()), known.X.shape[1])[:, columns]
-    places, _ = nearest(wanted, known.X[:, columns], NEAR + 1)  # one may be the record itself
+    places, _ = nearest_rows(wanted, known.X[:, columns], NEAR + 1)  # one may be the record itself
     found = {}
     for id, row in zip(rows, places.tolist(), strict=True):
         others = [place for place in row if known.ids[place] != id][:NEAR]
@@ -105,14 +107,14 @@ def near(known: LabelledIndex, rows: Mapping[str, np.ndarray]) -> dict[str, list
     return found
 
 
-def nearest(wanted: np.ndarray, there: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+def nearest_rows(wanted: np.ndarray, there: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the nearest rows of `there` (n, D) for each row of `wanted` (m, D), and distances.
 
     Both results are (m, min(most, n)), the nearest first. A distance is the root mean square of the
     column differences, in standard deviations.
     """
-    mean, deviation = _spread(there.astype(np.float64))
-    a, b = (_or_zero((part - mean) / deviation).astype(np.float32) for part in (wanted, there))
+    mean, deviation = _mean_and_deviation(there.astype(np.float64))
+    a, b = (_finite_rows((part - mean) / deviation).astype(np.float32) for part in (wanted, there))
     # The squared norm of `a` is left out: it is constant in a row. `@` would wake BLAS's threads,
     # which then spin for longer than this computation takes.
     distances = (b * b).sum(1) - 2.0 * np.einsum("md,nd->mn", a, b)
@@ -122,12 +124,12 @@ def nearest(wanted: np.ndarray, there: np.ndarray, most: int) -> tuple[np.ndarra
     return places, np.sqrt(((a[:, None] - b[places]) ** 2).mean(axis=2))
 
 
-def _or_zero(X: np.ndarray) -> np.ndarray:
+def _finite_rows(X: np.ndarray) -> np.ndarray:
     """Replace missing values by 0, and clip values whose square would overflow."""
     return np.clip(np.where(np.isnan(X), 0.0, X), -1e9, 1e9)
 
 
-def _spread(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _mean_and_deviation(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of each column (n, D); 1 for constant columns."""
     there = ~np.isnan(X)
     n = np.maximum(there.sum(axis=0), 1)
@@ -136,7 +138,7 @@ def _spread(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, np.where(deviation > 0, deviation, 1.0)
 
 
-def typical(known: LabelledIndex) -> dict[str, Any]:
+def class_medians(known: LabelledIndex) -> dict[str, Any]:
     """Return the medians of each class: `classes`, `names` of columns, `medians` by both."""
     labels = np.array(known.labels, dtype=object)
     counts = {label: int((labels == label).sum()) for label in dict.fromkeys(known.labels)}

@@ -17,15 +17,15 @@ from streamboost.pipelines.runner.batch_reader import wall_clock
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.status.documents import (
-    of_schema,
     point_of,
-    standing,
+    schema_document,
     state_of,
-    steady_of,
+    static_columns,
+    status_documents,
 )
 from streamboost.pipelines.status.labelled_records import LabelledRecordLog
 from streamboost.pipelines.status.neighbours import LABELLED, LabelledIndex
-from streamboost.pipelines.status.recent import IntervalNotes, IntervalStats
+from streamboost.pipelines.status.recent import IntervalCollector, IntervalStats
 from streamboost.pipelines.status.requests import OpenRequests
 from streamboost.pipelines.status.writer import Publication, Writer
 
@@ -82,22 +82,22 @@ class Publisher(Observer):
         self._due, self._published, self._said = 0.0, clock(), clock()
         self._labels = 0
         self._state, self._is_still, self._has_failed = "", False, False
-        steady = steady_of(loop.pipeline)
+        steady = static_columns(loop.pipeline)
         self._writer = Writer(folder, list(steady))
-        self._notes = IntervalNotes(list(steady.values()), known=self._writer.has_reference)
+        self._notes = IntervalCollector(list(steady.values()), known=self._writer.has_reference)
         self._requests = OpenRequests(loop.pipeline, self._writer.requests.rows)
         self._judged = LabelledRecordLog(loop.pipeline)
 
     def committed(self, effects: StepResult) -> None:
         """Add the effects of a committed batch to the next publication."""
-        with self._unfelt():
+        with self._logged_errors():
             self._committed = wall_clock()
             self._notes(effects, self._committed)
             self._judged(effects, self._requests(effects))
 
     def replayed(self, effects: StepResult) -> None:
         """Record the open requests of a replayed batch of an earlier run."""
-        with self._unfelt():
+        with self._logged_errors():
             self._requests(effects)
 
     @property
@@ -111,17 +111,17 @@ class Publisher(Observer):
     def between_batches(self) -> None:
         """Publish if a publication is due and something is new."""
         if self.is_due:
-            with self._unfelt():
-                self._look()
+            with self._logged_errors():
+                self._publish_changes()
 
-    def _look(self) -> None:
+    def _publish_changes(self) -> None:
         state = state_of(self._loop)
         is_still = state == self._state and not self._notes.since.batches
         is_still = is_still and not self._writer.has_failed
         if is_still and self._is_still:
             self._due = self._clock() + self._every
             if self._clock() - self._said >= BEAT:
-                self._beat()
+                self._publish_heartbeat()
             return
         self._is_still = is_still  # one more publication without batches sets the rates to 0
         self._publish(state)
@@ -136,13 +136,13 @@ class Publisher(Observer):
     def close(self) -> None:
         """Publish the state "stopped", and wait up to `_CLOSING` seconds for each write."""
         self._writer.wait(_CLOSING)
-        with self._unfelt():
+        with self._logged_errors():
             if self._writer.is_idle:
                 self._publish("stopped")
         self._writer.close(_CLOSING)
 
     @contextmanager
-    def _unfelt(self) -> Iterator[None]:
+    def _logged_errors(self) -> Iterator[None]:
         """Catch and log all errors, so that none stops the pipeline."""
         try:
             yield
@@ -151,7 +151,7 @@ class Publisher(Observer):
                 _log.exception("the status cannot be published; the pipeline continues")
             self._has_failed = True
 
-    def _beat(self) -> None:
+    def _publish_heartbeat(self) -> None:
         self._said, now = self._clock(), wall_clock()
         documents = {"heartbeat": {"time": now}}
         of = self._loop.pipeline
@@ -165,7 +165,7 @@ class Publisher(Observer):
             return None
         self._labels = pipeline.learner.n_labels
         lags = pipeline.learner.label_lags
-        steady = {name: lags + column for name, column in steady_of(pipeline).items()}
+        steady = {name: lags + column for name, column in static_columns(pipeline).items()}
         return LabelledIndex(*pipeline.learner.newest_labelled(LABELLED), steady)
 
     def _publish(self, state: str) -> None:
@@ -175,7 +175,7 @@ class Publisher(Observer):
         point, recent, asked, labelled = None, None, None, None
         if loop.is_running and loop.is_committed:
             asked = self._requests.take()
-            documents, recent = standing(loop), self._notes.recent()
+            documents, recent = status_documents(loop), self._notes.recent()
             labelled = self._newly_labelled()
             seconds, self._published = self._clock() - self._published, self._clock()
             point = point_of(documents, self._notes.since, seconds)
@@ -183,7 +183,7 @@ class Publisher(Observer):
         # Requests of a batch that was not read yet must not look closed: the sequence stays older.
         documents["pipeline"] = (
             self._about
-            | of_schema(loop.pipeline.schema)
+            | schema_document(loop.pipeline.schema)
             | {
                 "sequence": self._sequence,
                 "started": self._started,

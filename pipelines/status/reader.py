@@ -26,14 +26,14 @@ Found = TypeVar("Found")
 class LabelEvidence(NamedTuple):
     """An answered request: the version that predicted, true and predicted label, and probability.
 
-    `chance` is the inclusion probability of the request. `arrived` is the record's arrival time, in
-    milliseconds since 1970.
+    `propensity` is the inclusion probability of the request. `arrived` is the record's arrival
+    time, in milliseconds since 1970.
     """
 
     version: int
     truth: str
     said: str
-    chance: float
+    propensity: float
     arrived: int = 0
 
 
@@ -131,7 +131,7 @@ class StatusReader:
         found = self._read("SELECT value FROM requests WHERE id = ?", (id,), _object)
         return found[0] if found else None
 
-    def judged(self, id: str) -> Status | None:
+    def labelled_record(self, id: str) -> Status | None:
         """Return the data of a requested or labelled record; None if it is not kept.
 
         `truth` is the record's label as text; None if it has none.
@@ -140,13 +140,15 @@ class StatusReader:
         found = self._read(query, (id,), _judged)
         return found[0] if found else None
 
-    def confused(
+    def confused_records(
         self, truth: str | None = None, said: str | None = None, limit: int = 100
     ) -> list[Status]:
         """Return labelled records by label `truth` and prediction `said`, the newest first."""
-        return self.chosen(RecordFilter(truth, said), limit)
+        return self.labelled_records(RecordFilter(truth, said), limit)
 
-    def chosen(self, choice: RecordFilter, limit: int = 100, offset: int = 0) -> list[Status]:
+    def labelled_records(
+        self, choice: RecordFilter, limit: int = 100, offset: int = 0
+    ) -> list[Status]:
         """Return the labelled records that match a filter, the newest first, from `offset` on."""
         query = (
             f"SELECT truth, value FROM records WHERE {CHOSEN} "
@@ -160,7 +162,7 @@ class StatusReader:
         query = "SELECT count(*) FROM records" + (f" WHERE {CHOSEN}" if choice else "")
         return sum(self._read(query, asdict(choice) if choice else {}, lambda row: int(row[0])))
 
-    def tally(self, choice: RecordFilter) -> list[tuple[str, str | None, int]]:
+    def class_counts(self, choice: RecordFilter) -> list[tuple[str, str | None, int]]:
         """Count a filter's records by label and predicted label, the largest count first.
 
         The predicted label of a record without a prediction is None.
@@ -171,7 +173,7 @@ class StatusReader:
         )
         return self._read(query, asdict(choice), lambda row: (row[0], row[1], int(row[2])))
 
-    def told(self) -> list[LabelEvidence]:
+    def label_evidence(self) -> list[LabelEvidence]:
         """Return the answered requests as evidence about versions, in arrival order.
 
         Records with a disputed label are left out.
@@ -185,12 +187,12 @@ class StatusReader:
         )
         return self._read(query, (), lambda row: LabelEvidence(*row))
 
-    def ids_like(self, start: str, limit: int = 20) -> list[str]:
+    def ids_with_prefix(self, start: str, limit: int = 20) -> list[str]:
         """Return the ids of kept records that begin with `start`, the newest first."""
         query = "SELECT id FROM records WHERE substr(id, 1, ?) = ? ORDER BY time DESC, id LIMIT ?"
         return self._read(query, (len(start), start, limit), lambda row: str(row[0]))
 
-    def judged_rows(self) -> list[tuple[Any, ...]]:
+    def record_rows(self) -> list[tuple[Any, ...]]:
         """Return the rows of the table ``records``, the oldest first."""
         query = "SELECT id, time, truth, said, value FROM records ORDER BY time, id"
         return self._read(query, (), tuple)

@@ -12,7 +12,7 @@ from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.status.feature_drift import RECORDS
 from streamboost.pipelines.status.history import MOST_DEAD_LETTERS, MOST_MARKS, MOST_PREDICTIONS
 
-__all__ = ["IntervalNotes", "IntervalStats", "Mark", "RecentRecords", "RecentRows"]
+__all__ = ["IntervalCollector", "IntervalStats", "Mark", "RecentRecords", "RecentRows"]
 
 RECENT_RECORDS = 2_000
 """Number of predictions in the class mix: the size of the evaluation's sliding window."""
@@ -63,21 +63,21 @@ class RecentRecords:
     rows: np.ndarray
     first: np.ndarray | None
 
-    def mix(self) -> dict[str, Any]:
+    def class_shares(self) -> dict[str, Any]:
         """Count the predictions and the answers of each class."""
         predicted = Counter(label for label in self.predicted if label is not None)
         answered = Counter(label for label, _ in self.answered)
-        labels = _commonest(predicted + answered)
+        labels = _most_frequent(predicted + answered)
         return {
             "labels": labels,
             "predicted": [predicted[label] for label in labels],
             "labelled": [answered[label] for label in labels],
         }
 
-    def confusion(self) -> dict[str, Any]:
+    def confusion_matrix(self) -> dict[str, Any]:
         """Return the confusion matrix of requested labels: true classes in rows."""
         pairs = [(true, said) for true, said in self.answered if said is not None]
-        labels = _commonest(Counter(label for pair in pairs for label in pair))
+        labels = _most_frequent(Counter(label for pair in pairs for label in pair))
         codes = {label: code for code, label in enumerate(labels)}
         counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
         for true, said in pairs:
@@ -86,7 +86,7 @@ class RecentRecords:
         return {"labels": labels, "counts": counts.tolist()}
 
 
-def _commonest(counts: Counter[Label]) -> list[Label]:
+def _most_frequent(counts: Counter[Label]) -> list[Label]:
     """Return the `MOST_CLASSES` most frequent labels, sorted."""
     return sorted(label for label, _ in counts.most_common(MOST_CLASSES))
 
@@ -118,7 +118,7 @@ class RecentRows:
         self._append(X[-n_rows:])
 
     @property
-    def wants_all(self) -> bool:
+    def needs_first_rows(self) -> bool:
         """Whether first rows are still missing; otherwise, only the newest rows are needed."""
         return self._wanted > 0
 
@@ -138,7 +138,7 @@ class RecentRows:
         self.seen += len(X)
 
 
-class IntervalNotes:
+class IntervalCollector:
     """Collector of the effects of each batch, at little cost.
 
     The sliding windows are updated only when they are read. At full speed, most records have left
@@ -164,42 +164,42 @@ class IntervalNotes:
         since.records += effects.n_predicted
         since.served[effects.scored.version] += effects.n_predicted
         since.labels += len(joined.ids)
-        since.busy += max(now - effects.tick, 0) / 1000
+        since.busy += max(now - effects.batch_time_ms, 0) / 1000
         since.margins += float(effects.scored.margins.sum())
         since.dead_letters.extend(messages.dead_letters[-MOST_DEAD_LETTERS:])
         answers = zip(joined.labels, joined.predicted, joined.propensity, strict=True)
         self._answered.extend((true, said) for true, said, p in answers if not isnan(p))
         if any(training.kind == "drift" for training in effects.trainings):
-            self._look()
+            self._apply_deferred()
             self.rows.restart()
         if len(effects.records):
-            self._put_off(effects)
-        self._mark(effects)
+            self._defer(effects)
+        self._add_marks(effects)
 
     def take(self) -> IntervalStats:
         """Return the counts since the last call."""
-        self._look()
+        self._apply_deferred()
         since, self.since = self.since, IntervalStats()
         return since
 
     def recent(self) -> RecentRecords:
         """Return copies of the sliding windows, for another thread to count."""
-        self._look()
+        self._apply_deferred()
         return RecentRecords(
             list(self._predicted), list(self._answered), self.rows.newest(), self.rows.first
         )
 
-    def _put_off(self, effects: StepResult) -> None:
+    def _defer(self, effects: StepResult) -> None:
         """Keep the predictions of a batch until the windows are read or they have left these."""
         late, labels = self._late, effects.scored.labels
         late.append((labels, effects.records.X, effects.messages.predictions))
         self._n_late += len(labels)
-        if self.rows.wants_all:
-            self._look()
+        if self.rows.needs_first_rows:
+            self._apply_deferred()
         while late and self._n_late - len(late[0][0]) >= _LOOKED_AT:
             self._n_late -= len(late.popleft()[0])
 
-    def _look(self) -> None:
+    def _apply_deferred(self) -> None:
         """Update the windows by the kept batches."""
         for labels, X, predictions in self._late:
             self._predicted.extend(labels.tolist())
@@ -208,17 +208,17 @@ class IntervalNotes:
         self._late.clear()
         self._n_late = 0
 
-    def _mark(self, effects: StepResult) -> None:
-        tick, sequence, marks = effects.tick, effects.sequence, self.since.marks
+    def _add_marks(self, effects: StepResult) -> None:
+        batch_time_ms, sequence, marks = effects.batch_time_ms, effects.sequence, self.since.marks
         if effects.gap is not None:
             first, last = effects.gap
             text = f"what batches {first} to {last} taught is lost"
-            marks.append((tick, sequence, "gap", None, text))
+            marks.append((batch_time_ms, sequence, "gap", None, text))
         for command in effects.commands:
-            marks.append((tick, sequence, "command", command.version, str(command)))
+            marks.append((batch_time_ms, sequence, "command", command.version, str(command)))
         for training in effects.trainings:
             kind = "drift" if training.kind == "drift" else "trained"
             text = f"{training.kind}, {training.labels} labels learned"
-            marks.append((tick, sequence, kind, training.version, text))
+            marks.append((batch_time_ms, sequence, kind, training.version, text))
         if effects.promoted is not None:
-            marks.append((tick, sequence, "promoted", effects.promoted, "serves"))
+            marks.append((batch_time_ms, sequence, "promoted", effects.promoted, "serves"))

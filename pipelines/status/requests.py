@@ -14,11 +14,11 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import flat
 from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.pipeline import Pipeline
-from streamboost.pipelines.runner.requests import request_of
+from streamboost.pipelines.runner.requests import build_request
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.neighbours import LabelledSummary
 
-__all__ = ["OpenRequests", "RequestRows", "Sent", "StatusRequest", "other_fields", "shown_by"]
+__all__ = ["OpenRequests", "RequestRows", "Sent", "StatusRequest", "other_fields", "schema_fields"]
 
 LONGEST_IMAGE = 100_000
 """Maximum characters of an image in a record."""
@@ -51,7 +51,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class _Looked(msgspec.Struct, gc=False):
+class _DecodedRequest(msgspec.Struct, gc=False):
     """The decoded keys of a request; all other keys are passed on as they were sent."""
 
     probabilities: dict[str, float | None]
@@ -59,7 +59,7 @@ class _Looked(msgspec.Struct, gc=False):
     expires: str | int | float | None
 
 
-_look = msgspec.json.Decoder(_Looked).decode
+_look = msgspec.json.Decoder(_DecodedRequest).decode
 
 Sent = tuple[bytes, bytes]
 """A request as it was sent, and its record's payload."""
@@ -114,15 +114,15 @@ class OpenRequests:
     def __call__(self, effects: StepResult) -> dict[str, Sent]:
         """Add the requests of a batch, and return the sent message of each."""
         asked: dict[str, Sent] = {}
-        ids = [*effects.asked.ids, *effects.again.ids]
+        ids = [*effects.asked.ids, *effects.relabels.ids]
         if self._pool:
-            self._hold(effects.records)
+            self._retain(effects.records)
         if ids:
             payloads = self._held if self._pool else _payloads(effects.records, set(ids))
             for id, request in zip(ids, effects.messages.requests, strict=True):
                 asked[id] = (request, payloads.get(id, _NOTHING))
         self._new |= asked
-        self._let_go()
+        self._evict()
         if len(self._new) > 2 * len(self._pipeline.join.open_requests) + SLACK:
             self._drop_closed()
         return asked
@@ -134,17 +134,17 @@ class OpenRequests:
         if missing := ids - self._known - self._new.keys():
             self._restore(sorted(missing))
         new, self._new, self._known = self._new, {}, set(ids)
-        requested = self._pipeline.join.requested
+        requested = self._pipeline.join.requested_record
         return StatusRequest(ids, new, {id: requested(id).x for id in new})
 
-    def _hold(self, records: Records) -> None:
+    def _retain(self, records: Records) -> None:
         """Keep the records of a batch, as a later batch may request any record of the pool."""
         held = self._held
         for id, message in zip(records.ids, records.messages, strict=True):
             self._held_bytes += len(message.payload) - len(held.pop(id, b""))
             held[id] = message.payload
 
-    def _let_go(self) -> None:
+    def _evict(self) -> None:
         """Evict the oldest records that have left the pool or exceed `MOST_BYTES`."""
         held = self._held
         while len(held) > self._pool or self._held_bytes > MOST_BYTES:
@@ -157,12 +157,12 @@ class OpenRequests:
     def _restore(self, ids: list[str]) -> None:
         """Rebuild open requests whose messages are not available."""
         pipeline, join = self._pipeline, self._pipeline.join
-        held = [join.requested(id) for id in ids]
+        held = [join.requested_record(id) for id in ids]
         X = as_wide([record.x for record in held], pipeline.learner.n_features or 0)
         scored, utilities = pipeline.learner.score(X), pipeline.learner.utility(X)
         for row, id in enumerate(ids):
             asked = join.open_requests[id]
-            request = request_of(
+            request = build_request(
                 id,
                 held[row],
                 scored,
@@ -219,7 +219,7 @@ class RequestRows:
         for id in self.rows.keys() - asked.ids:
             del self.rows[id]
             self._bytes -= self._sizes.pop(id)
-        shown = shown_by(schema)
+        shown = schema_fields(schema)
         for id, (request, payload) in asked.new.items():
             fields = kept(id) if payload is _NOTHING else other_fields(payload, shown)
             self._looks.note(id, fields)
@@ -231,13 +231,13 @@ class RequestRows:
     ) -> None:
         looked = _look(request)
         if len(looked.probabilities) > MOST_CLASSES:
-            likely = _likeliest(looked.probabilities)
+            likely = _most_likely(looked.probabilities)
             request = _encode(_decode(request) | {"probabilities": likely})
-        text = _with(request, fields, near)
+        text = _append_keys(request, fields, near)
         size = len(text)
         if self._bytes + size > MOST_BYTES:
             size, fields = 0, {}
-            text = _with(_encode(_decode(request) | {"features": {}}), fields, [])
+            text = _append_keys(_encode(_decode(request) | {"features": {}}), fields, [])
         for name, value in fields.items():
             if len(self.fields) < MOST_FIELDS:
                 self.fields[name] = self.fields.get(name, False) or isinstance(value, str)
@@ -246,17 +246,17 @@ class RequestRows:
         self._sizes[id] = size
 
 
-def _with(request: bytes, fields: dict[str, Any], near: list[dict[str, Any]]) -> bytes:
+def _append_keys(request: bytes, fields: dict[str, Any], near: list[dict[str, Any]]) -> bytes:
     """Append the keys `fields` and `near` to a request, a JSON object."""
     return b'%s,"fields":%s,"near":%s}' % (request[:-1], _encode(fields), _encode(near))
 
 
-def _likeliest(probabilities: dict[str, float | None]) -> dict[str, float | None]:
+def _most_likely(probabilities: dict[str, float | None]) -> dict[str, float | None]:
     ordered = sorted(probabilities.items(), key=lambda one: -(one[1] or 0.0))
     return dict(ordered[:MOST_CLASSES])
 
 
-def shown_by(schema: Schema) -> set[str]:
+def schema_fields(schema: Schema) -> set[str]:
     """Return the record's fields that the schema uses, which are not further fields."""
     named = schema.id, schema.time or schema.id, schema.label_fields.label
     return {*named, *schema.features}

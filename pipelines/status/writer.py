@@ -14,16 +14,16 @@ import numpy as np
 from streamboost.connectors.messages.schema import Schema
 from streamboost.pipelines.status.feature_drift import (
     RECORDS,
-    Farthest,
+    DriftHistory,
     FeatureDrift,
     Moment,
     Reference,
-    moved_most,
+    largest_peaks,
 )
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
 from streamboost.pipelines.status.history import HistoryBuffer, text_of
 from streamboost.pipelines.status.labelled_records import LabelledChanges, LabelledRecordRows, Usual
-from streamboost.pipelines.status.neighbours import LabelledIndex, near, typical
+from streamboost.pipelines.status.neighbours import LabelledIndex, class_medians, nearest_labelled
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import IntervalStats, RecentRecords
 from streamboost.pipelines.status.requests import RequestRows, StatusRequest
@@ -81,7 +81,7 @@ class Writer:
         self._board = HistoryBuffer()
         self._documents: dict[str, Row] = {}
         self._drift = FeatureDrift(watched)
-        self._farthest = Farthest()
+        self._farthest = DriftHistory()
         self._came: deque[Moment] = deque(maxlen=RECORDS)
         self._first: Any = None
         self._labelled: LabelledIndex | None = None
@@ -134,7 +134,7 @@ class Writer:
                 name: (0, text_of(value)) for name, value in reader.documents().items()
             }
             self.requests.resume(reader.requests())
-            self._judged.resume(reader.judged_rows())
+            self._judged.resume(reader.record_rows())
             self._versions.resume(reader.versions())
             told = reader.document("features") or {}
             self._farthest.resume(told.get("features") or ())
@@ -176,7 +176,7 @@ class Writer:
         documents = publication.documents
         if publication.labelled is not None:
             self._labelled = publication.labelled
-            documents = documents | {"typical": typical(self._labelled)}
+            documents = documents | {"typical": class_medians(self._labelled)}
         if publication.recent is not None:
             documents = documents | self._count(
                 publication.recent, documents["join"]["records"], publication.time
@@ -184,22 +184,22 @@ class Writer:
         if publication.judged is not None:
             self._judged.update(publication.judged, publication.schema, self._usual)
         if (asked := publication.requests) is not None:
-            found = near(self._labelled, asked.most_useful()) if self._labelled else {}
+            found = nearest_labelled(self._labelled, asked.most_useful()) if self._labelled else {}
             self.requests.update(asked, found, publication.schema, self._judged.fields)
         if (named := documents.get("annotators")) is not None:
             of = self._judged.annotators.of
             documents = documents | {"annotators": {who: named[who] | of(who) for who in named}}
         for mark in since.marks:
             board.mark(*mark)
-        board.predicted(since.predictions)
-        board.buried(since.dead_letters)
+        board.add_predictions(since.predictions)
+        board.add_dead_letters(since.dead_letters)
         if publication.recent is not None:
             columns = publication.judged.columns if publication.judged else ()
             about = publication.committee, documents["learner"]["labels"], columns
             documents["importances"] = self._versions.update(*about, publication.time)
         self._versions.count(since.served)
         if publication.point is not None:
-            moved = moved_most(documents.get("features", {}).get("features", ()))
+            moved = largest_peaks(documents.get("features", {}).get("features", ()))
             point = publication.point | {"psi": moved}
             board.point(publication.time, publication.sequence, point)
         if "pipeline" in documents:
@@ -229,7 +229,7 @@ class Writer:
         n = len(recent.rows)
 
         def changed(name: str) -> Moment:
-            record = records - n + drift.changed_at(recent.rows, name)
+            record = records - n + drift.change_point(recent.rows, name)
             by_then, times = zip(*self._came, strict=True)
             return record, int(np.interp(record, by_then, times))
 
@@ -237,15 +237,15 @@ class Writer:
         self._usual = {one["name"]: (one["mean"], one["deviation"]) for one in features}
         features.sort(key=lambda one: -(one["psi"] or 0.0))
         return {
-            "classes": recent.mix(),
-            "confusion": recent.confusion(),
+            "classes": recent.class_shares(),
+            "confusion": recent.confusion_matrix(),
             "features": {
                 "features": features[:MOST_FEATURES],
                 "records": len(recent.rows),
                 "reference_records": reference.n if reference else None,
                 "reference_taken": reference.taken if reference else None,
             },
-            "distributions": drift.bins(
+            "distributions": drift.histograms(
                 recent.rows, [one["name"] for one in features[:MOST_DISTRIBUTIONS]]
             ),
             "feature_reference": reference or {},

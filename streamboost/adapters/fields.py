@@ -56,7 +56,7 @@ class Fields:
         types = {*map(type, x.values())}
         if not types <= self._plain:
             if any(issubclass(one, Mapping) for one in types):
-                x = _flat(x)
+                x = _flatten(x)
             else:
                 self._plain |= types
         if grow:
@@ -115,10 +115,10 @@ class Fields:
             return Field("vector", size=len(value))
         elif not isinstance(value, bytes) and _is_numeric(value):
             return Field("number")
-        raise DataError(_advice(feature, value))
+        raise DataError(_remedy(feature, value))
 
 
-def _advice(feature: Hashable, value: Any) -> str:
+def _remedy(feature: Hashable, value: Any) -> str:
     """Return an error message with a remedy for a value of an unsupported type."""
     what = f"feature {feature!r} is {value!r}"
     if isinstance(value, str):
@@ -138,7 +138,7 @@ def _advice(feature: Hashable, value: Any) -> str:
     )
 
 
-def _flat(x: Mapping[Hashable, Any], levels: int = _DEEPEST) -> dict[Hashable, Any]:
+def _flatten(x: Mapping[Hashable, Any], levels: int = _DEEPEST) -> dict[Hashable, Any]:
     """Return `x` with nested dictionaries flattened to dotted names.
 
     If two paths give one name, the longer key holds, in any order of the keys.
@@ -147,7 +147,7 @@ def _flat(x: Mapping[Hashable, Any], levels: int = _DEEPEST) -> dict[Hashable, A
     within = [feature for feature, value in x.items() if isinstance(value, Mapping)]
     for feature in sorted(within, key=lambda f: (len(str(f)), str(f), type(f).__name__)):
         if levels > 1:
-            inner = _flat(x[feature], levels - 1)
+            inner = _flatten(x[feature], levels - 1)
             flat |= {f"{feature}.{name}": value for name, value in inner.items()}
     return flat | {f: value for f, value in x.items() if not isinstance(value, Mapping)}
 

@@ -242,7 +242,7 @@ class WatchedBuilder:
         self._builder = builder
         self._new_builder = new_builder
         self._held = held
-        self._n_kept = 0
+        self._n_retained = 0
         self._pending: list[_Round] = []
 
     def append_round(self, learners: Sequence[Any]) -> None:
@@ -272,10 +272,10 @@ class WatchedBuilder:
                 break
             held.record_loss(scores)
         self._pending += rounds
-        for method, given in self._pending[: held.best - self._n_kept]:
+        for method, given in self._pending[: held.best - self._n_retained]:
             getattr(self._builder, method)(*given)
-        del self._pending[: held.best - self._n_kept]
-        self._n_kept = held.best
+        del self._pending[: held.best - self._n_retained]
+        self._n_retained = held.best
 
     def freeze(self) -> WeakLearners:
         """Return the earlier learners plus the best number of new rounds."""

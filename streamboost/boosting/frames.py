@@ -164,7 +164,7 @@ def _is_number(column: nw.Series[Any]) -> bool:
     return column.dtype.is_numeric() or column.dtype == nw.Boolean
 
 
-def _plain(value: Any) -> Value:
+def _to_value(value: Any) -> Value:
     """Convert a category's value to text, a number or a boolean, for storage in a file."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -179,7 +179,7 @@ def _found(column: nw.Series[Any]) -> tuple[Value, ...]:
     The categories that the column's type declares are not used. In polars, they may include
     categories of other frames of the process, and their order differs between frames.
     """
-    present = {_plain(value) for value in column.drop_nulls().unique().to_list()}
+    present = {_to_value(value) for value in column.drop_nulls().unique().to_list()}
     try:
         return tuple(sorted(present))
     except TypeError:
@@ -191,7 +191,7 @@ def _codes(column: nw.Series[Any], values: tuple[Value, ...]) -> np.ndarray:
     code_of: dict[Hashable, float] = {value: float(code) for code, value in enumerate(values)}
     given = zip(column.to_list(), column.is_null().to_list(), strict=True)
     nan = float("nan")
-    codes = [nan if gone else code_of.get(_plain(value), nan) for value, gone in given]
+    codes = [nan if gone else code_of.get(_to_value(value), nan) for value, gone in given]
     return np.array(codes, dtype=np.float32)
 
 

@@ -17,7 +17,7 @@ from streamboost.trees.forest import Forest
 from streamboost.trees.grower import Grower
 from streamboost.trees.sums import Shard
 
-__all__ = ["Algorithm", "BoostingParameters", "Sampling", "Work", "boost", "heavy"]
+__all__ = ["Algorithm", "BoostingParameters", "Sampling", "Work", "boost", "heavy_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Sampling:
     params: BoostingParameters
     rng: np.random.Generator
     weight: np.ndarray
-    held: HeldOut | None = None
+    held_out: HeldOut | None = None
     shard: Shard | None = None
 
     @property
@@ -61,7 +61,7 @@ class Sampling:
     @property
     def has_converged(self) -> bool:
         """Whether early stopping ends the training."""
-        return self.held is not None and self.held.has_converged
+        return self.held_out is not None and self.held_out.has_converged
 
     def draw(self, influence: np.ndarray | None) -> None:
         """Set the features and rows of a round in `grow`; `influence` (n,) trims light rows."""
@@ -73,7 +73,7 @@ class Sampling:
             features = np.sort(self.rng.choice(features, n_features, replace=False))
         chosen = np.ones(grow.n_rows, dtype=bool)
         if influence is not None:
-            chosen = heavy(influence, self.weight, params.weight_trimming)
+            chosen = heavy_rows(influence, self.weight, params.weight_trimming)
         if params.subsample < 1.0:
             rows = np.flatnonzero(chosen)
             chosen = np.zeros(grow.n_rows, dtype=bool)
@@ -88,8 +88,8 @@ class Sampling:
         The draw of a round does not depend on `most` or on the number of following rounds. Early
         stopping ends the iteration.
         """
-        if self.held is not None:
-            most = min(most, self.held.n_iter_no_change)
+        if self.held_out is not None:
+            most = min(most, self.held_out.n_iter_no_change)
         features, rows = self.grow.splittable, np.arange(self.n_rows)
         n_features, n_rows = self._n_features(), self._n_rows(len(rows))
         by_feature = by_row = self.rng
@@ -194,13 +194,13 @@ def boost(
     rng: np.random.Generator,
     committee: Committee | None = None,
     work: Work | None = None,
-    held: HeldOut | None = None,
+    held_out: HeldOut | None = None,
 ) -> Committee:
     """Train a committee of `n_estimators` rounds, which extend `committee` if it is given.
 
-    With a validation set `held`, early stopping may keep fewer rounds. The committee's classes must
-    be the first of `data.classes`. The work is added to `work`. Raises DataError if the committee
-    is of another family, has columns that `data` lacks, or has other categorical columns.
+    With a validation set `held_out`, early stopping may keep fewer rounds. The committee's classes
+    must be the first of `data.classes`. The work is added to `work`. Raises DataError if the
+    committee is of another family, has columns that `data` lacks, or has other categorical columns.
     """
     bins = data.shard.bins if data.shard is not None else None
     if bins is None:
@@ -219,11 +219,11 @@ def boost(
     grow = Grower(bins, bins.transform(data.X), **ends)
     into = learners.builder(bins, data.weight)
     builder: LearnersBuilder | WatchedBuilder = into
-    if held is not None:
-        held.begin(base, learners, algorithm.temperature(len(base)))
-        builder = WatchedBuilder(into, lambda: algorithm.empty(data).builder(bins), held)
+    if held_out is not None:
+        held_out.begin(base, learners, algorithm.temperature(len(base)))
+        builder = WatchedBuilder(into, lambda: algorithm.empty(data).builder(bins), held_out)
     if len(base) > 1:  # with one class there is nothing to learn
-        sampling = Sampling(grow, params, rng, data.weight, held, data.shard)
+        sampling = Sampling(grow, params, rng, data.weight, held_out, data.shard)
         algorithm.train(state, sampling, n_estimators, builder)
     if work is not None:
         work.n_adds += grow.n_adds
@@ -262,7 +262,7 @@ def _check_extension(
         )
 
 
-def heavy(influence: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:
+def heavy_rows(influence: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:
     """Return a mask of the rows that weight trimming keeps, bool (n,).
 
     The lightest rows, with at most `share` of the total weight, are dropped. `influence` (n,) is

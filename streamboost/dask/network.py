@@ -131,19 +131,19 @@ def _refusal(theirs: dict[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _RootAllReduce(AllReduce):
-    others: list[socket.socket]
+    peers: list[socket.socket]
 
     def add(self, values: np.ndarray) -> None:
         """Add the values of the others, and send the sums to them."""
         theirs = np.empty_like(values)
         try:
-            for connection in self.others:
+            for connection in self.peers:
                 _receive_into(connection, theirs)
                 values += theirs
-            for connection in self.others:
+            for connection in self.peers:
                 _send(connection, values.data.cast("B"))
         except OSError as error:
-            _shut_down(self.others)  # the others must not wait for the sum
+            _shut_down(self.peers)  # the others must not wait for the sum
             raise LostWorkerError(_lost_worker(error)) from error
 
 

@@ -11,11 +11,11 @@ from streamboost.features.fields import Field
 from streamboost.features.paths import flat, getter, is_vector, lies_in
 from streamboost.features.values import (
     FieldSample,
-    differ,
+    are_distinct,
     is_counter,
-    is_even,
+    is_evenly_spaced,
+    is_named_as,
     json_within,
-    named_as,
     of_one_length,
 )
 
@@ -84,7 +84,7 @@ def infer(
     reasons: dict[str, str] = {}
     for path, given in values.items():
         if path in named:
-            fields[path], reasons[path] = named[path], _as_named(path, named[path], records)
+            fields[path], reasons[path] = named[path], _named_type(path, named[path], records)
         elif not path:
             reasons[path] = "the field has no name"
         elif lies_in(path, left_out):
@@ -103,7 +103,7 @@ def infer(
             if field is not None:
                 fields[path] = field
     for path in [path for path in named if path not in fields]:
-        fields[path], reasons[path] = named[path], _unseen(path, named[path], records, values)
+        fields[path], reasons[path] = named[path], _empty_field(path, named[path], records, values)
     return Inference(fields, reasons)
 
 
@@ -117,7 +117,7 @@ def _nested(path: str, records: Sequence[Mapping[str, Any]], seen: Collection[st
     )
 
 
-def _as_named(path: str, field: Field, records: Sequence[Mapping[str, Any]]) -> str:
+def _named_type(path: str, field: Field, records: Sequence[Mapping[str, Any]]) -> str:
     """Return the reason of a named field, with the number of values of another kind."""
     features = Features({path: field})
     values = [value for value in map(features.values, records) if value[0] not in (None, "")]
@@ -127,12 +127,12 @@ def _as_named(path: str, field: Field, records: Sequence[Mapping[str, Any]]) -> 
     return f"as the file says{told}{_json([value for value, *_ in values])}"
 
 
-def _unseen(
+def _empty_field(
     path: str, field: Field, records: Sequence[Mapping[str, Any]], seen: Collection[str]
 ) -> str:
     read = getter(path)
     if not records or any(read(record) is not None for record in records):
-        return _as_named(path, field, records)  # for example, a whole list or object
+        return _named_type(path, field, records)  # for example, a whole list or object
     near = get_close_matches(path, seen, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"as the file says, but none of {len(records)} records has it{hint}"
@@ -152,10 +152,10 @@ def _infer(path: str, values: Sequence[Any]) -> _Inferred:
     if sample.times >= 0.9 * sample.n:
         return Field("time"), "dates or times (ISO 8601)"
     field, why = _texts(path, sample)
-    return field, f"{why}{_rather_numbers(sample)}{_json(values)}"
+    return field, f"{why}{_are_numeric_codes(sample)}{_json(values)}"
 
 
-def _rather_numbers(sample: FieldSample) -> str:
+def _are_numeric_codes(sample: FieldSample) -> str:
     """Return a hint for a field if most of its values can be read as numbers."""
     n = sample.plain + sample.written
     if 2 * n <= sample.n:
@@ -190,7 +190,7 @@ def _numbers(path: str, sample: FieldSample) -> _Inferred:
         written += f"; {sample.n - len(sample.numbers)} of {sample.n} values are not, and missing"
     if sample.leading_zeros:
         return _category(sample, "codes: numbers with zeros in front")
-    if named_as("time", path) and sample.since_1990:
+    if is_named_as("time", path) and sample.since_1990:
         return Field("time"), "seconds or milliseconds since 1970"
     if sample.whole is None:
         return Field("number"), written
@@ -209,27 +209,27 @@ def _identifier(path: str, sample: FieldSample) -> str | None:
     in size, whereas identifiers count up, have equal lengths, or are uniform over a range.
     """
     assert sample.whole is not None
-    if not differ(sample) or named_as("amount", path):
+    if not are_distinct(sample) or is_named_as("amount", path):
         return None
-    if named_as("identifier", path):
+    if is_named_as("identifier", path):
         return "nearly every whole number differs" if sample.n >= _SOME else None
     if sample.n < _ENOUGH:
         return None
     if is_counter(sample.whole):
         return "whole numbers that count up"
-    if of_one_length(sample.whole, 8) or is_even(sample.whole):
+    if of_one_length(sample.whole, 8) or is_evenly_spaced(sample.whole):
         return "nearly every whole number differs"
     return None
 
 
 def _is_code(path: str, sample: FieldSample) -> bool:
     assert sample.whole is not None
-    if named_as("amount", path) or sample.distinct <= 2:
+    if is_named_as("amount", path) or sample.distinct <= 2:
         return False
     return (
-        named_as("code", path)
-        or named_as("identifier", path)
-        or (not named_as("year", path) and of_one_length(sample.whole, 4))
+        is_named_as("code", path)
+        or is_named_as("identifier", path)
+        or (not is_named_as("year", path) and of_one_length(sample.whole, 4))
     )
 
 
@@ -237,15 +237,15 @@ def _texts(path: str, sample: FieldSample) -> _Inferred:
     many = sample.distinct > 0.2 * sample.n
     if sample.words >= MANY_WORDS and (many or sample.n < _ENOUGH):
         return Field("text"), f"text of {sample.words:.0f} words on average"
-    if sample.n >= _ENOUGH and differ(sample):
+    if sample.n >= _ENOUGH and are_distinct(sample):
         told = f"nearly every value differs ({sample.distinct} of {sample.n})"
         return None, f'{told}: an identifier; name it as "category" or "text" to use it'
-    if sample.n >= _SOME and sample.distinct > 0.9 * sample.n and named_as("identifier", path):
+    if sample.n >= _SOME and sample.distinct > 0.9 * sample.n and is_named_as("identifier", path):
         told = f"called so, and {sample.distinct} of {sample.n} values differ"
         return None, f'{told}: an identifier; name it as "category" to use it'
     if sample.leading_zeros and sample.written == sample.n:
         return _category(sample, "codes: numbers with zeros in front")
-    return _category(sample, "text" if sample.texts else "values of several kinds")
+    return _category(sample, "text" if sample.n_texts else "values of several kinds")
 
 
 def _category(sample: FieldSample, what: str) -> _Inferred:

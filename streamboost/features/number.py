@@ -74,7 +74,7 @@ class NumberEncoder(ColumnEncoder):
         if len(rows) == 1 and _fit(rows[0]):
             X[0, together] = rows[0]
             return ALL_READ
-        if not _has_text(rows):
+        if not _is_text(rows):
             try:
                 table = np.array(rows, dtype=np.float64)
                 if table.ndim <= 2 and not (np.abs(table) > _LARGEST).any():
@@ -93,7 +93,7 @@ class NumberEncoder(ColumnEncoder):
         return unreadable
 
 
-def _has_text(rows: Sequence[Sequence[Any]]) -> bool:
+def _is_text(rows: Sequence[Sequence[Any]]) -> bool:
     """Return True if any value is text, as numpy accepts more text as numbers than `as_number`."""
     return any(issubclass(kind, str) for kind in {*map(type, chain.from_iterable(rows))})
 

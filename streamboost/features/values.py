@@ -13,12 +13,12 @@ from streamboost.features.paths import is_vector
 
 __all__ = [
     "FieldSample",
-    "differ",
+    "are_distinct",
     "is_counter",
-    "is_even",
+    "is_evenly_spaced",
+    "is_named_as",
     "is_plain",
     "json_within",
-    "named_as",
     "of_one_length",
 ]
 
@@ -76,7 +76,7 @@ class FieldSample:
     booleans: int
     times: int
     """Number of texts in ISO 8601."""
-    texts: int
+    n_texts: int
     lists: list[list[float]]
     words: float
     """Mean number of words in a text."""
@@ -90,8 +90,8 @@ class FieldSample:
         texts = [value.strip() for value in there if isinstance(value, str)]
         written = [text for text in texts if _WRITTEN.fullmatch(text)]
         if written:  # then `nan` is a missing number
-            there = [value for value in there if not _is_no_value(value)]
-            texts = [text for text in texts if not _is_no_value(text)]
+            there = [value for value in there if not _is_placeholder(value)]
+            texts = [text for text in texts if not _is_placeholder(text)]
         lists = [value for value in there if is_vector(value)]
         plain = [value for value in there if isinstance(value, int | float)]
         zeros = sum(_IN_FRONT.fullmatch(text) is not None for text in written)
@@ -106,7 +106,7 @@ class FieldSample:
             leading_zeros=zeros > 0.02 * len(there),
             booleans=sum(isinstance(value, bool) for value in there),
             times=sum(map(_is_time, texts)),
-            texts=len(texts) - sum(map(is_plain, written)),
+            n_texts=len(texts) - sum(map(is_plain, written)),
             lists=lists,
             words=sum(len(text.split()) for text in texts) / max(len(texts), 1),
             since_1990=bool(numbers) and sum(map(_is_recent, numbers)) >= 0.9 * len(numbers),
@@ -133,7 +133,7 @@ def json_within(values: Sequence[Any]) -> int:
     return sum(isinstance(value, str) and _is_json(value.strip()) for value in values)
 
 
-def differ(sample: FieldSample) -> bool:
+def are_distinct(sample: FieldSample) -> bool:
     """Return True if nearly all values are distinct.
 
     At most 1 % may be repeated. Even with thousands of categories, some repeat by chance in a few
@@ -142,7 +142,7 @@ def differ(sample: FieldSample) -> bool:
     return sample.n - sample.distinct <= max(1, 0.01 * sample.n)
 
 
-def named_as(what: str, path: str) -> bool:
+def is_named_as(what: str, path: str) -> bool:
     """Return True if the name of a field suggests `what`: "time", "identifier", "code" and so on.
 
     >>> named_as("identifier", "customer.cardNo"), named_as("time", "createdAt")
@@ -165,7 +165,7 @@ def of_one_length(numbers: Sequence[int], least: int) -> bool:
     return usual >= least and lengths.count(usual) >= 0.98 * len(lengths)
 
 
-def is_even(numbers: Sequence[int]) -> bool:
+def is_evenly_spaced(numbers: Sequence[int]) -> bool:
     """Return True if numbers are uniform over a wide range, like random identifiers.
 
     The test is Kolmogorov-Smirnov at the level of 5 % (Kolmogorov 1933).
@@ -183,7 +183,7 @@ def _is_missing(value: object) -> bool:
     return value is None or value == [] or (isinstance(value, str) and not value.strip())
 
 
-def _is_no_value(value: object) -> bool:
+def _is_placeholder(value: object) -> bool:
     return isinstance(value, str) and _NO_VALUE.fullmatch(value.strip()) is not None
 
 

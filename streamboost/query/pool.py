@@ -7,10 +7,10 @@ import numpy as np
 
 from streamboost.query.window import UtilityWindow
 
-__all__ = ["Chosen", "Pool"]
+__all__ = ["Pool", "PoolChoice"]
 
 
-class Chosen(NamedTuple):
+class PoolChoice(NamedTuple):
     """Selected record of the pool: its id, its utility and its inclusion probability."""
 
     id: str
@@ -35,13 +35,13 @@ class Pool(UtilityWindow):
         """Whether the pool holds as many records as it can."""
         return self._count == len(self._excluded)
 
-    def admit(self, id: str, row: np.ndarray, utility: float) -> Chosen | None:
+    def admit(self, id: str, row: np.ndarray, utility: float) -> PoolChoice | None:
         """Add a record; return the evicted record, unless that was excluded."""
         place = self._next
         left = None
         if self.is_full:
             if not self._excluded[place]:
-                left = Chosen(self._ids[place], float(self._utility[place]), 0.0)
+                left = PoolChoice(self._ids[place], float(self._utility[place]), 0.0)
             if self._place.get(self._ids[place]) == place:  # not if the id was added again
                 del self._place[self._ids[place]]
         self._ids[place] = id
@@ -55,7 +55,9 @@ class Pool(UtilityWindow):
         places = [self._place[id] for id in ids if id in self._place]
         self._excluded[places] = True
 
-    def choose(self, n: int, generator: np.random.Generator, *, at_random: bool) -> list[Chosen]:
+    def choose(
+        self, n: int, generator: np.random.Generator, *, at_random: bool
+    ) -> list[PoolChoice]:
         """Select and exclude the `n` records of highest utility, oldest first, with random ties.
 
         With `at_random` all utilities count as equal. A record's propensity is 1, or the share of
@@ -76,7 +78,8 @@ class Pool(UtilityWindow):
         chosen = np.flatnonzero(propensity)
         self._excluded[places[chosen]] = True
         return [
-            Chosen(self._ids[places[i]], float(utility[i]), float(propensity[i])) for i in chosen
+            PoolChoice(self._ids[places[i]], float(utility[i]), float(propensity[i]))
+            for i in chosen
         ]
 
     def ids(self) -> list[str]:

@@ -12,7 +12,7 @@ from streamboost.query.pool import Pool
 from streamboost.query.sampler import OnePerStratumSampler, SizeMeasure
 from streamboost.query.selection import EvenSpending, make_selection
 from streamboost.query.settings import check_whole
-from streamboost.query.token_bucket import Budget, Ledger
+from streamboost.query.token_bucket import Ledger, TokenBudget
 from streamboost.query.window import UtilityWindow
 
 __all__ = ["Querier"]
@@ -61,8 +61,8 @@ class Querier:
         earns = strategy.share, strategy.burst, strategy.audit_share
         lent = strategy.initial_credit, strategy.stream_length or 0
         by_probability = strategy.selection == "probability" and strategy.mode == "stream"
-        bucket_class = OnePerStratumSampler if by_probability else Budget
-        self.budget: Budget | OnePerStratumSampler = bucket_class(
+        bucket_class = OnePerStratumSampler if by_probability else TokenBudget
+        self.budget: TokenBudget | OnePerStratumSampler = bucket_class(
             *earns, *lent, strategy.relabel_share
         )
         self._densities = SizeMeasure(float(strategy.share))
@@ -173,7 +173,7 @@ class Querier:
     def _rate(
         self,
         requests: _RequestBuilder,
-        budget: Budget,
+        budget: TokenBudget,
         ids: Sequence[str],
         X: np.ndarray,
         utility: np.ndarray,
@@ -208,7 +208,7 @@ class Querier:
     def _collect(
         self,
         requests: _RequestBuilder,
-        budget: Budget,
+        budget: TokenBudget,
         pool: Pool,
         ids: Sequence[str],
         X: np.ndarray,
@@ -234,7 +234,7 @@ class Querier:
                     requests.add(left.id, left.utility, chance, audit=True, selected=False)
 
     def _round(
-        self, requests: _RequestBuilder, budget: Budget, pool: Pool, n: int, *, cold: bool
+        self, requests: _RequestBuilder, budget: TokenBudget, pool: Pool, n: int, *, cold: bool
     ) -> None:
         """Request the best records of the pool, at most `n` and at most the affordable number."""
         n = min(n, budget.affordable)

@@ -100,7 +100,7 @@ class OnePerStratumSampler(TokenBucket):
     def count(self, records: int, requests: int, audits: int) -> None:
         """Count other processes' decisions; the relabel reserve of their records stays here."""
         super().count(records, requests, audits)
-        self._balance += records * self._earned
+        self._balance += records * self._tokens_earned
         self._relabel_balance = min(
             self._relabel_balance + records * self._relabel_earned, self._max_relabel_balance
         )
@@ -258,10 +258,10 @@ class SizeMeasure:
         by_rank = above / (high - low)
         if sure is None:
             return np.asarray(by_rank)
-        by_doubt = self._by_mean(np.sqrt(np.maximum(sure * (1.0 - sure), 0.0)))
+        by_doubt = self._mean_normalized(np.sqrt(np.maximum(sure * (1.0 - sure), 0.0)))
         return np.asarray(_DOUBT * by_doubt + (1.0 - _DOUBT) * by_rank)
 
-    def _by_mean(self, doubt: np.ndarray) -> np.ndarray:
+    def _mean_normalized(self, doubt: np.ndarray) -> np.ndarray:
         means = np.empty(len(doubt))
         if len(doubt):
             self._count = kernels().follow_mean(doubt, self._mean, self._count, _NEWEST, means)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from streamboost.query.token_bucket import Budget
+from streamboost.query.token_bucket import TokenBudget
 from streamboost.query.window import UtilityWindow
 
 __all__ = ["SELECTIONS", "EvenSpending", "RecordProbability", "Rule", "make_selection"]
@@ -27,7 +27,7 @@ _STEP = 0.01
 _ROUNDING = 1e-6
 """Upper bound of the rounding error of a probability."""
 
-RecordProbability = Callable[[int, Budget], float]
+RecordProbability = Callable[[int, TokenBudget], float]
 """Maps the place of a record in a batch, and the budget on its arrival, to its probability."""
 
 
@@ -60,7 +60,7 @@ class EvenSpending:
         self._horizon = max(50.0, 5.0 / share)
         self._most = min(3.0 * share, 1.0)
 
-    def share(self, budget: Budget) -> float:
+    def share(self, budget: TokenBudget) -> float:
         """Return the share of records to request now."""
         earned = budget.rule_share
         share = earned + (budget.free - 1.0) / self._horizon
@@ -94,7 +94,7 @@ class QuantileFilter:
         """Return probability 1 from the threshold on, and 0 below."""
         batch = window.rank_batch(utility)
 
-        def probability(i: int, budget: Budget) -> float:
+        def probability(i: int, budget: TokenBudget) -> float:
             known = np.sort(batch.utilities_at(i))
             threshold = _quantile(known, 1.0 - max(budget.rule_share, 0.0))
             lowered = threshold - (known[-1] - known[0]) * (budget.free - 1.0) / _TOLERANCE
@@ -128,7 +128,7 @@ class VariableUncertainty:
         """Return the probability Phi(1 - c / t)."""
         known = utility.tolist()
 
-        def probability(i: int, budget: Budget) -> float:
+        def probability(i: int, budget: TokenBudget) -> float:
             return 0.5 + 0.5 * erf((1.0 - (1.0 - known[i]) / self.memory) / sqrt(2.0))
 
         return range(len(draws)), probability

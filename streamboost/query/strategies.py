@@ -49,7 +49,7 @@ def _by_margin(margins: np.ndarray) -> np.ndarray:
     return np.asarray(1.0 / (1.0 + margins))
 
 
-def _by_nothing(rows: np.ndarray) -> np.ndarray:
+def _by_random(rows: np.ndarray) -> np.ndarray:
     """Return 1 for every record: all labels are equally useful."""
     return np.ones(len(rows))
 
@@ -77,5 +77,5 @@ UTILITIES = {
         "probabilities", _by_least_confidence, "whose likeliest class is least likely"
     ),
     "vote_entropy": Utility("votes", _by_entropy, "on which the committee's members disagree most"),
-    "random": Utility("nothing", _by_nothing, ""),
+    "random": Utility("nothing", _by_random, ""),
 }

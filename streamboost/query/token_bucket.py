@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Budget", "Ledger", "TokenBucket"]
+__all__ = ["Ledger", "TokenBucket", "TokenBudget"]
 
 _LONGEST = 2**62
 """Limit of the block length in records: no stream is as long, and places are drawn in 64 bits."""
@@ -79,7 +79,7 @@ class TokenBucket:
         self.records = self.requests = self.audits = self.again = 0
 
     @property
-    def _earned(self) -> int:
+    def _tokens_earned(self) -> int:
         """Earnings of the next record, in units of a token's `_unit`."""
         return self._earned_at_first if self.records < self._expected else self._earned_later
 
@@ -90,7 +90,7 @@ class TokenBucket:
         self.audits += audits
 
 
-class Budget(TokenBucket):
+class TokenBudget(TokenBucket):
     """Token bucket in integer arithmetic, with one random audit per block of records.
 
     Every record earns `share` tokens and a request costs one token. Tokens are counted in units of
@@ -144,14 +144,14 @@ class Budget(TokenBucket):
 
     def count(self, records: int, requests: int, audits: int) -> None:
         """Count records and requests of other processes, which spend this budget's earnings."""
-        self._balance += records * self._earned - requests * self._unit
+        self._balance += records * self._tokens_earned - requests * self._unit
         super().count(records, requests, audits)
 
     @property
     def rule_share(self) -> float:
         """Earnings of the selection per record now, in tokens, without audits and relabelling."""
         others = (1.0 / self.block if self.block else 0.0) + float(self._relabel_share)
-        return self._earned / self._unit - others
+        return self._tokens_earned / self._unit - others
 
     @property
     def due_relabels(self) -> int:
@@ -183,7 +183,9 @@ class Budget(TokenBucket):
     def _free(self) -> int:
         if not self.block:
             return self._balance
-        return self._balance - max(0, self._unit - (self._next - self.records) * self._earned)
+        return self._balance - max(
+            0, self._unit - (self._next - self.records) * self._tokens_earned
+        )
 
     def arrive(self, generator: np.random.Generator, most: int = 1) -> int:
         """Count the next record, or up to `most` records; return how many were counted.
@@ -195,8 +197,8 @@ class Budget(TokenBucket):
         while arrived < most:
             n = most - arrived
             if n > 1:
-                n = self._alike(n)
-            self._balance = min(self._balance + n * self._earned, self._cap)
+                n = self._mergeable(n)
+            self._balance = min(self._balance + n * self._tokens_earned, self._cap)
             self.records += n
             arrived += n
             if self.block and self.records == self._next:
@@ -207,7 +209,7 @@ class Budget(TokenBucket):
                 break
         return arrived
 
-    def _alike(self, n: int) -> int:
+    def _mergeable(self, n: int) -> int:
         """Return how many of the next `n` records earn the same without other events, at least 1.
 
         The last of them may begin a block, or be audited.

@@ -107,7 +107,7 @@ class Grower:
         self._width = int(widths.sum())
 
     @contextmanager
-    def everything(self) -> Iterator[None]:
+    def all_columns(self) -> Iterator[None]:
         """Use all features and all rows inside a `with` block."""
         features, rows, rest = self.features, self.rows, self.rest
         self.sample(self.splittable, self.all_rows)
@@ -149,7 +149,7 @@ class Grower:
         width = self._width * statistic.channels
         # A row with an infinite bound prevents pruning.
         if most is not None and np.isfinite(most[rows]).all():
-            room, heavy = self.histograms(1, width)[0], _heavy_first(rows, most)
+            room, heavy = self.histograms(1, width)[0], _heaviest_first(rows, most)
             grown = quick.grow(*columns, rows, heavy, rest, most, *of_rows, limits, room, nodes)
         else:
             room, parted = self.histograms(n_leaves, width), categorical[self.features]
@@ -194,7 +194,7 @@ def _most(statistic: Statistic, rows: np.ndarray) -> np.ndarray:
     return most
 
 
-def _heavy_first(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _heaviest_first(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return `rows` in approximately descending order of weight, as any order is valid.
 
     Weights are rounded to an eighth, so that numpy sorts keys of 16 bits in linear time. Rows of

@@ -80,7 +80,7 @@ def newton_form(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, f
     Returns the `weight` in lots, the number of records per lot, the split criterion and the number
     of channels.
     """
-    weight, total, lot = _in_lots(weight, total, n)
+    weight, total, lot = _in_chunks(weight, total, n)
     wide = max(n, total) > WIDE_ROWS
     return weight, lot, *((NEWTON_SUMS, 2) if wide else (NEWTON, 1))
 
@@ -100,7 +100,7 @@ def pair_statistic(
     conversion. The statistic is stored in `buffer` int64 (2n,). `by_gain` is as in
     `kernels.pairs.node_pair`.
     """
-    weight, total, lot = _in_lots(weight, float(weight[rows].sum()), len(rows))
+    weight, total, lot = _in_chunks(weight, float(weight[rows].sum()), len(rows))
     wide = max(len(rows), total) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
     scale_g, scale_h = pairs.pair_statistic(
@@ -129,7 +129,7 @@ def weight_statistic(
     """
     lot = 1.0
     if copies is not None:
-        copies, _, lot = _in_lots(copies, float(copies.sum()), len(copies))
+        copies, _, lot = _in_chunks(copies, float(copies.sum()), len(copies))
     total = weight if copies is None else weight * copies
     scale = _power_of_two(_SUM_BITS, float(total.sum()))
     values = np.rint(weight * scale)
@@ -155,7 +155,7 @@ def vector_statistic(
     """
     lot = 1.0
     if copies is not None:
-        copies, _, lot = _in_lots(copies, float(copies.sum()), len(copies))
+        copies, _, lot = _in_chunks(copies, float(copies.sum()), len(copies))
     size = np.abs(vectors)
     bounds = size.sum(axis=0) if copies is None else copies @ size
     scale = _power_of_two(_SUM_BITS, float(bounds.max(initial=0.0)))
@@ -173,7 +173,7 @@ def _inverse(scale: float) -> float:
     return 1.0 / scale if scale > 0 else 0.0  # without weight there is no gain
 
 
-def _in_lots(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float, float]:
+def _in_chunks(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float, float]:
     """Return `weight` and its `total` over `n` rows, both in lots, and the records per lot.
 
     Up to 2^32 records, a lot is 1 record, so that a row of weight 2 equals two rows exactly.

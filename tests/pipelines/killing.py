@@ -33,7 +33,7 @@ KILLS = int(os.environ.get("STREAMBOOST_KILLS", "0"))
 
 STEPS = {
     "polled": (BatchReader, "poll"),
-    "replayed": (recovery.Replay, "_redo"),
+    "replayed": (recovery.Replay, "_replay_entry"),
     "stepped": (Pipeline, "step"),
     "committed": (sqlite_transaction.SqliteTransaction, "commit"),
     "committed to Kafka": (KafkaTransaction, "commit"),

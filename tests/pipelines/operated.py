@@ -91,4 +91,4 @@ def grow(made, make_records, n):
     first = run(made.config, until_idle=True)
     put(made, make_records(n - n // 2, start=n // 2)[0])
     run(made.config, until_idle=True)
-    checkpoints(made).drop_after(first)
+    checkpoints(made).remove_after(first)

@@ -7,7 +7,7 @@ import pytest
 from asking import decide, pool, querier, stream
 from slow import slow
 
-from streamboost.query.token_bucket import Budget
+from streamboost.query.token_bucket import TokenBudget
 
 
 @pytest.mark.parametrize("budget", [0.02, 0.1])
@@ -81,7 +81,7 @@ def test_an_audit_falls_on_a_record_as_often_as_its_propensity_says(audit):
     block = querier(budget=0.5, audit=audit, selection="quantile_filter").budget.block
     hits = np.zeros(block)
     for seed in range(10_000):
-        budget = Budget(Fraction(1, 2), 20, Fraction(str(audit)))
+        budget = TokenBudget(Fraction(1, 2), 20, Fraction(str(audit)))
         generator = np.random.default_rng(seed)
         for i in range(block + 1):
             budget.arrive(generator)

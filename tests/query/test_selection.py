@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from streamboost.query.selection import EvenSpending, QuantileFilter, VariableUncertainty
-from streamboost.query.token_bucket import Budget
+from streamboost.query.token_bucket import TokenBudget
 from streamboost.query.window import UtilityWindow
 
 
@@ -19,7 +19,7 @@ def window(utilities):
 
 def saved(tokens, share=Fraction(1, 10)):
     """Return a budget without audits whose balance is at least `tokens`."""
-    budget = Budget(share, 50, Fraction(0))
+    budget = TokenBudget(share, 50, Fraction(0))
     while budget.free < tokens:
         budget.arrive(np.random.default_rng(0))
     return budget

@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamboost.query.token_bucket import Budget
+from streamboost.query.token_bucket import TokenBudget
 
 SHARES = st.fractions(min_value=Fraction(1, 60), max_value=1, max_denominator=1000)
 AUDITS = st.sampled_from(
@@ -36,7 +36,7 @@ def assert_within(share, burst, asked):
 
 @given(SHARES, BURSTS, AUDITS, st.integers(0, 99), st.lists(st.booleans(), max_size=400))
 def test_requests_stay_within_budget_and_burst(share, burst, audit, seed, wishes):
-    answers = spend(Budget(share, burst, audit), seed, wishes)
+    answers = spend(TokenBudget(share, burst, audit), seed, wishes)
     assert_within(share, burst, answers[:, 1])
 
 
@@ -45,14 +45,14 @@ def test_a_greedy_rule_after_any_pause_stays_within_budget_and_burst(
     share, burst, audit, seed, pause, greed
 ):
     wishes = [False] * pause + [True] * greed
-    answers = spend(Budget(share, burst, audit), seed, wishes)
+    answers = spend(TokenBudget(share, burst, audit), seed, wishes)
     assert_within(share, burst, answers[:, 1])
 
 
 @given(SHARES, BURSTS, st.integers(0, 99), st.lists(st.booleans(), max_size=400), st.data())
 def test_every_block_has_exactly_one_audit(share, burst, seed, wishes, data):
     audit = data.draw(AUDITS.filter(bool))
-    answers = spend(Budget(share, burst, audit), seed, wishes)
+    answers = spend(TokenBudget(share, burst, audit), seed, wishes)
     first, block = ceil(1 / share) - 1, ceil(1 / (audit * share))
     audited = answers[:, 2]
     assert not audited[:first].any()
@@ -66,19 +66,19 @@ def test_what_the_rule_may_spend_does_not_depend_on_where_audits_fall(
     share, burst, audit, seed, other
 ):
     wishes = np.random.default_rng(seed).random(300) < 0.5
-    first = spend(Budget(share, burst, audit), seed, wishes)
-    second = spend(Budget(share, burst, audit), other, wishes)
+    first = spend(TokenBudget(share, burst, audit), seed, wishes)
+    second = spend(TokenBudget(share, burst, audit), other, wishes)
     np.testing.assert_array_equal(first[:, 0], second[:, 0])
 
 
 @given(SHARES, BURSTS, AUDITS, st.lists(st.booleans(), min_size=1, max_size=200), st.data())
 def test_a_resumed_budget_goes_on_as_if_never_stopped(share, burst, audit, wishes, data):
     places = np.random.default_rng(3)
-    budget = Budget(share, burst, audit)
+    budget = TokenBudget(share, burst, audit)
     stop = data.draw(st.integers(0, len(wishes)))
     for i, wish in enumerate(wishes):
         if i == stop:
-            resumed = Budget(share, burst, audit)
+            resumed = TokenBudget(share, burst, audit)
             resumed.resume(budget.state())
             twin = np.random.default_rng(0)
             twin.bit_generator.state = places.bit_generator.state
@@ -99,7 +99,7 @@ def test_a_loan_is_repaid_by_the_expected_end_and_bursts_hold(
     burst = initial_credit + bool(audit) + data.draw(st.integers(1, 20))
     n = data.draw(st.integers(0, 2 * expected))
     wishes = np.random.default_rng(seed).random(n) < appetite
-    asked = spend(Budget(share, burst, audit, initial_credit, expected), seed, wishes)[:, 1]
+    asked = spend(TokenBudget(share, burst, audit, initial_credit, expected), seed, wishes)[:, 1]
     level = np.concatenate([[0], np.cumsum(asked)]) * share.denominator
     level = level - np.arange(n + 1) * share.numerator
     assert level.max() <= initial_credit * share.denominator
@@ -108,13 +108,13 @@ def test_a_loan_is_repaid_by_the_expected_end_and_bursts_hold(
 
 
 def test_a_loan_is_there_from_the_first_record_on():
-    budget = Budget(Fraction(1, 100), 20, Fraction(0), initial_credit=10, expected=3000)
+    budget = TokenBudget(Fraction(1, 100), 20, Fraction(0), initial_credit=10, expected=3000)
     assert spend(budget, 0, [True] * 10)[:, 1].all()
     assert not spend(budget, 0, [True] * 100)[:, 1].any()
 
 
 def test_a_loan_lowers_what_is_earned_until_it_is_repaid():
-    budget = Budget(Fraction(1, 10), 50, Fraction(0), initial_credit=30, expected=1000)
+    budget = TokenBudget(Fraction(1, 10), 50, Fraction(0), initial_credit=30, expected=1000)
     asked = spend(budget, 0, [True] * 2000)[:, 1]
     assert asked[:1000].sum() == 100
     assert asked[1000:].sum() == 100
@@ -122,7 +122,7 @@ def test_a_loan_lowers_what_is_earned_until_it_is_repaid():
 
 
 def test_with_a_loan_every_block_still_has_its_audit():
-    budget = Budget(Fraction(1, 10), 40, Fraction(1), initial_credit=30, expected=1000)
+    budget = TokenBudget(Fraction(1, 10), 40, Fraction(1), initial_credit=30, expected=1000)
     answers = spend(budget, 0, [True] * 1500)
     first = ceil(1 / Fraction(1, 10)) - 1
     audited = answers[first:, 2]
@@ -131,7 +131,9 @@ def test_with_a_loan_every_block_still_has_its_audit():
 
 
 def test_audited_places_are_spread_evenly_over_the_block():
-    budget = Budget(Fraction(1, 2), 2, Fraction(1, 2))  # blocks of four, from the second record
+    budget = TokenBudget(
+        Fraction(1, 2), 2, Fraction(1, 2)
+    )  # blocks of four, from the second record
     answers = spend(budget, 11, [False] * 8001)
     counts = np.bincount(np.flatnonzero(answers[1:, 2]) % 4, minlength=4)
     assert counts.sum() == 2000
@@ -139,17 +141,17 @@ def test_audited_places_are_spread_evenly_over_the_block():
 
 
 def test_without_audits_a_full_budget_buys_every_record():
-    assert spend(Budget(Fraction(1), 1, Fraction(0)), 0, [True] * 50)[:, 1].all()
+    assert spend(TokenBudget(Fraction(1), 1, Fraction(0)), 0, [True] * 50)[:, 1].all()
 
 
 def test_audits_too_rare_to_be_counted_never_take_place():
-    answers = spend(Budget(Fraction(1, 2), 20, Fraction(1, 10**300)), 0, [True] * 200)
+    answers = spend(TokenBudget(Fraction(1, 2), 20, Fraction(1, 10**300)), 0, [True] * 200)
     assert not answers[:, 2].any()
     assert answers[:, 1].sum() >= 98
 
 
 def test_tokens_count_what_is_saved_and_what_is_set_apart():
-    budget = Budget(Fraction(1, 10), 20, Fraction(1, 10))
+    budget = TokenBudget(Fraction(1, 10), 20, Fraction(1, 10))
     spend(budget, 0, [False] * 9)
     assert budget.tokens == 0.9
     budget.arrive(np.random.default_rng(0))  # first block: one token is reserved
@@ -157,7 +159,7 @@ def test_tokens_count_what_is_saved_and_what_is_set_apart():
 
 
 def test_the_chance_of_either_asking_is_one_minus_neither():
-    budget = Budget(Fraction(1, 10), 20, Fraction(1, 10))
+    budget = TokenBudget(Fraction(1, 10), 20, Fraction(1, 10))
     assert budget.combine(0.3) == 0.3
     spend(budget, 0, [False] * 10)
     assert budget.combine(0.0) == 0.01

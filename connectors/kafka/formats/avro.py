@@ -98,7 +98,7 @@ class Avro:
         return file.getvalue()
 
 
-class _Size(NamedTuple):
+class _MaxBytes(NamedTuple):
     """Least number of bytes of a value, and largest number of zero-byte values in it."""
 
     least: int
@@ -110,36 +110,36 @@ class _Sizes:
 
     def __init__(self, named: dict[str, Any]) -> None:
         self._named = named
-        self._known: dict[str, _Size] = {}
+        self._known: dict[str, _MaxBytes] = {}
         self._within: set[str] = set()
 
-    def of(self, schema: Any) -> _Size:
+    def of(self, schema: Any) -> _MaxBytes:
         if isinstance(schema, str) and schema not in self._named:
             least = _LEAST.get(schema, 1)
-            return _Size(least, least == 0)
+            return _MaxBytes(least, least == 0)
         if isinstance(schema, str):
             schema = self._named[schema]
         if isinstance(schema, list):
             each = [self.of(one) for one in schema]
             least = min((one.least for one in each), default=0)
-            return _Size(1 + least, max((one.free for one in each if one.least), default=0))
+            return _MaxBytes(1 + least, max((one.free for one in each if one.least), default=0))
         kind = schema["type"]
         if kind in ("record", "error"):
             return self._of_record(schema)
         if kind == "enum":
-            return _Size(1, 0)
+            return _MaxBytes(1, 0)
         if kind == "fixed":
-            return _Size(int(schema["size"]), not schema["size"])
+            return _MaxBytes(int(schema["size"]), not schema["size"])
         if kind == "map":
             self.of(schema["values"])
-            return _Size(1, 0)
+            return _MaxBytes(1, 0)
         if kind == "array":
             if self.of(schema["items"]).least == 0:
                 raise UnusableError("its schema has a list of what takes no bytes: it has no bound")
-            return _Size(1, 0)
+            return _MaxBytes(1, 0)
         return self.of(kind)
 
-    def _of_record(self, schema: Any) -> _Size:
+    def _of_record(self, schema: Any) -> _MaxBytes:
         name = schema["name"]
         if name in self._within:
             raise UnusableError(f"its schema has {name} within itself: how deep, nobody can tell")
@@ -152,7 +152,7 @@ class _Sizes:
                 raise UnusableError(
                     f"its schema has {free} values in {name} that take no bytes: it has no bound"
                 )
-            self._known[name] = _Size(least, free + (least == 0))
+            self._known[name] = _MaxBytes(least, free + (least == 0))
         return self._known[name]
 
 

@@ -51,7 +51,7 @@ class Encoder:
             self._head = FRAME.pack(0, id)
         return [self._head + self._body(payload) for payload in payloads]
 
-    def tried(self) -> str:
+    def check_access(self) -> str:
         """Return a description of the schema's compatibility, without registering the schema.
 
         Raises ConnectorError if the registry would refuse the schema.

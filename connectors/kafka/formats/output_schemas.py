@@ -55,11 +55,11 @@ def as_avro(message: dict[str, Any], tables: Sequence[str]) -> dict[str, Any]:
     """Convert a message for Avro: the values of its `tables` become types of `_ANY`."""
     for name in tables:
         if held := message.get(name):
-            message[name] = {inner: _plain(value) for inner, value in held.items()}
+            message[name] = {inner: _without_markup(value) for inner, value in held.items()}
     return message
 
 
-def _plain(value: Any) -> Any:
+def _without_markup(value: Any) -> Any:
     is_large = isinstance(value, int) and not -_INT64 <= value < _INT64
     if is_large or isinstance(value, list | dict):
         return msgspec.json.encode(value).decode()

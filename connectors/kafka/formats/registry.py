@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = ["Kept", "Registry"]
+__all__ = ["RegisteredSchema", "Registry"]
 
 _SECONDS = 10
 """Timeout of a request in seconds."""
@@ -25,7 +25,7 @@ _OF_ANOTHER = (ValueError, LookupError, TypeError, AttributeError)
 _NOT_THERE = (_UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA)
 
 
-class Kept(NamedTuple):
+class RegisteredSchema(NamedTuple):
     """Schema stored in a registry.
 
     `kind` is "AVRO", "JSON" or "PROTOBUF". `named` are the texts of referenced schemas, each after
@@ -77,13 +77,13 @@ class Registry:
     ca: str | None = None
     _client: Any = field(default=None, init=False, repr=False, compare=False)
 
-    def schema(self, id: int) -> Kept | None:
+    def schema(self, id: int) -> RegisteredSchema | None:
         """Return the schema of that id, or None."""
         with self._translate_errors(f"schema {id}") as client:
             return self._kept(client, client.get_schema(id))
         return None
 
-    def newest(self, subject: str) -> Kept | None:
+    def newest(self, subject: str) -> RegisteredSchema | None:
         """Return the newest schema of a subject, or None."""
         with self._translate_errors(f"subject {subject!r}") as client:
             found = client.get_latest_version(subject)
@@ -124,7 +124,7 @@ class Registry:
             self._client.close()
             self._client = None
 
-    def _kept(self, client: Any, schema: Any, seen: tuple[Any, ...] = ()) -> Kept:
+    def _kept(self, client: Any, schema: Any, seen: tuple[Any, ...] = ()) -> RegisteredSchema:
         """Return a schema with the schemas that it references."""
         named: list[str] = []
         for one in schema.references or ():
@@ -136,7 +136,7 @@ class Registry:
                 )
             found = self._kept(client, client.get_version(*place).schema, (*seen, place))
             named += [*found.named, found.text]
-        return Kept(schema.schema_type, schema.schema_str, tuple(dict.fromkeys(named)))
+        return RegisteredSchema(schema.schema_type, schema.schema_str, tuple(dict.fromkeys(named)))
 
     def _opened(self) -> Any:
         if self._client is not None:

@@ -11,10 +11,10 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
     as_message,
-    fetched,
     find_damage,
     is_damaged,
-    span_of,
+    poll_messages,
+    retained_range,
 )
 from streamboost.errors import ConnectorError, UnavailableError
 
@@ -73,7 +73,7 @@ class CommittedReader:
         while True:
             try:
                 with self._reading(at) as consumer:
-                    start = max(start, span_of(consumer, [at], where)[0][at])
+                    start = max(start, retained_range(consumer, [at], where)[0][at])
                     for message in _read(consumer, at, start, end, where, max_bytes):
                         found.append(message)
                         start = message.offset + 1
@@ -120,7 +120,7 @@ class CommittedReader:
             with translate_errors(where):
                 asked = {at: OffsetSpec.LATEST}
                 found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
-            starts, ends = span_of(consumer, [at], where)
+            starts, ends = retained_range(consumer, [at], where)
             if ends[at] >= found[at].offset:
                 return starts[at], ends[at]
             if time.monotonic() > deadline:
@@ -144,7 +144,7 @@ def _read(
     patience = time.monotonic() + MOMENT_MS / 1000
     while True:
         with translate_errors(where):
-            found = fetched(consumer, _POLL_MS).get(at, [])
+            found = poll_messages(consumer, _POLL_MS).get(at, [])
             place = consumer.position(at, timeout_ms=MOMENT_MS)
         for record in found:
             if record.offset >= end:

@@ -29,16 +29,21 @@ from kafka.structs import (
     TopicPartition,
 )
 
-from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, discard, translate_errors
+from streamboost.connectors.kafka.cluster import (
+    MOMENT_MS,
+    KafkaCluster,
+    close_producer,
+    translate_errors,
+)
 from streamboost.connectors.kafka.consumer import (
     Damage,
     as_message,
-    check_place,
-    fetched,
+    check_offset,
     find_damage,
-    numbers_of,
-    places_of,
-    span_of,
+    partition_numbers,
+    poll_messages,
+    positions_of,
+    retained_range,
 )
 from streamboost.connectors.kafka.group.assignment import (
     OutgoingWrite,
@@ -122,7 +127,7 @@ class KafkaMember:
             with translate_errors(self._where):
                 producer.init_transactions()
         except BaseException:
-            discard(producer)
+            close_producer(producer)
             raise
         self._producer = producer
 
@@ -135,7 +140,7 @@ class KafkaMember:
         self._is_unsure = True  # messages fetched before a failure are lost
         with translate_errors(self._where):
             try:
-                found = fetched(consumer, wait_ms, limit)
+                found = poll_messages(consumer, wait_ms, limit)
             except kafka_errors.CorruptRecordError as error:
                 damage = self._past_damage(consumer, error)
             except _NOWHERE:
@@ -157,7 +162,7 @@ class KafkaMember:
 
     def _past_damage(self, consumer: KafkaConsumer, error: Exception) -> Damage:
         """Skip the next damaged messages, or raise an error; return the damage."""
-        damage = find_damage(self._cluster, self.topic, places_of(consumer))
+        damage = find_damage(self._cluster, self.topic, positions_of(consumer))
         if damage is not None and self._on_corrupt == "skip":
             drop_undecodable(consumer)
             self.skip_to(damage.partition, damage.end)
@@ -173,9 +178,9 @@ class KafkaMember:
         Raises DeletedError if the offset is no longer retained.
         """
         consumer, at = self._joined(), TopicPartition(self.topic, partition)
-        starts, ends = span_of(consumer, [at], self._where)
+        starts, ends = retained_range(consumer, [at], self._where)
         place = starts[at] if offset is None else offset
-        check_place(self.topic, partition, place, starts[at], ends[at])
+        check_offset(self.topic, partition, place, starts[at], ends[at])
         self.skip_to(partition, place)
         return place
 
@@ -191,7 +196,7 @@ class KafkaMember:
     def beginning_offsets(self, partition: int) -> int:
         """Return the first retained offset of a partition."""
         at = TopicPartition(self.topic, partition)
-        return span_of(self._joined(), [at], self._where)[0][at]
+        return retained_range(self._joined(), [at], self._where)[0][at]
 
     def lag(self, partition: int) -> int:
         """Return the lag in offsets, by the newest answer of the broker."""
@@ -204,7 +209,7 @@ class KafkaMember:
 
     def partitions(self) -> int:
         """Return the number of partitions of the topic."""
-        return len(numbers_of(self._joined(), self.topic, self._where))
+        return len(partition_numbers(self._joined(), self.topic, self._where))
 
     def writable(self, topic: str) -> int:
         """Return the known number of partitions of another topic, for writing."""
@@ -312,5 +317,5 @@ class KafkaMember:
 
     def _let_go(self) -> None:
         if self._producer is not None:
-            discard(self._producer)
+            close_producer(self._producer)
             self._producer = None

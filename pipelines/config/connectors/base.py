@@ -27,8 +27,8 @@ __all__ = [
     "SpanKey",
     "StreamLocation",
     "Text",
+    "check_writable",
     "resolve",
-    "writable",
 ]
 
 
@@ -80,13 +80,13 @@ class ConnectorContext:
 class StreamLocation(NamedTuple):
     """Location of messages: a file or system, and a stream in it; None: the only stream."""
 
-    whole: str
+    system: str
     stream: str | None
 
     def overlaps(self, other: "StreamLocation") -> bool:
         """Return whether the two locations can have common messages."""
         is_one = self.stream == other.stream or None in (self.stream, other.stream)
-        return is_one and self.whole == other.whole
+        return is_one and self.system == other.system
 
 
 class Endpoint(Section):
@@ -99,14 +99,14 @@ class Endpoint(Section):
         yield from ()
 
     @abstractmethod
-    def place(self, around: ConnectorContext) -> StreamLocation | None:
+    def place(self, context: ConnectorContext) -> StreamLocation | None:
         """Return the location of the messages; None: no other section can use the location."""
 
     @abstractmethod
-    def follower(self, around: ConnectorContext) -> Source:
+    def tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads while other processes write."""
 
-    def sink(self, around: ConnectorContext) -> Sink:
+    def sink(self, context: ConnectorContext) -> Sink:
         """Return a sink that appends to the location; the sink opens files at its first use."""
         raise NotImplementedError
 
@@ -114,8 +114,8 @@ class Endpoint(Section):
 class LabelNames(Section):
     """[labels.fields]: names of the id and label fields in label messages."""
 
-    id: Text | None = Field(None, description="the field that names the record")
-    label: Text = Field("label", description="the field that holds the label")
+    id: Text | None = Field(None, description="field that holds the record id")
+    label: Text = Field("label", description="field that holds the label")
 
 
 class Input(Endpoint):
@@ -126,9 +126,9 @@ class Input(Endpoint):
     changeable : keys that may change between two runs on one state
     """
 
-    fields: LabelNames | None = Field(None, description="what id and label are called")
+    fields: LabelNames | None = Field(None, description="names of the id and label fields")
     on_conflict: Literal["last", "first", "vote"] = Field(
-        "last", description="which of several labels of a record holds"
+        "last", description="rule for several labels of one record"
     )
 
     changeable: ClassVar[frozenset[str]] = frozenset()
@@ -149,43 +149,49 @@ class Input(Endpoint):
         return "it is read alone"
 
     @abstractmethod
-    def source(self, around: ConnectorContext) -> Source:
+    def source(self, context: ConnectorContext) -> Source:
         """Return the source, which opens files and connections at its first poll."""
 
-    def answers(
-        self, around: ConnectorContext, records: Source, outputs: Mapping[str, "Output"]
+    def label_source(
+        self, context: ConnectorContext, records: Source, outputs: Mapping[str, "Output"]
     ) -> Source:
         """Return the source of labels; an oracle reads `records` and `outputs` for its answers."""
-        return self.source(around)
+        return self.source(context)
 
-    def tried(self, around: ConnectorContext) -> str | None:
+    def oracle_summary(self, context: ConnectorContext) -> str | None:
         """Describe the labels of an oracle, or raise StreamBoostError; None: no oracle."""
         return None
 
-    def follower(self, around: ConnectorContext) -> Source:
+    def tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source that reads while other processes write."""
-        return self.source(around)
+        return self.source(context)
 
 
 class Output(Endpoint):
     """Section of an output."""
 
     @abstractmethod
-    def tried(self, around: ConnectorContext) -> str:
+    def check_access(self, context: ConnectorContext) -> str:
         """Check write access without writing; return a text, or raise ConnectorError."""
 
 
 class PredictionsSection(Output):
     """Keys of [predictions] in addition to its location."""
 
-    include: list[Text] = Field([], description="fields of a record that its prediction repeats")
-    probabilities: bool = Field(False, description="whether predictions have those of all classes")
+    include: list[Text] = Field(
+        [], description="fields of a record that are copied to its prediction"
+    )
+    probabilities: bool = Field(
+        False, description="whether predictions include the probabilities of all classes"
+    )
 
 
 class Expiring(Output):
     """Keys of [requests] in addition to its location."""
 
-    expires_after: SpanKey = Field(100_000, description="how long an answer is waited for")
+    expires_after: SpanKey = Field(
+        100_000, description="time or number of records after which a request expires"
+    )
 
 
 class Connector(NamedTuple):
@@ -203,7 +209,7 @@ def resolve(folder: Path, path: str) -> Path:
     return folder / os.path.expanduser(path)
 
 
-def writable(path: Path) -> str:
+def check_writable(path: Path) -> str:
     """Check that a file can be written; return a text, or raise ConnectorError."""
     # Unlike Path.exists, this does not raise within folders that may not be searched.
     found = next(place for place in (path, *path.absolute().parents) if os.path.exists(place))

@@ -26,7 +26,7 @@ from streamboost.pipelines.config.connectors.base import (
     PredictionsSection,
     StreamLocation,
     Text,
-    writable,
+    check_writable,
 )
 
 __all__ = ["CONNECTOR", "FilesInput", "FilesOutput", "FilesPredictions", "FilesRequests"]
@@ -38,17 +38,17 @@ class File(Endpoint):
     connector: Literal["files"]
     path: Text
 
-    def place(self, around: ConnectorContext) -> StreamLocation:
+    def place(self, context: ConnectorContext) -> StreamLocation:
         """Return the resolved path of the file, which has no streams."""
-        return StreamLocation(os.path.realpath(around.resolve(self.path)), None)
+        return StreamLocation(os.path.realpath(context.resolve(self.path)), None)
 
-    def follower(self, around: ConnectorContext) -> Source:
+    def tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source that follows the lines appended to the file."""
-        return file_source(around.resolve(self.path), follow=True)
+        return file_source(context.resolve(self.path), follow=True)
 
-    def sink(self, around: ConnectorContext) -> Sink:
+    def sink(self, context: ConnectorContext) -> Sink:
         """Return a sink that appends lines."""
-        return JsonLinesSink(around.resolve(self.path))
+        return JsonLinesSink(context.resolve(self.path))
 
 
 class FilesInput(File, Input):
@@ -57,8 +57,8 @@ class FilesInput(File, Input):
     The first two may be compressed (.jsonl.gz, .csv.gz).
     """
 
-    path: Text = Field(description="the file to read")
-    follow: bool = Field(False, description="whether lines are still being added")
+    path: Text = Field(description="file to read")
+    follow: bool = Field(False, description="whether the file still grows")
 
     changeable = frozenset({"follow"})
 
@@ -85,18 +85,18 @@ class FilesInput(File, Input):
             text = f"a {kind} file is complete: nothing is added to it; leave this key out"
             yield "follow", text
 
-    def source(self, around: ConnectorContext) -> Source:
+    def source(self, context: ConnectorContext) -> Source:
         """Return the source; in tables, id and text label columns are read as text."""
-        path = self.path if self.path == STDIN else around.resolve(self.path)
+        path = self.path if self.path == STDIN else context.resolve(self.path)
         return file_source(
-            path, around.text, around.max_bytes, self.follow, on_data_loss=around.on_data_loss
+            path, context.text, context.max_bytes, self.follow, on_data_loss=context.on_data_loss
         )
 
 
 class FilesOutput(File, Output):
     """A JSON Lines file that is appended to."""
 
-    path: Text = Field(description="the file to append to")
+    path: Text = Field(description="file to append to")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Check that the path is an uncompressed file."""
@@ -105,9 +105,9 @@ class FilesOutput(File, Output):
         elif is_compressed(self.path):
             yield "path", "lines are appended as they are, so its name must not end in .gz"
 
-    def tried(self, around: ConnectorContext) -> str:
+    def check_access(self, context: ConnectorContext) -> str:
         """Check that the file can be written."""
-        return writable(around.resolve(self.path))
+        return check_writable(context.resolve(self.path))
 
 
 class FilesRequests(FilesOutput, Expiring):

@@ -32,18 +32,22 @@ class SchemaRegistrySection(Section):
     """[schema_registry]: registry of the schemas of Avro and JSON Schema topics."""
 
     url: Annotated[Text, AfterValidator(_check_url)] = Field(
-        description="where Confluent's API begins"
+        description="URL of the registry's Confluent API"
     )
-    username: Text | None = Field(None, description="of an account that may use it")
-    password: Text | None = Field(None, description="of that account, as ${NAME}")
-    ca: Text | None = Field(None, description="for https, a file in PEM of whom to trust")
+    username: Text | None = Field(
+        None, description="user name of an account with access to the registry"
+    )
+    password: Text | None = Field(None, description="password of the account, as ${NAME}")
+    ca: Text | None = Field(
+        None, description="PEM file of trusted certificate authorities, for https"
+    )
 
 
-def registry_of(around: ConnectorContext) -> "Registry":
+def registry_of(context: ConnectorContext) -> "Registry":
     """Return the registry of section [schema_registry], which must exist."""
     from streamboost.connectors.kafka.formats.registry import Registry
 
-    section = around.registry
+    section = context.registry
     assert isinstance(section, SchemaRegistrySection)
-    ca = None if section.ca is None else str(around.resolve(section.ca))
+    ca = None if section.ca is None else str(context.resolve(section.ca))
     return Registry(section.url, section.username, section.password, ca)

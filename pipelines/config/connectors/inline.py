@@ -18,10 +18,10 @@ class InlineLabels(Input):
         """Reason why no label can be appended."""
         return "labels come among the records, whose source is to be written to"
 
-    def place(self, around: ConnectorContext) -> None:
+    def place(self, context: ConnectorContext) -> None:
         """Return None, as the labels have the location of [source]."""
 
-    def source(self, around: ConnectorContext) -> Source:
+    def source(self, context: ConnectorContext) -> Source:
         """Return an empty source, as the source of records reads all messages."""
         return _Nothing("the labels among the records")
 

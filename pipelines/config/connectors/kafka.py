@@ -63,9 +63,9 @@ class KafkaSection(Section):
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
-    bootstrap_servers: Text = Field(description="some of the brokers, as host:port,host:port")
+    bootstrap_servers: Text = Field(description="addresses of some brokers, as host:port,host:port")
     transactions: bool = Field(
-        True, description="whether journal and positions are kept there, in one transaction"
+        True, description="whether one Kafka transaction commits journal, positions and outputs"
     )
 
     def refused(self) -> Iterator[tuple[str, str]]:
@@ -83,63 +83,63 @@ class KafkaTopic(Endpoint):
     """A topic of the cluster that [kafka] names; without `topic`, named after the pipeline."""
 
     connector: Literal["kafka"]
-    topic: Annotated[Text, AfterValidator(_check_topic)] = Field(description="the topic")
+    topic: Annotated[Text, AfterValidator(_check_topic)] = Field(description="name of the topic")
     format: Format = Field(
-        "json", description="what messages are in; the others have schemas in [schema_registry]"
+        "json", description="format of the messages; formats other than json need [schema_registry]"
     )
 
-    def place(self, around: ConnectorContext) -> StreamLocation:
+    def place(self, context: ConnectorContext) -> StreamLocation:
         """Return the cluster and the topic as location."""
         return StreamLocation("the Kafka cluster", self.topic)
 
-    def sink(self, around: ConnectorContext) -> Sink:
+    def sink(self, context: ConnectorContext) -> Sink:
         """Return a sink that appends to the topic."""
         if self.format != "json":
             from streamboost.connectors.kafka.formats.encoding import EncodedSink
 
-            return EncodedSink(self._encoder(around), cluster_of(around), self.topic)
+            return EncodedSink(self._build_encoder(context), cluster_of(context), self.topic)
         from streamboost.connectors.kafka.sink import KafkaSink
 
-        return KafkaSink(cluster_of(around), self.topic)
+        return KafkaSink(cluster_of(context), self.topic)
 
     @abstractmethod
     def written(self) -> type[msgspec.Struct]:
         """Return the type of the messages that the pipeline writes to the topic."""
 
     @abstractmethod
-    def registered(self, around: ConnectorContext) -> str:
+    def registered(self, context: ConnectorContext) -> str:
         """Describe the registered schema of the topic; StreamBoostError if the registry fails."""
 
-    def _encoder(self, around: ConnectorContext) -> "Encoder":
+    def _build_encoder(self, context: ConnectorContext) -> "Encoder":
         from streamboost.connectors.kafka.formats.encoding import Encoder
 
         assert self.format != "json"
-        return Encoder(registry_of(around), self.format, self.topic, self.written())
+        return Encoder(registry_of(context), self.format, self.topic, self.written())
 
     def _reader(
-        self, around: ConnectorContext, on_corrupt: str = "stop", *, keys: bool = False
+        self, context: ConnectorContext, on_corrupt: str = "stop", *, keys: bool = False
     ) -> Source:
-        settings = {"on_data_loss": around.on_data_loss, "on_corrupt": on_corrupt}
-        cluster = cluster_of(around)
+        settings = {"on_data_loss": context.on_data_loss, "on_corrupt": on_corrupt}
+        cluster = cluster_of(context)
         if self.format != "json":
             from streamboost.connectors.kafka.formats.decoding import DecodedSource, Decoder
 
-            decoder = Decoder(registry_of(around), self.format, keys=keys)
-            return DecodedSource(decoder, cluster, self.topic, around.max_bytes, **settings)
+            decoder = Decoder(registry_of(context), self.format, keys=keys)
+            return DecodedSource(decoder, cluster, self.topic, context.max_bytes, **settings)
         from streamboost.connectors.kafka.topic import KafkaSource
 
-        return KafkaSource(cluster, self.topic, around.max_bytes, **settings)
+        return KafkaSource(cluster, self.topic, context.max_bytes, **settings)
 
 
 class KafkaInput(KafkaTopic, Input):
     """A topic of the cluster that [kafka] names; without `topic`, named after the pipeline."""
 
     on_corrupt: Literal["stop", "skip"] = Field(
-        "stop", description="what is done about messages that do not match their checksum"
+        "stop", description="reaction to messages with a wrong checksum"
     )
 
     id_from: Literal["field", "key"] = Field(
-        "field", description="whether a field or the message's key names a record"
+        "field", description="source of the record id: a field, or the key of the message"
     )
 
     changeable = frozenset({"on_corrupt"})
@@ -153,9 +153,9 @@ class KafkaInput(KafkaTopic, Input):
     def closed(self) -> None:
         """None, as any process may append to the topic."""
 
-    def source(self, around: ConnectorContext) -> Source:
+    def source(self, context: ConnectorContext) -> Source:
         """Return a source of the topic."""
-        return self._reader(around, self.on_corrupt, keys=self.id_from == "key")
+        return self._reader(context, self.on_corrupt, keys=self.id_from == "key")
 
     def written(self) -> type[msgspec.Struct]:
         """Return the type of label messages that annotators' answers are written as."""
@@ -165,23 +165,23 @@ class KafkaInput(KafkaTopic, Input):
         called = {"id": names.id or "id", "label": names.label}
         return msgspec.defstruct("Label", [*held, *more], rename=called)
 
-    def registered(self, around: ConnectorContext) -> str:
+    def registered(self, context: ConnectorContext) -> str:
         """Describe the newest registered schema of the topic, and its fields."""
         from streamboost.connectors.kafka.formats.decoding import described
 
         assert self.format != "json"
-        with closing(registry_of(around)) as registry:
+        with closing(registry_of(context)) as registry:
             return described(registry, self.format, self.topic)
 
 
 class KafkaOutput(KafkaTopic, Output):
     """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
 
-    def follower(self, around: ConnectorContext) -> Source:
+    def tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source of the topic."""
-        return self._reader(around)
+        return self._reader(context)
 
-    def tried(self, around: ConnectorContext) -> str:
+    def check_access(self, context: ConnectorContext) -> str:
         """Return a text; the existence of all topics was checked before."""
         return f"topic {self.topic} is there"
 
@@ -189,10 +189,10 @@ class KafkaOutput(KafkaTopic, Output):
         """Return the type of dead letters."""
         return DeadLetter
 
-    def registered(self, around: ConnectorContext) -> str:
+    def registered(self, context: ConnectorContext) -> str:
         """Check that the schema of the messages is registered, or can be registered."""
-        with closing(self._encoder(around)) as encoder:
-            return encoder.tried()
+        with closing(self._build_encoder(context)) as encoder:
+            return encoder.check_access()
 
 
 class KafkaRequests(KafkaOutput, Expiring):
@@ -214,17 +214,17 @@ class KafkaPredictions(KafkaOutput, PredictionsSection):
 CONNECTOR = Connector(KafkaInput, KafkaInput, KafkaOutput, KafkaRequests, KafkaPredictions)
 
 
-def cluster_of(around: ConnectorContext) -> "KafkaCluster":
+def cluster_of(context: ConnectorContext) -> "KafkaCluster":
     """Return the cluster of section [kafka], which must exist."""
     from streamboost.connectors.kafka.cluster import KafkaCluster
     from streamboost.connectors.kafka.options import FILES
 
-    section = around.kafka
+    section = context.kafka
     assert isinstance(section, KafkaSection)
     options = dict(section.model_extra or {})
     for name in FILES:
         if isinstance(options.get(name), str):
-            options[name] = str(around.resolve(options[name]))
+            options[name] = str(context.resolve(options[name]))
     return KafkaCluster(section.bootstrap_servers, options)
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, PlainValidator
 
 from streamboost.connectors.base import Source
 from streamboost.connectors.files.open import STDIN, file_source
-from streamboost.connectors.oracle.oracle import AnswersOracle, Young
+from streamboost.connectors.oracle.oracle import AnswersOracle, NotYetDueRecords
 from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.config.connectors.base import (
@@ -42,12 +42,13 @@ class OracleSection(Input):
     """
 
     connector: Literal["oracle"]
-    path: Text = Field(description="the file of labelled records")
+    path: Text = Field(description="file of labelled records")
     answer: Literal["requested", "all"] = Field(
-        "requested", description="which records get their labels"
+        "requested", description="records whose labels are returned"
     )
     delay: Annotated[Any, PlainValidator(_check_delay)] = Field(
-        0, description="what passes before a label comes: records, or time by the records' own"
+        0,
+        description="delay of a label: a number of records, or a span of record time",
     )
 
     @property
@@ -72,9 +73,9 @@ class OracleSection(Input):
         """Whether the delay is a duration, which needs timestamps of records."""
         return isinstance(self.delay, str)
 
-    def place(self, around: ConnectorContext) -> StreamLocation:
+    def place(self, context: ConnectorContext) -> StreamLocation:
         """Return the resolved path of the file."""
-        return StreamLocation(os.path.realpath(around.resolve(self.path)), None)
+        return StreamLocation(os.path.realpath(context.resolve(self.path)), None)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Check that the path is a file in a supported format, which can be read repeatedly."""
@@ -86,29 +87,29 @@ class OracleSection(Input):
         except StreamBoostError as error:
             yield "path", str(error)
 
-    def source(self, around: ConnectorContext) -> Source:
+    def source(self, context: ConnectorContext) -> Source:
         """Return a source of the file's current content."""
-        return file_source(around.resolve(self.path), around.text, around.max_bytes)
+        return file_source(context.resolve(self.path), context.text, context.max_bytes)
 
-    def answers(
-        self, around: ConnectorContext, records: Source, outputs: Mapping[str, Output]
+    def label_source(
+        self, context: ConnectorContext, records: Source, outputs: Mapping[str, Output]
     ) -> Source:
         """Return the oracle: a label for each message of the output in `listens_to`."""
-        whole = replace(around, max_bytes=_WHOLE)
-        asked = outputs[self.listens_to[0]].follower(whole)
+        whole = replace(context, max_bytes=_WHOLE)
+        asked = outputs[self.listens_to[0]].tailing_source(whole)
         young = None
         if self.delay:
             span = WindowSize.parse(self.delay)
-            predictions = outputs["predictions"].follower(whole)
-            young = Young(predictions, span.records, span.milliseconds)
-        return AnswersOracle(self._known(around), asked, young)
+            predictions = outputs["predictions"].tailing_source(whole)
+            young = NotYetDueRecords(predictions, span.records, span.milliseconds)
+        return AnswersOracle(self._known(context), asked, young)
 
-    def tried(self, around: ConnectorContext) -> str:
+    def oracle_summary(self, context: ConnectorContext) -> str:
         """Return the number of labels in the file; StreamBoostError if unreadable."""
-        return f"{self._known(around)}, given for {self.listens_to[0]}"
+        return f"{self._known(context)}, given for {self.listens_to[0]}"
 
-    def _known(self, around: ConnectorContext) -> OracleLabels:
-        return OracleLabels(around.resolve(self.path), around.answer_fields, around.max_bytes)
+    def _known(self, context: ConnectorContext) -> OracleLabels:
+        return OracleLabels(context.resolve(self.path), context.answer_fields, context.max_bytes)
 
 
 CONNECTOR = Connector(labels=OracleSection)

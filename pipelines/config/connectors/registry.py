@@ -12,8 +12,8 @@ __all__ = [
     "CONNECTORS",
     "ENDPOINTS",
     "OUTPUTS",
-    "as_written",
-    "feeder",
+    "append_sink",
+    "configured_name",
     "refuse_unwritable",
     "sections_for",
 ]
@@ -38,19 +38,19 @@ def sections_for(use: str) -> tuple[Any, ...]:
     return tuple(section for section in found if section is not None)
 
 
-def as_written(use: str, table: Mapping[str, Any]) -> Any:
+def configured_name(use: str, table: Mapping[str, Any]) -> Any:
     """Return the section of `table` for a `use`, without validation."""
     models = {get_args(m.model_fields["connector"].annotation)[0]: m for m in sections_for(use)}
     return models[table["connector"]].model_construct(**table)
 
 
-def feeder(section: Input, name: str, around: ConnectorContext) -> Sink:
+def append_sink(section: Input, name: str, context: ConnectorContext) -> Sink:
     """Return a sink that appends to the input of `section`; errors call the section `name`.
 
     Raises ConfigurationError if no message can be appended while the pipeline reads.
     """
     refuse_unwritable(section, name)
-    return section.sink(around)
+    return section.sink(context)
 
 
 def refuse_unwritable(section: Input, name: str) -> None:

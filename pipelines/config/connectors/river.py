@@ -23,7 +23,7 @@ class RiverInput(Input):
     """Records of a dataset of River."""
 
     connector: Literal["river"]
-    dataset: Text = Field(description="the dataset's class in river.datasets")
+    dataset: Text = Field(description="class of the dataset in river.datasets")
 
     @property
     def closed(self) -> str:
@@ -35,10 +35,10 @@ class RiverInput(Input):
         if self.fields is not None:
             yield "fields", "a dataset gives labels with an id and a label: leave this out"
 
-    def place(self, around: ConnectorContext) -> None:
+    def place(self, context: ConnectorContext) -> None:
         """Return None, as no other section can use the location of a dataset."""
 
-    def source(self, around: ConnectorContext) -> Source:
+    def source(self, context: ConnectorContext) -> Source:
         """Return a source of the dataset's records."""
         return RiverSource(self.dataset)
 
@@ -46,7 +46,7 @@ class RiverInput(Input):
 class RiverOracle(RiverInput):
     """Oracle that answers each request with the dataset's label, `delay` records later."""
 
-    delay: int = Field(0, ge=0, description="records that pass before a label comes")
+    delay: int = Field(0, ge=0, description="delay of a label, in records")
 
     @property
     def listens_to(self) -> tuple[str, ...]:
@@ -58,11 +58,13 @@ class RiverOracle(RiverInput):
         """Unit of the positions: requests."""
         return "requests"
 
-    def answers(
-        self, around: ConnectorContext, records: Source, outputs: Mapping[str, Output]
+    def label_source(
+        self, context: ConnectorContext, records: Source, outputs: Mapping[str, Output]
     ) -> Source:
         """Return the oracle, which measures its delay by the position of `records`."""
-        return Oracle(self.dataset, outputs["requests"].follower(around), self.delay, records)
+        return Oracle(
+            self.dataset, outputs["requests"].tailing_source(context), self.delay, records
+        )
 
 
 CONNECTOR = Connector(RiverInput, RiverOracle)

@@ -18,7 +18,7 @@ from streamboost.pipelines.config.connectors.base import (
     PredictionsSection,
     StreamLocation,
     Text,
-    writable,
+    check_writable,
 )
 
 __all__ = ["CONNECTOR", "SqliteInput", "SqliteOutput", "SqlitePredictions", "SqliteRequests"]
@@ -28,24 +28,26 @@ class SqliteStream(Endpoint):
     """A stream of a SQLite log."""
 
     connector: Literal["sqlite"]
-    stream: Text = Field(description="the name of the stream")
-    path: Text | None = Field(None, description="the log's file")
+    stream: Text = Field(description="name of the stream")
+    path: Text | None = Field(
+        None, description="SQLite file of the stream; default: the log in the state folder"
+    )
 
-    def place(self, around: ConnectorContext) -> StreamLocation:
+    def place(self, context: ConnectorContext) -> StreamLocation:
         """Return the resolved path of the log, and the stream."""
-        return StreamLocation(os.path.realpath(self.file(around)), self.stream)
+        return StreamLocation(os.path.realpath(self.file(context)), self.stream)
 
-    def follower(self, around: ConnectorContext) -> Source:
+    def tailing_source(self, context: ConnectorContext) -> Source:
         """Return a source of the stream."""
-        return SqliteSource(self.file(around), self.stream, around.max_bytes)
+        return SqliteSource(self.file(context), self.stream, context.max_bytes)
 
-    def sink(self, around: ConnectorContext) -> Sink:
+    def sink(self, context: ConnectorContext) -> Sink:
         """Return a sink that appends to the stream."""
-        return SqliteSink(self.file(around), self.stream)
+        return SqliteSink(self.file(context), self.stream)
 
-    def file(self, around: ConnectorContext) -> Path:
+    def file(self, context: ConnectorContext) -> Path:
         """Return the path of the log."""
-        return around.log if self.path is None else around.resolve(self.path).absolute()
+        return context.log if self.path is None else context.resolve(self.path).absolute()
 
 
 class SqliteInput(SqliteStream, Input):
@@ -55,17 +57,17 @@ class SqliteInput(SqliteStream, Input):
     def closed(self) -> None:
         """None, as any process may append to the stream."""
 
-    def source(self, around: ConnectorContext) -> Source:
+    def source(self, context: ConnectorContext) -> Source:
         """Return a source of the stream."""
-        return self.follower(around)
+        return self.tailing_source(context)
 
 
 class SqliteOutput(SqliteStream, Output):
     """A stream of a SQLite log; without `path`, part of the pipeline's own transactions."""
 
-    def tried(self, around: ConnectorContext) -> str:
+    def check_access(self, context: ConnectorContext) -> str:
         """Check that the log can be written."""
-        return writable(self.file(around))
+        return check_writable(self.file(context))
 
 
 class SqliteRequests(SqliteOutput, Expiring):

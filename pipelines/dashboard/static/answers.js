@@ -53,7 +53,7 @@ export default {
     const doubt = this.doubt && h("div", { class: "doubt", role: "alert" }, [
       h("p", [h("bdi", this.doubt.name), " would be a new class. Is it ", h("bdi", this.doubt.near), "?"]),
       h("div", { class: "actions" }, [
-        button("Yes, it is ", this.doubt.near, this.doubt.meant),
+        button("Yes, it is ", this.doubt.near, this.doubt.known),
         button("No, add ", this.doubt.name, this.doubt.label),
       ]),
     ]);

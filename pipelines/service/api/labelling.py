@@ -60,7 +60,7 @@ class Answer(About):
 def next_request(served: ServedPipeline, asker: Asker) -> Before:
     """Lease the free request with the largest utility, or renew the lease of the current one."""
     request = served.queue.next(asker)
-    seen = [] if request is None else served.blindfold.seen_by(asker, [request])
+    seen = [] if request is None else served.blind_mode.visible_records(asker, [request])
     return Before(request=next(iter(seen), None))
 
 
@@ -79,7 +79,7 @@ def skip(served: ServedPipeline, asker: Asker, given: About) -> Done:
 @router.post("/not-sure", responses=_WRITES)
 def not_sure(served: ServedPipeline, asker: Asker, given: About) -> Done:
     """Leave the record to other annotators."""
-    return _done(served.queue.not_sure(asker, given.id))
+    return _done(served.queue.mark_unsure(asker, given.id))
 
 
 @router.post("/undo", responses=_WRITES)
@@ -99,7 +99,7 @@ def history(
 
     Where labelling is blind, an annotator does not see the labels of a record that is asked again.
     """
-    found, blindfold = served.queue.history(limit, below), served.blindfold
+    found, blindfold = served.queue.history(limit, below), served.blind_mode
     return [
         _done(
             replace(entry, label=None)

@@ -52,13 +52,13 @@ def pipelines(request: Request) -> list[Summary]:
 @router.get("/pipelines/{pipeline}/status", responses=_NAMED)
 def status(served: ServedPipeline, asker: Asker) -> dict[str, Document]:
     """Return all documents of the status, by name; to blind annotators, those without classes."""
-    return served.blindfold.documents_for(asker, served.status.documents())
+    return served.blind_mode.visible_documents(asker, served.status.documents())
 
 
 @router.get("/pipelines/{pipeline}/points", responses=_NAMED)
 def points(served: ServedPipeline, asker: Asker, since: Since = 0) -> list[Document]:
     """Return the points of the curves over time, the oldest first; `since` is a point's time."""
-    return served.blindfold.points_for(asker, served.status.points(since))
+    return served.blind_mode.visible_points(asker, served.status.points(since))
 
 
 @router.get("/pipelines/{pipeline}/marks", responses=_NAMED)
@@ -71,7 +71,7 @@ def marks(served: ServedPipeline, since: Since = 0) -> list[Document]:
 def predictions(served: ServedPipeline, asker: Asker, limit: Limit = 100) -> list[Document]:
     """Return the newest predictions, the newest first; blind annotators see those they answered."""
     found = served.status.predictions(limit)
-    return served.blindfold.seen_by(asker, found, chosen=True)
+    return served.blind_mode.visible_records(asker, found, chosen=True)
 
 
 @router.get("/pipelines/{pipeline}/dead_letters", responses=_NAMED)
@@ -80,7 +80,7 @@ def dead_letters(served: ServedPipeline, asker: Asker, limit: Limit = 100) -> li
 
     Where labelling is blind, an annotator sees neither their payload nor their detail.
     """
-    return served.blindfold.dead_letters_for(asker, served.status.dead_letters(limit))
+    return served.blind_mode.visible_dead_letters(asker, served.status.dead_letters(limit))
 
 
 @router.get("/pipelines/{pipeline}/judged", responses=_NAMED)
@@ -108,10 +108,10 @@ def judged_record(
     Where labelling is blind, an annotator who has not answered does not see the prediction, and no
     annotator sees others' labels of a requested record.
     """
-    found = served.status.judged(id)
+    found = served.status.labelled_record(id)
     if found is None:
         raise HTTPException(404, "that record is no longer kept, or was never asked about")
-    (seen,) = served.blindfold.seen_by(asker, [found])
+    (seen,) = served.blind_mode.visible_records(asker, [found])
     return seen
 
 
@@ -121,13 +121,13 @@ def served_versions(served: ServedPipeline, asker: Asker) -> list[Document]:
 
     Where labelling is blind, an annotator sees none of them.
     """
-    return [] if served.blindfold.hides_from(asker) else served.status.versions()
+    return [] if served.blind_mode.is_blind(asker) else served.status.versions()
 
 
 @router.get("/pipelines/{pipeline}/requests", responses=_NAMED)
 def requests(served: ServedPipeline, asker: Asker, limit: Limit = 100) -> list[Document]:
     """Return the open requests, the largest utility first; blind annotators see no predictions."""
-    return served.blindfold.seen_by(asker, served.status.requests(limit))
+    return served.blind_mode.visible_records(asker, served.status.requests(limit))
 
 
 @router.get("/pipelines/{pipeline}/versions", responses=_NAMED)
@@ -144,7 +144,7 @@ def _summary(served: ServedState) -> Summary:
         state=None if published is None else published.get("state"),
         labels_refused=served.labels.refusal,
         records_refused=served.records.refusal,
-        trouble=served.queue.trouble,
+        trouble=served.queue.write_error,
     )
 
 

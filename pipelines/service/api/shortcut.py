@@ -59,7 +59,7 @@ class Shortcut:
 def _predicted(scoring: Scoring, message: Message) -> dict[str, Any] | None:
     """Return the predictions for a request body; None if `app` has to handle the request."""
     body: bytes = message.get("body", b"")
-    if message.get("more_body", False) or len(body) > _SHORT or not scoring.is_at_hand:
+    if message.get("more_body", False) or len(body) > _SHORT or not scoring.is_ready:
         return None
     try:
         given = json.loads(body)

@@ -139,7 +139,7 @@ def _source(people: Users, asker: User, given: str | None) -> str:
         raise HTTPException(
             403, f"your labels are {asker.name}'s: leave `source` out, or send the token"
         )
-    return people.spelled(given)
+    return people.known_spelling(given)
 
 
 @router.post(
@@ -167,5 +167,5 @@ def post_command(served: ServedPipeline, given: CommandIn) -> Queued:
     of a merge. Other commands that the pipeline cannot apply are refused in its log.
     """
     command = given.order()
-    served.tell(command)
+    served.send_command(command)
     return Queued(queued=str(command))

@@ -85,7 +85,7 @@ class Guard:
         self._failures = failures
         self._reads = Rate(*settings.reads)
         self._writes = Rate(*settings.writes)
-        self._asks = Rate(*settings.asks)
+        self._asks = Rate(*settings.scoring_requests)
         self._messages = Rate(*settings.messages)
         self._at_once = Counter[str]()
 
@@ -101,16 +101,20 @@ class Guard:
             return
         person: User | None = scope["state"]["person"]
         if person is None:
-            await self._pass(scope, receive, _dressed(scope, send))
+            await self._pass(scope, receive, _with_security_headers(scope, send))
             return
         scope["state"].pop("proven", _nothing)()
         self._at_once[person.seat] += 1
         try:
             if scope["type"] == "http":
-                await self._pass(scope, receive, _dressed(scope, send))
+                await self._pass(scope, receive, _with_security_headers(scope, send))
             else:
-                watched = SessionBoundWebSocket(send, lambda: self._who(connection)[0] == person)
-                await self.app(scope, watched.receiving(self._paced(person, receive)), watched)
+                watched = SessionBoundWebSocket(
+                    send, lambda: self._authenticate(connection)[0] == person
+                )
+                await self.app(
+                    scope, watched.with_disconnect(self._rate_limited(person, receive)), watched
+                )
         finally:
             self._at_once[person.seat] -= 1
             if not self._at_once[person.seat]:
@@ -120,7 +124,7 @@ class Guard:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await refusal(scope, receive, _dressed(scope, send))
+            await refusal(scope, receive, _with_security_headers(scope, send))
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request to `app`, and reject a body that exceeds the limit while streaming."""
@@ -150,9 +154,9 @@ class Guard:
         except asyncio.CancelledError:
             # The server is stopping before the response is complete.
             if not begun:
-                await _refused(scope, 503, "the server is stopping")(scope, receive, send)
+                await _error_response(scope, 503, "the server is stopping")(scope, receive, send)
 
-    def _paced(self, person: User, receive: Receive) -> Receive:
+    def _rate_limited(self, person: User, receive: Receive) -> Receive:
         """Return `receive` for a websocket, with messages delayed to the rate limit."""
 
         async def paced() -> Message:
@@ -169,11 +173,13 @@ class Guard:
         """Return the error response to a request that is rejected; None if it may pass."""
         scope, headers = connection.scope, connection.headers
         if _host_of(headers.get("host", "")) not in self._settings.hosts:
-            return _refused(scope, 400, "this host name is not one of those allowed (--allow-host)")
+            return _error_response(
+                scope, 400, "this host name is not one of those allowed (--allow-host)"
+            )
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:19]) > self._settings.max_body:
             return self._too_large(scope)
-        person, is_wrong = self._who(connection)
+        person, is_wrong = self._authenticate(connection)
         scope.setdefault("state", {})["person"] = person
         is_open = scope["type"] == "http" and scope["path"] in OPEN
         is_reading = scope["type"] == "http" and scope["method"] in _READING
@@ -182,26 +188,28 @@ class Guard:
             rate = self._asks if is_asking else self._reads if is_reading else self._writes
             if person is not None and (wait := self._wait(person, rate)):
                 _log.warning("%s asks too often", person.name)
-                return _refused(scope, 429, "too many requests", {"Retry-After": str(ceil(wait))})
+                return _error_response(
+                    scope, 429, "too many requests", {"Retry-After": str(ceil(wait))}
+                )
             if person is None and not (is_open and scope["path"] == LOGIN):
-                return self._stranger(scope, is_wrong=is_wrong)
+                return self._unauthenticated_response(scope, is_wrong=is_wrong)
         if person == SCORER and not is_asking:
-            return _refused(scope, 403, "this token is for predict and explain alone")
+            return _error_response(scope, 403, "this token is for predict and explain alone")
         # For read requests, a browser sends an Origin only if a script of another site asks.
         is_plain = is_reading and ("origin" not in headers or person is None)
         if person not in (PROGRAM, SCORER) and not is_plain and not _is_own(scope, headers):
-            return _refused(scope, 403, "this must come from one of this server's own pages")
+            return _error_response(scope, 403, "this must come from one of this server's own pages")
         return None
 
-    def _stranger(self, scope: Scope, *, is_wrong: bool) -> Response:
+    def _unauthenticated_response(self, scope: Scope, *, is_wrong: bool) -> Response:
         """Return the error response to an unauthenticated request, or one with a wrong secret."""
         if is_wrong and (wait := self._failures.wait(address_of(scope.get("client")))):
             _log.warning("somebody tries secrets that are none")
             text = "too many secrets that are none"
-            return _refused(scope, 429, text, {"Retry-After": str(ceil(wait))})
-        return _refused(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
+            return _error_response(scope, 429, text, {"Retry-After": str(ceil(wait))})
+        return _error_response(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
 
-    def _who(self, connection: HTTPConnection) -> tuple[User | None, bool]:
+    def _authenticate(self, connection: HTTPConnection) -> tuple[User | None, bool]:
         """Return the user (None: unauthenticated), and whether a wrong secret was given."""
         scheme, _, given = connection.headers.get("authorization", "").partition(" ")
         is_bearer = scheme.lower() == "bearer"
@@ -213,7 +221,7 @@ class Guard:
 
     def _wait(self, person: User, rate: Rate) -> float:
         """Return the seconds after which `person` may send a request; 0: now."""
-        if self._at_once[person.seat] >= self._settings.at_once:
+        if self._at_once[person.seat] >= self._settings.max_concurrent:
             return 1.0
         return rate.wait(person.seat)
 
@@ -223,7 +231,7 @@ class Guard:
 
     def _too_large(self, scope: Scope) -> Response:
         # The rest of the body is not read: the connection is closed after the response.
-        return _refused(scope, 413, self._too_large_text, {"Connection": "close"})
+        return _error_response(scope, 413, self._too_large_text, {"Connection": "close"})
 
 
 def _nothing() -> None:
@@ -247,7 +255,7 @@ def _is_own(scope: Scope, headers: Headers) -> bool:
     return headers.getlist("origin") == [own]
 
 
-def _refused(
+def _error_response(
     scope: Scope, status: int, detail: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     if scope["path"].startswith("/api/"):
@@ -255,7 +263,7 @@ def _refused(
     return PlainTextResponse(f"{status} {HTTPStatus(status).phrase}: {detail}\n", status, headers)
 
 
-def _dressed(scope: Scope, send: Send) -> Send:
+def _with_security_headers(scope: Scope, send: Send) -> Send:
     """Return `send` with security headers added to the response.
 
     The nonce for the scripts and styles of a page is stored as ``scope["state"]["csp_nonce"]``.
@@ -295,12 +303,12 @@ class SessionBoundWebSocket:
         self._is_in = is_in
         self._is_over = False
 
-    def receiving(self, receive: Receive) -> Receive:
+    def with_disconnect(self, receive: Receive) -> Receive:
         """Return `receive` that reports a disconnect once the session has ended."""
 
         async def watched() -> Message:
             message = await receive()
-            if message["type"] == "websocket.receive" and not await self._goes_on():
+            if message["type"] == "websocket.receive" and not await self._is_session_open():
                 return {"type": "websocket.disconnect", "code": 1008}
             return message
 
@@ -308,10 +316,10 @@ class SessionBoundWebSocket:
 
     async def __call__(self, message: Message) -> None:
         """Send `message`, unless the session has ended."""
-        if await self._goes_on():
+        if await self._is_session_open():
             await self._send(message)
 
-    async def _goes_on(self) -> bool:
+    async def _is_session_open(self) -> bool:
         if not self._is_over and not self._is_in():
             self._is_over = True
             await self._send({"type": "websocket.close", "code": 1008})

@@ -15,7 +15,7 @@ from streamboost.pipelines.service.auth.sessions import SESSION_SECONDS
 from streamboost.pipelines.service.auth.settings import AuthSettings, Rate, address_of
 from streamboost.pipelines.service.auth.users import Users
 
-__all__ = ["LOGOUT", "entrance"]
+__all__ = ["LOGOUT", "login_router"]
 
 LOGOUT = "/logout"
 
@@ -48,7 +48,7 @@ _ROLES = {
 }
 
 
-def entrance(
+def login_router(
     people: Users, settings: AuthSettings, failures: Rate, is_ready: Callable[[], bool]
 ) -> APIRouter:
     """Create the router of the health checks, login and logout."""
@@ -57,8 +57,12 @@ def entrance(
 
     @router.get(LOGIN)
     async def ask(request: Request, key: str = "") -> Response:
-        invited = people.invited(key)
-        return _wrong_key(request, failures) if invited is None else _asked(request, key, *invited)
+        invited = people.pending_login(key)
+        return (
+            _wrong_key(request, failures)
+            if invited is None
+            else _confirmation_page(request, key, *invited)
+        )
 
     @router.post(LOGIN)
     async def log_in(request: Request, key: str = "") -> Response:
@@ -68,7 +72,11 @@ def entrance(
         people.log_out(request.cookies.get(settings.cookie, ""))
         answer = RedirectResponse("/", 303)
         answer.set_cookie(
-            settings.cookie, cookie, max_age=SESSION_SECONDS, httponly=True, **_only_here(request)
+            settings.cookie,
+            cookie,
+            max_age=SESSION_SECONDS,
+            httponly=True,
+            **_cookie_attributes(request),
         )
         return answer
 
@@ -77,7 +85,7 @@ def entrance(
         people.log_out(request.cookies.get(settings.cookie, ""))
         content = "<p>This browser needs another login link to come in again.</p>"
         answer = _page(request, "Logged out", content)
-        answer.delete_cookie(settings.cookie, **_only_here(request))
+        answer.delete_cookie(settings.cookie, **_cookie_attributes(request))
         return answer
 
     return router
@@ -101,7 +109,7 @@ def _wrong_key(request: Request, failures: Rate) -> Response:
     return PlainTextResponse(_USED, 401)
 
 
-def _asked(request: Request, key: str, name: str, role: str) -> Response:
+def _confirmation_page(request: Request, key: str, name: str, role: str) -> Response:
     person = request.state.person
     now = f"This browser is logged in as <bdi>{escape(person.name)}</bdi>." if person else ""
     content = _ASK.format(
@@ -110,7 +118,7 @@ def _asked(request: Request, key: str, name: str, role: str) -> Response:
     return _page(request, f"Log in as {name}?", content)
 
 
-def _only_here(request: Request) -> dict[str, Any]:
+def _cookie_attributes(request: Request) -> dict[str, Any]:
     """Return the cookie attributes: same-site, and secure if the request used TLS."""
     return {"secure": request.url.scheme == "https", "samesite": "strict"}
 

@@ -25,12 +25,12 @@ class AuthSettings:
     is_secure : whether the server uses https itself
     max_body : maximum size in bytes of a request's body, and of a websocket message
     reads, writes : rate of a session's GET and HEAD requests, and of all others
-    asks : rate of a session's predict and explain requests
+    scoring_requests : rate of a session's predict and explain requests
     failures : rate of wrong secrets from one address
     messages : rate of a session's websocket messages, which are delayed instead of rejected
-    at_once : maximum number of concurrent requests and websockets of one session
-    strangers : maximum number of unauthenticated connections, in all and from one address; the
-        oldest is closed for a newer one
+    max_concurrent : maximum number of concurrent requests and websockets of one session
+    max_unauthenticated : maximum number of unauthenticated connections, in all and from one
+        address; the oldest is closed for a newer one
     patience : timeout in seconds for a complete request, and for a client that does not read the
         response
     """
@@ -42,11 +42,11 @@ class AuthSettings:
     max_body: int = 4_000_000
     reads: tuple[float, float] = (100, 500)
     writes: tuple[float, float] = (20, 100)
-    asks: tuple[float, float] = (1_000, 2_000)
+    scoring_requests: tuple[float, float] = (1_000, 2_000)
     failures: tuple[float, float] = (2, 30)
     messages: tuple[float, float] = (50, 500)
-    at_once: int = 200
-    strangers: tuple[int, int] = (400, 100)
+    max_concurrent: int = 200
+    max_unauthenticated: tuple[int, int] = (400, 100)
     patience: float = 10.0
 
     @property

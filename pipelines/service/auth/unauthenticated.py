@@ -29,29 +29,29 @@ class UnauthenticatedConnections:
         self._most = most
         self._each = each
         self._n = 0
-        self._of = defaultdict[str, dict[Connection, None]](dict)
+        self._by_address = defaultdict[str, dict[Connection, None]](dict)
 
     def __len__(self) -> int:
         return self._n
 
-    def enter(self, connection: Connection, address: str) -> None:
+    def add(self, connection: Connection, address: str) -> None:
         """Add a new connection, and evict one if a limit is exceeded."""
-        self._of[address][connection] = None
+        self._by_address[address][connection] = None
         self._n += 1
-        if len(self._of[address]) > self._each:
-            self._crowd_out(address)
+        if len(self._by_address[address]) > self._each:
+            self._evict_oldest(address)
         elif self._n > self._most:
-            self._crowd_out(max(self._of, key=lambda one: len(self._of[one])))
+            self._evict_oldest(max(self._by_address, key=lambda one: len(self._by_address[one])))
 
-    def leave(self, connection: Connection, address: str) -> None:
+    def remove(self, connection: Connection, address: str) -> None:
         """Remove a connection that has ended or is authenticated now."""
-        if connection in self._of.get(address, ()):
-            del self._of[address][connection]
+        if connection in self._by_address.get(address, ()):
+            del self._by_address[address][connection]
             self._n -= 1
-            if not self._of[address]:
-                del self._of[address]
+            if not self._by_address[address]:
+                del self._by_address[address]
 
-    def _crowd_out(self, address: str) -> None:
-        oldest = next(iter(self._of[address]))
-        self.leave(oldest, address)
+    def _evict_oldest(self, address: str) -> None:
+        oldest = next(iter(self._by_address[address]))
+        self.remove(oldest, address)
         oldest.end()

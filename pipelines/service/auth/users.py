@@ -103,7 +103,7 @@ class Users:
 
         Raises DataError if the name is not allowed.
         """
-        name = self.spelled(name)
+        name = self.known_spelling(name)
         if name_key(name) == PROGRAM.name:
             raise DataError(f"the name {name!r} is what programs go by: give another")
         key = token_urlsafe(32)
@@ -115,7 +115,7 @@ class Users:
             self._links[_hashed(key)] = _Link(now + _LINK_SECONDS, name, role)
         return key
 
-    def spelled(self, given: str) -> str:
+    def known_spelling(self, given: str) -> str:
         """Return a person's name in the spelling that is known already.
 
         Names that differ only in case, width or spaces belong to one person. A spelling that is
@@ -131,7 +131,7 @@ class Users:
             return name
         return min((one for one in names if name_key(one) == key), default=name)
 
-    def invited(self, key: str) -> tuple[str, Role] | None:
+    def pending_login(self, key: str) -> tuple[str, Role] | None:
         """Return name and role of a login link's `key`; None if it was used or has expired."""
         link = self._links.get(_hashed(key))
         return None if link is None or link.until <= self._clock() else (link.name, link.role)
@@ -142,7 +142,7 @@ class Users:
         Raises StateError if the session cannot be stored; the key stays valid in this case.
         """
         with self._lock:
-            found = self.invited(key)
+            found = self.pending_login(key)
             if found is None:
                 return None
             cookie = self._sessions.begin(*found)

@@ -59,60 +59,66 @@ class BlindMode:
         self._queue = queue
         self._is_on = is_on
 
-    def hides_from(self, person: User) -> bool:
+    def is_blind(self, person: User) -> bool:
         """Whether `person` sees no guess of what they have not answered."""
         return self._is_on and person.role != "operator"
 
-    def seen_by(
+    def visible_records(
         self, person: User, found: Sequence[Mapping[str, Any]], *, chosen: bool = False
     ) -> list[dict[str, Any]]:
         """Return of each record what `person` may see of it.
 
         `chosen` by what was predicted: then those are left out of which that is hidden.
         """
-        if not self.hides_from(person):
+        if not self.is_blind(person):
             return [dict(one) for one in found]
         known = self._queue.answered(person, (str(one["id"]) for one in found))
-        seen = [self._seen(person, one, is_known=str(one["id"]) in known) for one in found]
+        seen = [
+            self._visible_record(person, one, is_known=str(one["id"]) in known) for one in found
+        ]
         return [one for one in seen if not (chosen and HIDDEN in one)]
 
-    def question(self, person: User, request: Mapping[str, Any]) -> dict[str, Any]:
+    def visible_request(self, person: User, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a request without the similar records whose labels `person` may not see."""
         near = request.get("near")
-        if not near or not self.hides_from(person):
+        if not near or not self.is_blind(person):
             return dict(request)
         closed = [one for one in near if not self._queue.is_open(str(one["id"]))]
         return {**request, "near": closed}
 
     def hides_labels(self, person: User, id: str) -> bool:
         """Return whether others' labels of record `id` are hidden, as it is requested now."""
-        return self.hides_from(person) and self._queue.is_open(id)
+        return self.is_blind(person) and self._queue.is_open(id)
 
-    def documents_for(self, person: User, found: Mapping[str, Any]) -> dict[str, Any]:
+    def visible_documents(self, person: User, found: Mapping[str, Any]) -> dict[str, Any]:
         """Return the documents of the status that `person` may see."""
-        hides = self.hides_from(person)
+        hides = self.is_blind(person)
         return {name: one for name, one in found.items() if not hides or name in _DOCUMENTS}
 
-    def points_for(self, person: User, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def visible_points(
+        self, person: User, found: Sequence[Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
         """Return the points of a run with the values that `person` may see."""
-        hides = self.hides_from(person)
+        hides = self.is_blind(person)
         return [{key: one[key] for key in one if not hides or key in _POINT} for one in found]
 
-    def dead_letters_for(
+    def visible_dead_letters(
         self, person: User, found: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
         """Return of each dead letter the parts that `person` may see.
 
         Payload and detail may have the label of a record that is requested now or later.
         """
-        if not self.hides_from(person):
+        if not self.is_blind(person):
             return [dict(one) for one in found]
         return [{key: one[key] for key in one if key in _LETTER} | {HIDDEN: True} for one in found]
 
-    def _seen(self, person: User, found: Mapping[str, Any], *, is_known: bool) -> dict[str, Any]:
+    def _visible_record(
+        self, person: User, found: Mapping[str, Any], *, is_known: bool
+    ) -> dict[str, Any]:
         """Return what `person` may see of a record; `is_known` if they have answered."""
         is_open = self._queue.is_open(str(found["id"]))
-        seen = self.question(person, found)
+        seen = self.visible_request(person, found)
         if not is_known:
             shown = _OPEN if is_open else _CLOSED
             return {key: value for key, value in seen.items() if key in shown} | {HIDDEN: True}

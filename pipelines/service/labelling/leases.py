@@ -51,18 +51,22 @@ class Leases:
     def next(self, connection: Connection, person: User, ids: Sequence[str]) -> OpenRequest | None:
         """Return the request before `person`, or the first of `ids` that is free, theirs now."""
         connection.execute("DELETE FROM leases WHERE until <= ?", (self._clock(),))
-        chosen = self._before(connection, person) or self._free(connection, person, ids)
+        chosen = self._leased_request(connection, person) or self._free_request(
+            connection, person, ids
+        )
         if chosen is not None:
-            self.give(connection, person, chosen["id"])
+            self.assign(connection, person, chosen["id"])
         return chosen
 
-    def _before(self, connection: Connection, person: User) -> OpenRequest | None:
+    def _leased_request(self, connection: Connection, person: User) -> OpenRequest | None:
         """Return the open request that `person` has leased; None if there is none."""
-        id = self.held(connection, person)
+        id = self.leased_record(connection, person)
         request = None if id is None else self._requests.request(id)
         return None if request is None or is_answered(connection, request) else request
 
-    def _free(self, connection: Connection, person: User, ids: Sequence[str]) -> OpenRequest | None:
+    def _free_request(
+        self, connection: Connection, person: User, ids: Sequence[str]
+    ) -> OpenRequest | None:
         """Return the first request that nobody has or answered and `person` did not put aside.
 
         Where there is none, one that is about to expire, or that `person` skipped least often.
@@ -73,11 +77,11 @@ class Leases:
             request = None if id in held else self._requests.request(id)
             if request is None or person.name in request.get("excluded_annotators", ()):
                 continue
-            done = _done(connection, request)
+            done = _past_actions(connection, request)
             mine = [action for action, name in done if name == person.name]
             if "not_sure" in mine or any(action == "label" for action, _ in done):
                 continue
-            if self.knows_guess(connection, person, request):
+            if self.has_seen_prediction(connection, person, request):
                 continue
             if not mine and not self._is_ending(request):
                 return request
@@ -90,7 +94,7 @@ class Leases:
         expires = request.get("expires")
         return isinstance(expires, int | float) and abs(expires - self._clock()) < SHORTEST
 
-    def give(self, connection: Connection, person: User, id: str) -> None:
+    def assign(self, connection: Connection, person: User, id: str) -> None:
         """Put the record `id` before `person`, and nothing else."""
         connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
         connection.execute(
@@ -98,7 +102,9 @@ class Leases:
             (id, person.seat, self._clock() + self._lease),
         )
 
-    def knows_guess(self, connection: Connection, person: User, request: OpenRequest) -> bool:
+    def has_seen_prediction(
+        self, connection: Connection, person: User, request: OpenRequest
+    ) -> bool:
         """Tell whether labelling is blind, and `person` was told the guess for an answer of theirs.
 
         Taking the answer back takes back nothing of that, nor does another request for the record.
@@ -109,7 +115,7 @@ class Leases:
         found = connection.execute(query, (request["id"], person.name))
         return found.fetchone() is not None
 
-    def held(self, connection: Connection, person: User) -> str | None:
+    def leased_record(self, connection: Connection, person: User) -> str | None:
         """Return the record that `person` has before them."""
         row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
         return None if row is None else str(row[0])
@@ -122,7 +128,7 @@ class Leases:
         return None if row is None else str(row[0])
 
 
-def _done(connection: Connection, request: OpenRequest) -> list[tuple[Action, str]]:
+def _past_actions(connection: Connection, request: OpenRequest) -> list[tuple[Action, str]]:
     """Return what was done with the request, and by whom."""
     return connection.execute(
         "SELECT action, person FROM entries WHERE id = ? AND sequence = ? AND stage != 'undone'",
@@ -132,4 +138,4 @@ def _done(connection: Connection, request: OpenRequest) -> list[tuple[Action, st
 
 def is_answered(connection: Connection, request: OpenRequest) -> bool:
     """Tell whether somebody has given the request a label that was not taken back."""
-    return any(action == "label" for action, _ in _done(connection, request))
+    return any(action == "label" for action, _ in _past_actions(connection, request))

@@ -11,9 +11,9 @@ from streamboost.pipelines.service.labelling.leases import RequestReader
 from streamboost.pipelines.service.labelling.store import (
     LabellingEntry,
     LabellingStore,
-    held,
+    entries_to_write,
     newly_written,
-    to_write,
+    undoable_entries,
 )
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 
@@ -35,7 +35,7 @@ WATCHED_EVERY = 1_000
 class StatusOfRequests(RequestReader, Protocol):
     """Protocol of the requests and their outcomes, as `StatusReader` returns them."""
 
-    def judged(self, id: str) -> dict[str, Any] | None:
+    def labelled_record(self, id: str) -> dict[str, Any] | None:
         """Return what is known of a record that was asked about or labelled; None: not kept."""
 
 
@@ -77,11 +77,11 @@ class LabelOutbox:
         Those that cannot be written now are written by a later call, and `trouble` says why.
         """
         try:
-            due = self._due(at_once=at_once)
+            due = self._due_entries(at_once=at_once)
             if due:
                 self._labels.deliver([_message(entry) for entry in due])
                 self._stage(due, "written")
-            if late := self._late():
+            if late := self._late_entries():
                 self._stage(late, "late")
         except Exception as error:  # whatever it is, what waits must be tried again
             trouble = self._mask(str(error) or type(error).__name__)
@@ -92,19 +92,19 @@ class LabelOutbox:
         self.trouble = None
         return len(due)
 
-    def _due(self, *, at_once: bool) -> list[LabellingEntry]:
+    def _due_entries(self, *, at_once: bool) -> list[LabellingEntry]:
         """Return the labels to be written, which cannot be undone from now on."""
         with self._store.reading() as connection:
             query = "SELECT 1 FROM entries WHERE stage IN ('held', 'writing') LIMIT 1"
             if connection is None or connection.execute(query).fetchone() is None:
                 return []
-            waiting = held(connection)
+            waiting = undoable_entries(connection)
         now = self._clock()
         due = [entry.number for entry in waiting if at_once or self._is_due(entry, now)]
         with self._store.writing() as connection:
             # It may have been taken back meanwhile.
             _set_stage(connection, due, "writing", "AND stage = 'held'")
-            return to_write(connection)
+            return entries_to_write(connection)
 
     def _is_due(self, entry: LabellingEntry, now: int) -> bool:
         # A clock that was set back holds no label for longer than it is to be held.
@@ -113,7 +113,7 @@ class LabelOutbox:
         expires = (self._requests.request(entry.id) or {}).get("expires")
         return isinstance(expires, int | float) and now >= expires - MARGIN
 
-    def _late(self) -> list[LabellingEntry]:
+    def _late_entries(self) -> list[LabellingEntry]:
         """Return the written labels that arrived after their requests had expired.
 
         A request that is no longer open was answered (its record has a label) or expired.
@@ -129,7 +129,7 @@ class LabelOutbox:
         for entry in entries:
             if entry.number in self._settled or self._requests.request(entry.id) is not None:
                 continue
-            found = self._requests.judged(entry.id)
+            found = self._requests.labelled_record(entry.id)
             if found is None:
                 continue
             expires = found.get("expires")

@@ -93,7 +93,7 @@ class LabelQueue:
         self._delivery = LabelOutbox(self._store, requests, labels, grace, clock, mask)
 
     @property
-    def trouble(self) -> str | None:
+    def write_error(self) -> str | None:
         """Why labels that are due could not be written the last time, None where all were."""
         return self._delivery.trouble
 
@@ -113,12 +113,12 @@ class LabelQueue:
         with self._store.writing() as connection:
             is_theirs = self._leases.holder(connection, id) in (None, person.seat)
             # In another window they may have gone on to another record.
-            is_theirs &= self._leases.held(connection, person) in (None, id)
+            is_theirs &= self._leases.leased_record(connection, person) in (None, id)
             if request is None or not is_theirs or is_answered(connection, request):
                 return None
-            if self._leases.knows_guess(connection, person, request):
+            if self._leases.has_seen_prediction(connection, person, request):
                 return None
-            self._leases.give(connection, person, id)
+            self._leases.assign(connection, person, id)
         return request
 
     def answer(self, person: User, id: str, label: str | int) -> LabellingEntry:
@@ -130,7 +130,7 @@ class LabelQueue:
         """Have the record `id` come to `person` after everything else; others may get it now."""
         return self._note(person, id, "skip")
 
-    def not_sure(self, person: User, id: str) -> LabellingEntry:
+    def mark_unsure(self, person: User, id: str) -> LabellingEntry:
         """Have the record `id` never come to `person` again; others may get it now."""
         return self._note(person, id, "not_sure")
 
@@ -156,7 +156,7 @@ class LabelQueue:
             )
             told = last.action == "label" and self._is_blinded(person)
             if not told and self._leases.holder(connection, last.id) is None:
-                self._leases.give(connection, person, last.id)
+                self._leases.assign(connection, person, last.id)
         return last
 
     def release(self, person: User) -> None:
@@ -287,7 +287,7 @@ class LabelQueue:
     def write_due(self, *, at_once: bool = False) -> int:
         """Write the labels that can no longer be undone, or all; return how many.
 
-        Those that cannot be written now are written by a later call, and `trouble` says why.
+        Those that cannot be written now are written by a later call, and `write_error` says why.
         """
         return self._delivery.write_due(at_once=at_once)
 
@@ -319,7 +319,7 @@ class LabelQueue:
             raise StateError(f"somebody else has record {id!r} before them: take another")
         if is_answered(connection, request):
             raise StateError(f"record {id!r} was answered already: take another")
-        if self._leases.knows_guess(connection, person, request):
+        if self._leases.has_seen_prediction(connection, person, request):
             raise StateError(f"the guess for record {id!r} was told already: take another")
         return request
 

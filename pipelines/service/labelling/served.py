@@ -12,7 +12,7 @@ from streamboost.connectors.files.open import STDIN
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.pipelines.config.compatibility import verify
 from streamboost.pipelines.config.connectors.base import Input
-from streamboost.pipelines.config.connectors.registry import feeder
+from streamboost.pipelines.config.connectors.registry import append_sink
 from streamboost.pipelines.config.file import Config, load, parse
 from streamboost.pipelines.config.masking import masked
 from streamboost.pipelines.service.auth.users import User
@@ -63,7 +63,7 @@ class ServedState:
         return cls(config, status, queue, labels, records, Scoring(state))
 
     @property
-    def blindfold(self) -> BlindMode:
+    def blind_mode(self) -> BlindMode:
         """Blind mode, which hides predictions from annotators if it is configured."""
         return BlindMode(self.queue, self.config.sections.serve.blind)
 
@@ -81,21 +81,23 @@ class ServedState:
         predictions, they see only the records that they answered, so that neither `limit` nor
         `offset` tells the others' predictions.
         """
-        see, status = self.blindfold.seen_by, self.status
-        if not self.blindfold.hides_from(person):
-            return status.chosen(choice, limit, offset)
+        see, status = self.blind_mode.visible_records, self.status
+        if not self.blind_mode.is_blind(person):
+            return status.labelled_records(choice, limit, offset)
         choice = replace(choice, closed=True)
         if not choice.by_prediction:
-            return see(person, status.chosen(choice, limit, offset))
-        return see(person, status.chosen(choice, -1), chosen=True)[offset : offset + limit]
+            return see(person, status.labelled_records(choice, limit, offset))
+        return see(person, status.labelled_records(choice, -1), chosen=True)[
+            offset : offset + limit
+        ]
 
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """Return whether a process of the pipeline exists now; False if the state is unreadable."""
         with suppress(StateError):  # the folder cannot be read
             return State(self.config.state).is_running()
         return False
 
-    def tell(self, command: Command) -> None:
+    def send_command(self, command: Command) -> None:
         """Queue `command`, which the pipeline applies with its next batch.
 
         Raises StateError if the command names an unknown version or class.
@@ -169,6 +171,6 @@ def _kind(status: StatusReader) -> Any:
 
 def _feeder(config: Config, name: str, section: Input) -> Sink | ConfigurationError:
     try:
-        return feeder(section, name, config.surroundings)
+        return append_sink(section, name, config.connector_context)
     except ConfigurationError as error:
         return error

@@ -18,12 +18,12 @@ __all__ = [
     "LabellingEntry",
     "LabellingStore",
     "annotators",
-    "held",
+    "entries_to_write",
     "newest",
     "newest_label",
     "newly_written",
     "put",
-    "to_write",
+    "undoable_entries",
 ]
 
 FILE = "labelling.db"
@@ -147,12 +147,12 @@ def annotators(connection: Connection) -> list[str]:
     return [name for (name,) in connection.execute(query)]
 
 
-def held(connection: Connection) -> list[LabellingEntry]:
+def undoable_entries(connection: Connection) -> list[LabellingEntry]:
     """Return the labels that can still be undone, the oldest first."""
     return _in_stage(connection, "held")
 
 
-def to_write(connection: Connection) -> list[LabellingEntry]:
+def entries_to_write(connection: Connection) -> list[LabellingEntry]:
     """Return the labels that are being written, the oldest first."""
     return _in_stage(connection, "writing")
 

@@ -93,12 +93,12 @@ class LabelWriter(SourceWriter):
         pipeline could not use one of them.
         """
         self._sink_or_raise()
-        schema = self._settled()
+        schema = self._current_schema()
         try:
             payloads = [schema.encode_label(label) for label in labels]
         except UnicodeEncodeError as error:
             raise DataError(f"a label holds text that is not Unicode: {error}") from None
-        read, dead = schema.decode_labels(_as_read(payloads))
+        read, dead = schema.decode_labels(_as_messages(payloads))
         _refuse(dead, "label")
         return [
             Label(id, tidy, label.time, label.source)
@@ -116,10 +116,10 @@ class LabelWriter(SourceWriter):
 
     def deliver(self, labels: Sequence[Label]) -> None:
         """Append labels that were checked once; what cannot be used by now is a dead letter."""
-        schema = self._settled()
+        schema = self._current_schema()
         self._append([schema.encode_label(label) for label in labels])
 
-    def _settled(self) -> Schema:
+    def _current_schema(self) -> Schema:
         kind = self._kind()
         is_settled = self._schema.label == "auto" and kind in ("string", "integer", "boolean")
         return self._schema.with_label_type(kind) if is_settled else self._schema
@@ -157,7 +157,7 @@ def decoded(schema: Schema, records: Sequence[dict[str, Any]]) -> tuple[Records,
         payloads = [json.dumps(r, allow_nan=False, ensure_ascii=False).encode() for r in records]
     except ValueError as error:
         raise DataError(f"a record cannot stand in JSON: {error}") from None
-    read, dead = schema.decode(_as_read(payloads), source="posted")
+    read, dead = schema.decode(_as_messages(payloads), source="posted")
     _refuse(dead, "record")
     return read, payloads
 
@@ -167,7 +167,7 @@ def _with_id_alone(schema: Schema) -> Schema:
     return replace(schema, fields={f"{schema.id} and nothing else": Field("number")}, named={})
 
 
-def _as_read(payloads: Sequence[bytes]) -> list[Message]:
+def _as_messages(payloads: Sequence[bytes]) -> list[Message]:
     return [Message(payload, "0", place, len(payload)) for place, payload in enumerate(payloads)]
 
 

@@ -30,12 +30,14 @@ class _Coordinates(SimplexAlgorithm):
         n_coordinates = state.z.shape[1] - 1
         risks = state.risks()
         for turn in range(n_coordinates):
-            tree = self._along((state.rounds + turn) % n_coordinates, risks, state, grow)
+            tree = self._loss_along((state.rounds + turn) % n_coordinates, risks, state, grow)
             if tree is not None:
                 return [tree]
         return []
 
-    def _along(self, j: int, risks: np.ndarray, state: SimplexState, grow: Grower) -> Tree | None:
+    def _loss_along(
+        self, j: int, risks: np.ndarray, state: SimplexState, grow: Grower
+    ) -> Tree | None:
         """Return the best tree for coordinate `j`, or None if none lowers the risk."""
         y, n_classes = state.y, risks.shape[1]
         coordinate = codewords(n_classes)[:, j]

@@ -175,7 +175,7 @@ class GambleClassifier(ClassWeightClassifier):
             step=self.step,
             weight_floor=self.weight_floor,
             rng=np.random.default_rng(self._seed()),
-            held=held,
+            held_out=held,
         )
         self.classes_ = data.classes
         self._set_validation_score(held)

@@ -90,11 +90,11 @@ def boost_regressor(
     step: Step | None,
     weight_floor: float,
     rng: np.random.Generator,
-    held: HeldOut | None = None,
+    held_out: HeldOut | None = None,
 ) -> RegressorRounds:
     """Fit clones of `weak_learner` in `n_estimators` rounds; end early if a step has no effect.
 
-    With a validation set `held`, early stopping may keep fewer rounds.
+    With a validation set `held_out`, early stopping may keep fewer rounds.
 
     Raises
     ------
@@ -120,8 +120,8 @@ def boost_regressor(
     own = np.zeros(len(X))
     least = weight_floor if K > 2 else 0.0
     rounds: list[_Round] = []
-    if held is not None:
-        held.begin(np.zeros(K), None, max(K - 1, 1))
+    if held_out is not None:
+        held_out.begin(np.zeros(K), None, max(K - 1, 1))
     for _ in range(n_estimators if K > 1 else 0):
         weight = data.weight * np.maximum(np.exp((own.min() - own) / (K - 1)), least)
         weight *= data.weight.sum() / weight.sum()
@@ -132,12 +132,12 @@ def boost_regressor(
             break
         rounds.append(replace(one, length=length))
         own += length * own_f
-        if held is not None:
-            held.scores += rounds[-1].step(held.X.astype(np.float64), K)
-            held.record_loss(held.scores)
-            if held.has_converged:
+        if held_out is not None:
+            held_out.scores += rounds[-1].step(held_out.X.astype(np.float64), K)
+            held_out.record_loss(held_out.scores)
+            if held_out.has_converged:
                 break
-    return RegressorRounds(K, rounds if held is None else rounds[: held.best])
+    return RegressorRounds(K, rounds if held_out is None else rounds[: held_out.best])
 
 
 def _fit(

@@ -90,7 +90,7 @@ class Votes(Algorithm):
         tree, answer, wrong = self._grow(state, grow, state.log_shape)
         if wrong >= chance - _LEVEL:
             # Grow again with all rows and features, under the weights for counting errors.
-            with grow.everything():
+            with grow.all_columns():
                 tree, answer, wrong = self._grow(state, grow, state.log_cost)
         if wrong < chance - _LEVEL:
             error = max(wrong, _PERFECT)

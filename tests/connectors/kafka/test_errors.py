@@ -20,7 +20,7 @@ from kafka.structs import TopicPartition
 
 from streamboost.connectors.kafka.admin import create_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster, translate_errors
-from streamboost.connectors.kafka.consumer import fetched
+from streamboost.connectors.kafka.consumer import poll_messages
 from streamboost.connectors.kafka.errors import CREDENTIALS, END, FENCED, RETRIED, TOO_LARGE
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConnectorError, StreamBoostError, UnavailableError
@@ -155,12 +155,12 @@ SPOILT = {
 def test_a_batch_that_cannot_be_decoded_is_damage_whatever_its_codec_raises(number, how):
     consumer = OneFetch(batch_of(number, SPOILT[how]))
     with pytest.raises(kafka_errors.CorruptRecordError, match="at offset 40 cannot be decoded"):
-        deque(iter(lambda: fetched(consumer, 0, 10), []))
+        deque(iter(lambda: poll_messages(consumer, 0, 10), []))
 
 
 def test_a_batch_that_is_whole_is_given():
     for number in range(5):
-        assert len(fetched(OneFetch(batch_of(number, bytes)), 0, 10)) == 5
+        assert len(poll_messages(OneFetch(batch_of(number, bytes)), 0, 10)) == 5
 
 
 def test_an_error_that_no_batch_causes_stays_what_it_is():
@@ -169,7 +169,7 @@ def test_an_error_that_no_batch_causes_stays_what_it_is():
             raise zlib.error("elsewhere")
 
     with pytest.raises(zlib.error):
-        fetched(Broken(), 0, 10)
+        poll_messages(Broken(), 0, 10)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
-from streamboost.connectors.kafka.cluster import KafkaCluster, discard
+from streamboost.connectors.kafka.cluster import KafkaCluster, close_producer
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
@@ -126,7 +126,7 @@ def test_a_producer_that_is_let_go_of_with_a_message_on_its_way_does_not_wait_fo
     producer.partitions_for(name)
     proxy.delay = 2.0
     message = producer.send(name, b"1")
-    discard(producer)
+    close_producer(producer)
     waited = []
     monkeypatch.setattr(producer, "flush", waited.append)
     producer.close(timeout=1)  # as the library does when Python clears the producer away

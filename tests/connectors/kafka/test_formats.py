@@ -18,7 +18,7 @@ from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.formats.decoding import FRAME, Decoder
 from streamboost.connectors.kafka.formats.encoding import Encoder
 from streamboost.connectors.kafka.formats.output_schemas import schema_of
-from streamboost.connectors.kafka.formats.registry import Kept
+from streamboost.connectors.kafka.formats.registry import RegisteredSchema
 from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, Request
 from streamboost.connectors.messages.schema import Schema
 
@@ -37,7 +37,7 @@ class Table:
     url = "http://registry"
 
     def __init__(self, *schemas, kind="AVRO"):
-        self.kept = {n: Kept(kind, json.dumps(one)) for n, one in enumerate(schemas, 1)}
+        self.kept = {n: RegisteredSchema(kind, json.dumps(one)) for n, one in enumerate(schemas, 1)}
         self.asked = []
 
     def schema(self, id):
@@ -45,7 +45,7 @@ class Table:
         return self.kept.get(id)
 
     def register(self, subject, kind, text):
-        self.kept[7] = Kept(kind, text)
+        self.kept[7] = RegisteredSchema(kind, text)
         return 7
 
 
@@ -199,7 +199,7 @@ def test_a_schema_of_another_format_is_said():
 def test_a_schema_may_refer_to_others():
     table = Table(RECORD)
     whole = {"type": "record", "name": "W", "fields": [{"name": "r", "type": "R"}]}
-    table.kept[2] = Kept("AVRO", json.dumps(whole), (json.dumps(RECORD),))
+    table.kept[2] = RegisteredSchema("AVRO", json.dumps(whole), (json.dumps(RECORD),))
     body = framed(RECORD, {"id": "7", "a": None})[FRAME.size :]
     (found,) = Decoder(table, "avro").decode([message(FRAME.pack(0, 2) + body)])
     assert found.payload == b'{"r":{"id":"7","a":null}}'

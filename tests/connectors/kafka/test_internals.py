@@ -71,7 +71,7 @@ def test_a_client_that_does_not_start_leaves_no_thread(kind):
         return kind(kafka_client=kept, **settings)
 
     with pytest.raises(kafka_errors.KafkaTimeoutError):
-        internals.started(make, NOWHERE)
+        internals.start_client(make, NOWHERE)
     assert len(made) == 1
     for thread in set(threading.enumerate()) - before:
         thread.join(10)
@@ -85,14 +85,14 @@ def failures(**settings):
         internals.watched_connections((kafka_errors.KafkaError, OSError), found.append),
         pytest.raises(kafka_errors.KafkaTimeoutError),
     ):
-        internals.started(KafkaAdminClient, NOWHERE | settings)
+        internals.start_client(KafkaAdminClient, NOWHERE | settings)
     return found
 
 
 def test_the_log_of_the_library_holds_the_reason_of_a_failed_connection():
     reasons = failures()
     assert any("ECONNREFUSED" in str(reason) for reason in reasons)
-    assert not any(internals.ran_out_of_time(reason) for reason in reasons)
+    assert not any(internals.is_timeout(reason) for reason in reasons)
 
 
 def test_a_connection_that_got_no_answer_ran_out_of_time():
@@ -101,7 +101,7 @@ def test_a_connection_that_got_no_answer_ran_out_of_time():
         server.listen(0)
         waiting.connect(server.getsockname())  # the queue is full: no later one connects
         reasons = failures(bootstrap_servers=f"127.0.0.1:{server.getsockname()[1]}")
-    assert any(internals.ran_out_of_time(reason) for reason in reasons)
+    assert any(internals.is_timeout(reason) for reason in reasons)
 
 
 @pytest.mark.kafka
@@ -189,8 +189,8 @@ def decoded(batch):
 def test_the_traceback_of_a_batch_that_is_not_decompressed_holds_the_batch():
     with pytest.raises(Exception) as raised:  # noqa: PT011
         decoded(batch_of(1, lambda body: b"\xff" + body[1:]))
-    assert internals.batch_that_failed(raised.value) == 40
-    assert internals.batch_that_failed(ValueError()) is None
+    assert internals.failed_batch_offset(raised.value) == 40
+    assert internals.failed_batch_offset(ValueError()) is None
 
 
 def test_the_error_of_a_failed_checksum_names_the_offset():

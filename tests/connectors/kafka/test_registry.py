@@ -14,7 +14,7 @@ import pytest
 
 from streamboost.connectors.kafka.formats.avro import Avro
 from streamboost.connectors.kafka.formats.decoding import described
-from streamboost.connectors.kafka.formats.registry import Kept, Registry
+from streamboost.connectors.kafka.formats.registry import RegisteredSchema, Registry
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
 pytest.importorskip("fastavro")
@@ -101,7 +101,7 @@ def answering():
 
 def test_what_a_registry_answers_is_a_schema_none_or_an_error_that_says_what_to_do(answering):
     registry, asked = answering
-    assert registry.schema(1) == Kept("AVRO", json.dumps(RECORD))
+    assert registry.schema(1) == RegisteredSchema("AVRO", json.dumps(RECORD))
     assert asked == ["Basic " + base64.b64encode(b"me:hunter2:x").decode()]
     assert registry.schema(2) is None
     whole = registry.schema(7)

@@ -13,7 +13,7 @@ from streamboost.connectors.base import Committed
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.formats.decoding import FRAME, DecodedSource, Decoder
-from streamboost.connectors.kafka.formats.registry import Kept
+from streamboost.connectors.kafka.formats.registry import RegisteredSchema
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.connectors.kafka.transaction import KafkaTransaction
@@ -318,7 +318,7 @@ class AwayOnce:
         self.asked += 1
         if self.asked == 1:
             raise UnavailableError("the registry is away")
-        return Kept("AVRO", '"long"')
+        return RegisteredSchema("AVRO", '"long"')
 
     def close(self):
         pass

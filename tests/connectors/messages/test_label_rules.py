@@ -6,7 +6,7 @@ import re
 import pytest
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
-from streamboost.connectors.messages.labels import nearest
+from streamboost.connectors.messages.labels import nearest_class
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
 
@@ -89,7 +89,7 @@ def test_classes_settle_what_labels_are_and_are_tidied_themselves(decode):
     schema = Schema(classes=[" cafe\u0301", "sky"])
     assert schema.classes == ("café", "sky")
     assert decode(schema, (1, "café"))[0].labels == ["café"]
-    assert Schema(classes=[1, 2]).labels_are == "integer"
+    assert Schema(classes=[1, 2]).label_kind == "integer"
     assert Schema(classes=[True, False]).classes == ("true", "false")
     assert Schema.from_json(schema.to_json()) == schema
 
@@ -124,8 +124,8 @@ def test_an_id_has_at_most_so_many_characters_wherever_it_is(decode, as_messages
 
 
 def test_the_nearest_class_is_found_by_looks():
-    assert nearest("GRASS", ["grass", "path"], 0.6) == "grass"
-    assert nearest("cafe", ["café"], 0.6) == "café"
-    assert nearest("gr\u0430ss", ["grass"], 0.6) == "grass", "with a Cyrillic letter"
-    assert nearest("tree", ["grass", "path"], 0.6) is None
-    assert nearest("tree", [], 0.0) is None
+    assert nearest_class("GRASS", ["grass", "path"], 0.6) == "grass"
+    assert nearest_class("cafe", ["café"], 0.6) == "café"
+    assert nearest_class("gr\u0430ss", ["grass"], 0.6) == "grass", "with a Cyrillic letter"
+    assert nearest_class("tree", ["grass", "path"], 0.6) is None
+    assert nearest_class("tree", [], 0.0) is None

@@ -1,7 +1,7 @@
 import numpy as np
 
 from streamboost.evaluation.evaluation import Evaluation
-from streamboost.pipelines.app.inspect import NO_FIGURE, annotators, figures
+from streamboost.pipelines.app.inspect import NO_FIGURE, annotator_lines, metric_lines
 from streamboost.predictions import Scored
 
 
@@ -19,7 +19,7 @@ def judged(n, *, asked):
 
 def test_every_figure_stands_beside_its_interval_and_the_baselines():
     found = judged(200, asked=True)
-    text = "\n".join(figures(found))
+    text = "\n".join(metric_lines(found))
     value = found["since_start"]["committee"]["accuracy"]["value"]
     assert f"accuracy        {value:.3f} ({value:.3f}-{value:.3f})" in text
     for word in ("balanced", "kappa", "log loss", "repeat last", "majority", "low", "high"):
@@ -30,17 +30,17 @@ def test_every_figure_stands_beside_its_interval_and_the_baselines():
 
 
 def test_where_no_answer_tells_no_figure_is_shown():
-    lines = list(figures(judged(50, asked=False)))
+    lines = list(metric_lines(judged(50, asked=False)))
     assert sum(NO_FIGURE in line for line in lines) == 7
     assert not any("classes since" in line for line in lines)
 
 
 def test_nothing_is_said_before_the_first_record():
-    assert list(figures(judged(0, asked=False))) == []
+    assert list(metric_lines(judged(0, asked=False))) == []
 
 
 def test_lines_fit_a_terminal_of_100_columns():
-    assert max(map(len, figures(judged(200, asked=True)))) <= 100
+    assert max(map(len, metric_lines(judged(200, asked=True)))) <= 100
 
 
 def test_annotators_are_told_with_what_their_labels_came_to():
@@ -48,6 +48,6 @@ def test_annotators_are_told_with_what_their_labels_came_to():
         "bob": {"labels": 2, "shared": 1, "agreed": 0, "judged": 0, "confirmed": 0},
         "ann": {"labels": 9, "shared": 1, "agreed": 0, "judged": 4, "confirmed": 3},
     }
-    lines = [line.split() for line in annotators(found)]
+    lines = [line.split() for line in annotator_lines(found)]
     assert lines[2] == ["ann", "9", "0", "of", "1", "3", "of", "4"]
     assert lines[3] == ["bob", "2", "0", "of", "1", "none"]

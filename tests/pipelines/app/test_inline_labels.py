@@ -35,7 +35,7 @@ class Made:
             (self.config.folder / f"{name}.jsonl").write_text("".join(lines))
         run(self.config, until_idle=True)
         with closing(StatusReader(self.config.state)) as reader:
-            self.learned = {one["id"]: one["truth"] for one in reader.confused()}
+            self.learned = {one["id"]: one["truth"] for one in reader.confused_records()}
             self.join = reader.document("join")
         assert "bit for bit" in verify(self.config)
         return self.learned

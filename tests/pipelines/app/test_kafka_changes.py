@@ -53,10 +53,10 @@ def test_a_topic_made_again_while_it_was_down_is_never_read_on(made, make_record
     run(made.config, until_idle=True)
     make_again(made, section)
     put(made, make_records(90, start=100)[0], topic=section)
-    with pytest.raises(StateError, match=f"the topic of the {section} was deleted and made again"):
+    with pytest.raises(StateError, match=f"the topic of the {section} was deleted and recreated"):
         run(made.config, until_idle=True)
     shutil.rmtree(checkpoints(made).folder)
-    with pytest.raises(StateError, match=f"the topic of the {section} was deleted and made again"):
+    with pytest.raises(StateError, match=f"the topic of the {section} was deleted and recreated"):
         run(made.config, until_idle=True)
     assert len(predicted(made)) == 40
 
@@ -74,7 +74,7 @@ def test_a_topic_made_again_under_a_running_pipeline_ends_it(
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1
     assert f"topic '{made.name}.records' at" in said
-    assert "was deleted and made again" in said or "does not exist" in said
+    assert "was deleted and recreated" in said or "does not exist" in said
     assert len(predicted(made)) == 20
 
 
@@ -113,7 +113,7 @@ def test_records_deleted_unread_are_passed_over_and_counted_where_gaps_are_no_re
     assert (known["deleted_unread"], known["lost_batches"]) == (35, 0)
     put(made, records[100:160])
     run(made.config, until_idle=True)
-    checkpoints(made).drop_after(2)
+    checkpoints(made).remove_after(2)
     run(made.config, until_idle=True)
     assert predicted(made) == [str(i) for i in (*range(40), *range(75, 160))]
     assert State(made.config.state).checkpoints.newest()[1]["deleted_unread"] == 35

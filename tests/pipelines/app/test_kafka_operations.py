@@ -20,7 +20,7 @@ from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.app.check import check
 from streamboost.pipelines.app.connect import create_topics, refuse_missing_topics
-from streamboost.pipelines.app.inspect import describe, in_words
+from streamboost.pipelines.app.inspect import describe, description_text
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import load
@@ -122,7 +122,7 @@ def test_inspect_says_that_a_broker_which_is_away_keeps_what_is_to_be_read(
     run(made.config, until_idle=True)
     broker.stop()
     try:
-        said = in_words(describe(made.config.state, made.config)).splitlines()
+        said = description_text(describe(made.config.state, made.config)).splitlines()
     finally:
         broker.start()
     assert said[0] == f"pipeline {made.name}: not running, 2 batches committed"
@@ -141,15 +141,15 @@ def test_a_broker_that_is_slow_to_answer_holds_neither_the_loop_nor_its_end(
         )
         watch = Backlog(intake, lambda: {"records": KafkaSource(slow, f"{made.name}.records")})
         intake.poll()
-        watch.turn(None)
-        until(lambda: watch.turn(None) or watch.lag)
+        watch.update(None)
+        until(lambda: watch.update(None) or watch.lag)
         assert watch.lag == {"records": 20}
         proxy.delay = 5.0
         watch._answered = -math.inf
         started = time.monotonic()
         for _ in range(10):
             intake.poll()
-            watch.turn(None)
+            watch.update(None)
         watch.close()
         assert time.monotonic() - started < 5.0
     until(lambda: "streamboost-lag" not in {thread.name for thread in threading.enumerate()})
@@ -181,7 +181,7 @@ def test_of_the_journal_only_what_follows_the_oldest_checkpoint_is_needed(made, 
     assert run(made.config, until_idle=True) == 12
     journal = journal_topic(made.name)
     delete(made, journal, 2 * 5)  # an entry and the mark that ends its transaction take two
-    checkpoints(made).drop_after(9)
+    checkpoints(made).remove_after(9)
     put(made, make_records(20, start=240)[0])
     assert run(made.config, until_idle=True) == 13
     assert "batches 7 to 13 replayed: bit for bit" in verify(made.config)
@@ -239,7 +239,7 @@ def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, cap
         def turn():
             found, clock.now = intake.poll(), clock.now + EVERY
             before = watch.lag
-            until(lambda: watch.turn(None) or watch.lag is not before)
+            until(lambda: watch.update(None) or watch.lag is not before)
             return found
 
         deadline = time.monotonic() + 30
@@ -273,7 +273,7 @@ def test_a_partition_that_gives_nothing_of_what_it_has_is_opened_anew(made, make
 
         def look():
             found, clock.now = intake.poll(), clock.now + EVERY
-            watch.turn(None)
+            watch.update(None)
             return found
 
         found = until(look)
@@ -294,7 +294,7 @@ def test_partitions_that_join_are_read_and_replayed(made, make_records):
     put(made, records[40:70], partition=2)
     put(made, records[70:], partition=0)
     run(made.config, until_idle=True)
-    checkpoints(made).drop_after(first)
+    checkpoints(made).remove_after(first)
     run(made.config, until_idle=True)
     assert sorted(predicted(made), key=int) == [r["id"] for r in records]
     assert "bit for bit" in verify(made.config)

@@ -239,7 +239,7 @@ def test_a_copy_that_another_journal_led_to_is_refused(made, make_records):
         feed(other, *make_records(n, seed=1))
         assert run(other.config, until_idle=True) >= newest
         foreign = Copies(copies.place, other.name).newest()
-        copies.set_aside_after(0)
+        copies.set_aside_newer(0)
         copies.place.write(copies.file(foreign.sequence), foreign.encode())
         with pytest.raises(StateError, match=f"does not belong.*ends with batch {newest}:"):
             run(made(COPIES).config, rebuild=True, until_idle=True)

@@ -32,7 +32,7 @@ DOCUMENTS = {
 
 
 def test_the_line_tells_records_rate_accuracy_with_its_interval_labels_and_lag():
-    said = live.in_words(DOCUMENTS, 210.04)
+    said = live.status_text(DOCUMENTS, 210.04)
     assert said == (
         "1,234 records · 210/s · accuracy 91.2 % (88.0 to 94.0) · 99 labels learned · lag 42"
     )
@@ -40,20 +40,22 @@ def test_the_line_tells_records_rate_accuracy_with_its_interval_labels_and_lag()
 
 def test_what_nobody_knows_yet_is_said_without_pythons_words():
     empty = {name: {} for name in DOCUMENTS} | {"lag": {"records": None}}
-    said = live.in_words(empty, 0.0)
+    said = live.status_text(empty, 0.0)
     assert said == "0 records · 0/s · accuracy — · 0 labels learned · lag unknown"
-    assert live.in_words(DOCUMENTS | {"pipeline": {"state": "retrying"}}, 0).startswith("retrying")
+    assert live.status_text(DOCUMENTS | {"pipeline": {"state": "retrying"}}, 0).startswith(
+        "retrying"
+    )
 
 
 def test_a_line_never_wraps():
-    assert [live._cut("x" * n, 40) for n in (39, 40, 90)] == ["x" * 39, *["x" * 38 + "…"] * 2]
+    assert [live._truncate("x" * n, 40) for n in (39, 40, 90)] == ["x" * 39, *["x" * 38 + "…"] * 2]
 
 
 def test_a_stream_without_a_terminal_or_that_was_closed_harms_nothing(tmp_path):
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("%(message)s"))
-    with live.shown(tmp_path, handler):
+    with live.status_line(tmp_path, handler):
         handler.handle(logging.LogRecord("x", logging.INFO, "", 0, "told", (), None))
         stream.close()
     assert handler.formatter._fmt == "%(message)s"

@@ -12,7 +12,7 @@ from streamboost.pipelines.app.check import check, guarantee
 from streamboost.pipelines.app.inspect import describe
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
-from streamboost.pipelines.config.connectors.registry import feeder
+from streamboost.pipelines.config.connectors.registry import append_sink
 from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import kill
@@ -127,7 +127,7 @@ def test_a_run_goes_on_where_it_ended_also_without_its_newest_checkpoint(tmp_pat
     for n in (0, 55, 130, 400):
         (tmp_path / "job" / "r.jsonl").write_bytes(b"".join(lines[:n]))
         newest = run(load(file), until_idle=True)
-        State(tmp_path / "job" / "state").checkpoints.drop_after(newest - 2)
+        State(tmp_path / "job" / "state").checkpoints.remove_after(newest - 2)
     assert len(stream(tmp_path / "job", "predictions")) == 400
     assert "bit for bit" in verify(load(file))
 
@@ -222,4 +222,4 @@ def test_where_that_is_written_what_is_answered_stays(tmp_path, records):
 def test_who_would_write_labels_is_told_that_a_file_answers(tmp_path):
     config = parse(tables(), tmp_path, environment={})
     with pytest.raises(ConfigurationError, match="a file answers in its place"):
-        feeder(config.sections.labels, "labels", config.surroundings)
+        append_sink(config.sections.labels, "labels", config.connector_context)

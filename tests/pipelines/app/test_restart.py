@@ -65,7 +65,7 @@ def checkpoints(folder):
 
 def kill(folder, *, after):
     """Leave the state as a kill would have, some batches after checkpoint `after`."""
-    checkpoints(folder).drop_after(after)
+    checkpoints(folder).remove_after(after)
 
 
 def test_checkpoints_are_taken_every_so_many_batches_and_at_the_end(tmp_path, grown):

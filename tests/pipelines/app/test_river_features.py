@@ -170,7 +170,7 @@ def test_the_values_are_those_of_river_itself_record_for_record(make):
     config = load(make("aggregates", '[shadow_models.nb]\nriver = "features:bayes"\n', batch=1))
     records, truth = feed(config, 60)
     seen = []
-    arrive = Transformer.arrive
+    arrive = Transformer.transform
 
     def told(self, x, time=None):
         values = arrive(self, x, time)
@@ -178,7 +178,7 @@ def test_the_values_are_those_of_river_itself_record_for_record(make):
         return values
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Transformer, "arrive", told)
+        patch.setattr(Transformer, "transform", told)
         run(config, until_idle=True)
     mean, target = (
         fx.Agg("amount", "shop", stats.Mean()),
@@ -199,8 +199,8 @@ def test_parts_that_take_time_are_given_it_and_others_are_not():
         fx.Agg("a", None, utils.TimeRolling(stats.Sum, period=day))
         + fx.Agg("a", None, stats.Mean())
     )
-    first = transformer.arrive({"a": 1}, "2026-01-01T00:00:00+00:00")
-    later = transformer.arrive({"a": 3}, "2026-01-03T00:00:00")
+    first = transformer.transform({"a": 1}, "2026-01-01T00:00:00+00:00")
+    later = transformer.transform({"a": 3}, "2026-01-03T00:00:00")
     assert first == {"a_sum": 1, "a_mean": 1}
     assert later == {"a_sum": 3, "a_mean": 2}
     assert transformer.failures == 0
@@ -216,9 +216,9 @@ def test_a_part_within_a_pipeline_learns_of_what_the_part_before_makes():
             ),
         )
     )
-    transformer.arrive({"a": 1, "s": "x"})
+    transformer.transform({"a": 1, "s": "x"})
     transformer.learn(b'[{"a": 1, "s": "x"}, null]', label=4)
-    assert transformer.arrive({"a": 3, "s": "x"})["y_mean_by_s"] == 4
+    assert transformer.transform({"a": 3, "s": "x"})["y_mean_by_s"] == 4
     scaler = transformer._made["TransformerUnion"]["Pipeline"]["StandardScaler"]
     assert scaler.means["a"] == 20, "of two records, each learned once"
 
@@ -431,14 +431,14 @@ class Odd:
 )
 def test_what_is_made_becomes_what_json_would_have_held(given, made):
     transformer = Transformer(Odd(given))
-    assert transformer.arrive({"x": 1}) == made
+    assert transformer.transform({"x": 1}) == made
     assert transformer.failures == 0
 
 
 @pytest.mark.parametrize("given", [None, 3, {"a": "\ud800"}])
 def test_what_cannot_be_a_record_is_a_failure_and_no_end(given):
     transformer = Transformer(Odd(given))
-    assert transformer.arrive({"x": 1}) == {}
+    assert transformer.transform({"x": 1}) == {}
     assert transformer.failures == 1
 
 

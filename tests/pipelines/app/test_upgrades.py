@@ -55,7 +55,7 @@ def left_behind(tmp_path):
         assert run(load(file), until_idle=True) == 10
         checkpoints = checkpoints_of(file)
         if kind == "killed":
-            checkpoints.drop_after(4)
+            checkpoints.remove_after(4)
         for sequence in checkpoints.sequences:
             arrays, manifest = checkpoints.load(sequence)
             manifest["environment"]["streamboost"] = BEFORE
@@ -177,11 +177,11 @@ def test_a_killed_state_is_taken_over_when_told_to_and_verified_from_there(
 def test_a_kill_after_the_take_over_is_compared_again(left_behind, caplog):
     file = left_behind("stopped", more=100)
     newest = run(load(file), until_idle=True)
-    checkpoints_of(file).drop_after(newest - 1)
+    checkpoints_of(file).remove_after(newest - 1)
     assert run(load(file), until_idle=True) == newest
     assert "without comparing" not in caplog.text
     spoil(file, newest)
-    checkpoints_of(file).drop_after(newest - 1)
+    checkpoints_of(file).remove_after(newest - 1)
     with pytest.raises(StateError, match="digest is another"):
         run(load(file), until_idle=True)
 

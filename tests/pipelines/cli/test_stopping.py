@@ -120,7 +120,7 @@ def test_while_a_broker_does_not_answer_a_replay(made, frozen, make_records, str
     made = made()
     put(made, make_records(2_000)[0])
     streamboost_command("run", "p.toml", "--until-idle")
-    checkpoints(made).drop_after(3)
+    checkpoints(made).remove_after(3)
     process = streamboost_command.start("run", "p.toml")
     lines(process, "replaying")
     frozen.freeze()

@@ -4,7 +4,7 @@ import pytest
 
 from streamboost.errors import StateError
 from streamboost.pipelines.config import compatibility, toml
-from streamboost.pipelines.config.compatibility import adopt, fingerprint, verify
+from streamboost.pipelines.config.compatibility import adopt_config, fingerprint, verify
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.state.folder import State
 
@@ -183,13 +183,13 @@ def test_a_changed_key_is_taken_or_refused_with_what_it_was(
     state, before = State(tmp_path / "state"), made(tmp_path, base)
     after = made(tmp_path, base, section, **WITH.get((section, key), {}), **{key: value})
     with state.locked():
-        adopt(before, state, begun=False)
+        adopt_config(before, state, begun=False)
         if may:
-            adopt(after, state, begun=True)
+            adopt_config(after, state, begun=True)
             assert state.fingerprint() == fingerprint(before, state.fingerprint().partition(":")[0])
             return
         with pytest.raises(StateError) as told:
-            adopt(after, state, begun=True)
+            adopt_config(after, state, begun=True)
     was = before.written[section].get(key)
     was = "not set" if was is None else toml.render(was)
     assert f"[{section}] {key} was {was} and is {toml.render(value)}" in str(told.value)

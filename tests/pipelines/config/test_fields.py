@@ -9,7 +9,7 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.features.fields import Field
 from streamboost.pipelines.config import compatibility
-from streamboost.pipelines.config.compatibility import adopt, fingerprint
+from streamboost.pipelines.config.compatibility import adopt_config, fingerprint
 from streamboost.pipelines.config.field_changes import added_fields
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.state.folder import State
@@ -154,9 +154,9 @@ def begun(tmp_path, monkeypatch):
 
     def go_on(before, after, schema):
         with state.locked():
-            adopt(made(tmp_path, before), state, begun=False)
+            adopt_config(made(tmp_path, before), state, begun=False)
             state.keep_schema(schema)
-            adopt(made(tmp_path, after), state, begun=True)
+            adopt_config(made(tmp_path, after), state, begun=True)
         return state
 
     return go_on

@@ -2,7 +2,11 @@
 
 import numpy as np
 
-from streamboost.pipelines.dashboard.annotators import Compared, annotators, stand_out
+from streamboost.pipelines.dashboard.annotators import (
+    DisagreementCounts,
+    annotators,
+    significant_disagreements,
+)
 from streamboost.pipelines.dashboard.view import View
 from tests.pipelines.dashboard.test_tables import texts
 
@@ -65,7 +69,11 @@ def test_of_people_who_err_alike_hardly_anybody_is_ever_named():
     random, named = np.random.default_rng(1), 0
     for _ in range(300):
         against = random.binomial(40, 0.1, size=12).tolist()
-        named += bool(stand_out({f"person {i}": Compared(n, 40) for i, n in enumerate(against)}))
+        named += bool(
+            significant_disagreements(
+                {f"person {i}": DisagreementCounts(n, 40) for i, n in enumerate(against)}
+            )
+        )
     assert named <= 0.05 * 300
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from streamboost.pipelines.dashboard import charts as curves
 from streamboost.pipelines.dashboard.panels import PANELS
-from streamboost.pipelines.dashboard.time_range import merged
+from streamboost.pipelines.dashboard.time_range import downsample
 from streamboost.pipelines.dashboard.view import View
 from streamboost.pipelines.status.file import COUNTED
-from streamboost.pipelines.status.formatting import clock
+from streamboost.pipelines.status.formatting import time_text
 from tests.pipelines.publishing import run
 
 MARKS = [
@@ -128,7 +128,8 @@ def test_the_lag_says_since_when_there_is_none_or_how_long_it_takes():
 
     said = curves.lag(seen([at(1_000, 4), at(2_000, 203), at(3_000, 0), at(4_000, 0)])).summary
     assert said == (
-        f"Lag 0 since {clock(3_000)}; largest lag in the time range: 203, at {clock(2_000)}."
+        f"Lag 0 since {time_text(3_000)}; largest lag in the time range: 203, "
+        f"at {time_text(2_000)}."
     )
     assert curves.lag(seen([at(1_000, 0)])).summary == "Lag 0 in the whole time range."
     behind = curves.lag(seen([at(1_000, 0), at(2_000, 203)])).summary
@@ -139,7 +140,7 @@ def test_the_lag_says_since_when_there_is_none_or_how_long_it_takes():
 
 def test_no_two_of_eight_experts_share_a_colour():
     names = {f"expert {i}": 0.1 for i in range(8)}
-    drawn = curves.voices(seen([point(1_000, experts=names)]))
+    drawn = curves.expert_weights(seen([point(1_000, experts=names)]))
     assert len({one.colour for one in drawn.series}) == 8
 
 
@@ -159,13 +160,13 @@ def test_the_largest_lag_stays_where_points_are_made_one():
     points = [
         {"time": i, "lag": {"records": lag}, **counts} for i, lag in enumerate((0, 203, 4), 1)
     ]
-    (one,) = merged(points, 0, 10)
+    (one,) = downsample(points, 0, 10)
     assert curves.lag(seen([one])).series[0].values == [203.0]
 
 
 def test_a_row_has_its_time_each_value_and_the_ends_of_its_interval():
     drawn = curves.accuracy(VIEW)
-    assert [one["band"] for one in drawn.frame["series"]] == [True, False, False]
+    assert [one["band"] for one in drawn.options["series"]] == [True, False, False]
     assert drawn.rows[0] == [1_000, 0.8, 0.7, 0.9, 0.5, 0.2]
 
 
@@ -181,7 +182,7 @@ def test_a_chart_is_flat_when_nothing_in_it_changes():
 
 def test_every_expert_has_a_curve_of_its_own():
     view = seen([point(1_000), point(2_000, experts={"transitions": 0.6, "text": 0.4})])
-    drawn = curves.voices(view)
+    drawn = curves.expert_weights(view)
     assert {one.name: list(one.values) for one in drawn.series} == {
         "committee": [0.75, None],
         "transitions": [0.25, 0.6],
@@ -194,6 +195,6 @@ def test_every_expert_has_a_curve_of_its_own():
 @pytest.mark.parametrize("chart", EVERY_CHART)
 def test_emptied_chart_keeps_its_frame_and_has_no_rows(chart):
     drawn = chart(VIEW)
-    empty = drawn.emptied("None.")
-    assert (empty.frame, empty.rows, empty.summary) == (drawn.frame, [], "None.")
+    empty = drawn.without_values("None.")
+    assert (empty.options, empty.rows, empty.summary) == (drawn.options, [], "None.")
     assert not empty.is_flat

@@ -15,19 +15,19 @@ from streamboost.pipelines.dashboard import (
     versions,
 )
 from streamboost.pipelines.dashboard import drift as features
-from streamboost.pipelines.dashboard.annotators import contradicted
+from streamboost.pipelines.dashboard.annotators import disagreeing_annotators
 from streamboost.pipelines.dashboard.record import (
     Traces,
     disagreement,
-    looks_wrong,
-    nearest,
-    story,
-    what_became,
+    label_error,
+    missing_record_text,
+    nearest_records,
+    record_history,
 )
 from streamboost.pipelines.dashboard.view import View
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.status.formatting import clock
+from streamboost.pipelines.status.formatting import time_text
 from streamboost.pipelines.status.reader import LabelEvidence
 from tests.pipelines.dashboard.test_tables import texts
 
@@ -89,7 +89,7 @@ def test_what_a_feature_that_shifted_did_leads_to_its_shift(started, told):
 
 
 def absent(traces, **documents):
-    text, *names = what_became("7", traces, View(documents=documents))
+    text, *names = missing_record_text("7", traces, View(documents=documents))
     return text.format(*names)
 
 
@@ -125,19 +125,24 @@ def test_of_a_record_that_is_not_kept_is_said_what_became_of_it_as_far_as_anybod
 
 def test_a_status_tells_a_record_that_was_never_asked_about_from_one_that_never_came(site):
     status, view = site.served.status, View(documents=site.served.status.documents())
-    unasked = next(p["id"] for p in status.predictions() if status.judged(p["id"]) is None)
-    told = {id: what_became(id, Traces.of(id, status), view)[0] for id in (unasked, "nobody")}
+    unasked = next(p["id"] for p in status.predictions() if status.labelled_record(p["id"]) is None)
+    told = {
+        id: missing_record_text(id, Traces.of(id, status), view)[0] for id in (unasked, "nobody")
+    }
     assert "arrived, and was never requested" in told[unasked]
     assert told["nobody"] == "Record {} has never arrived."
 
 
 def test_a_request_whose_time_is_over_is_not_said_to_count_an_answer():
     asked = FOUND | {"truth": None, "labels": []}
-    assert story(asked | {"expires": 3_000})[-1][0].endswith(
-        f"An answer was to come by {clock(3_000)}: now it may be too late."
+    assert record_history(asked | {"expires": 3_000})[-1][0].endswith(
+        f"An answer was to come by {time_text(3_000)}: now it may be too late."
     )
     late = 4_000_000_000_000
-    assert f"An answer counts until {clock(late)}." in story(asked | {"expires": late})[-1][0]
+    assert (
+        f"An answer counts until {time_text(late)}."
+        in record_history(asked | {"expires": late})[-1][0]
+    )
 
 
 def why(classes, features, base=(0.0, 0.0)):
@@ -157,7 +162,7 @@ def test_a_feature_that_speaks_alike_for_two_classes_is_no_reason_for_one_of_the
     table = record.reasons(found, VIEW)
     assert [texts(row)[0] for row in table.rows][:3] == ["glare", "red", "edges"]
     assert ": glare (+3.80), edges (+0.10). Against: red (-0.80)" in table.summary
-    (row,) = records.listed([found], "p").rows
+    (row,) = records.record_table([found], "p").rows
     assert texts(row)[6] == "glare +3.80, edges +0.10"
 
 
@@ -181,7 +186,7 @@ def test_what_is_summed_says_of_how_many_features():
 
 
 def test_whoever_calls_a_prediction_wrong_is_named_right_after_it():
-    told = [text.format(*names) for text, *names in story(AGREED)]
+    told = [text.format(*names) for text, *names in record_history(AGREED)]
     assert told[0].startswith("Predicted as cement by version 12")
     assert told[1] == "That was wrong: bob says it is grass."
     assert told[2].startswith("Its label was asked for")
@@ -192,25 +197,29 @@ def test_where_one_alone_says_it_whose_labels_go_against_the_others_that_is_said
     compared = {"bob": {"labels": 90, "against": 40, "compared": 80}}
     compared |= {name: {"labels": 90, "against": 2, "compared": 80} for name in ("ann", "eve")}
     view = View(documents={"annotators": compared})
-    told = [text.format(*names) for text, *names in story(alone, contradicted(view))]
+    told = [
+        text.format(*names) for text, *names in record_history(alone, disagreeing_annotators(view))
+    ]
     assert told[2] == ("Only bob says so, who disagrees with others significantly often.")
-    assert not any("Only" in text for text, *_ in story(alone, contradicted(View())))
-    assert not any("Only" in text for text, *_ in story(AGREED, contradicted(view))), (
-        "eve says so, too"
+    assert not any(
+        "Only" in text for text, *_ in record_history(alone, disagreeing_annotators(View()))
     )
+    assert not any(
+        "Only" in text for text, *_ in record_history(AGREED, disagreeing_annotators(view))
+    ), "eve says so, too"
 
 
 def test_where_one_voice_stands_against_one_nobody_is_right():
-    said = " ".join(text for text, *_ in story(FOUND))
+    said = " ".join(text for text, *_ in record_history(FOUND))
     assert "The label is disputed" in said
     assert "No annotator chose the predicted class" in said
     assert "wrong" not in said
     right = FOUND | {"label": "grass"}
-    said = " ".join(text for text, *_ in story(right))
+    said = " ".join(text for text, *_ in record_history(right))
     assert "That was right" not in said
     assert "No annotator chose" not in said
     for one in (FOUND, right):
-        (row,) = records.listed([one], "p").rows
+        (row,) = records.record_table([one], "p").rows
         assert texts(row)[2:4] == [f"{one['truth']} (disputed)", one["label"]]
         assert isinstance(row[3], str), "it is not marked as a mistake"
 
@@ -221,14 +230,14 @@ def beside(n, truth, **more):
 
 def test_a_label_looks_wrong_where_a_sure_prediction_and_most_of_the_likes_say_otherwise():
     sure = FOUND | {"probabilities": {"cement": 0.85, "grass": 0.1}}
-    text, *names = looks_wrong(sure, beside(4, "cement") + beside(1, "grass"))
+    text, *names = label_error(sure, beside(4, "cement") + beside(1, "grass"))
     assert names == ["bob", "grass", "cement"]
-    assert "85.0 % sure, and so are 4 of the 5" in text
-    assert looks_wrong(FOUND, beside(5, "cement")) is None, "60 % is not sure"
-    assert looks_wrong(sure, beside(2, "cement") + beside(3, "grass")) is None
-    assert looks_wrong(sure, beside(2, "cement")) is None
-    assert looks_wrong(sure | {"truth": None, "labels": []}, beside(5, "cement")) is None
-    assert looks_wrong(sure | {"truth": "cement"}, beside(5, "cement")) is None
+    assert "85.0 % sure, and 4 of the 5 nearest" in text
+    assert label_error(FOUND, beside(5, "cement")) is None, "60 % is not sure"
+    assert label_error(sure, beside(2, "cement") + beside(3, "grass")) is None
+    assert label_error(sure, beside(2, "cement")) is None
+    assert label_error(sure | {"truth": None, "labels": []}, beside(5, "cement")) is None
+    assert label_error(sure | {"truth": "cement"}, beside(5, "cement")) is None
 
 
 def test_people_who_disagree_about_a_record_are_named_on_its_page():
@@ -246,7 +255,7 @@ def test_likes_that_came_or_were_labelled_after_a_prediction_are_no_reasons_for_
         *beside(1, "sky", labels=[[1_100, "sky", "ann"]]),
         *beside(1, "sky", arrived=1_100, labels=[[1_200, "sky", "ann"]]),
     ]
-    table = record.neighbours(FOUND, near, "p")
+    table = record.neighbour_table(FOUND, near, "p")
     assert [texts(row)[3] for row in table.rows] == ["labelled", "labelled later", "arrived later"]
     assert [row[0].picture for row in table.rows] == [picture, None, None]
     assert "2 of them had no label yet" in table.summary
@@ -272,7 +281,7 @@ def test_the_rival_of_a_record_that_nobody_judged_is_the_second_likeliest():
 
 
 def test_a_list_of_records_names_what_spoke_for_each():
-    (row,) = records.listed([FOUND], "p").rows
+    (row,) = records.record_table([FOUND], "p").rows
     assert texts(row)[2:] == [
         "grass (disputed)",
         "cement",
@@ -285,17 +294,17 @@ def test_a_list_of_records_names_what_spoke_for_each():
 
 
 def test_a_mistake_is_marked_and_differing_labels_are_named():
-    (row,) = records.listed([AGREED], "p").rows
+    (row,) = records.record_table([AGREED], "p").rows
     assert (row[3].colour, row[3].note) == ("bad", "wrong: ")
     assert row[-1] == "ann (sky), eve (grass), bob (grass)"  # by when each spoke last
     right = FOUND | {"label": "grass", "labels": [[1, "grass", "ann"], [2, "grass", None]]}
-    (row,) = records.listed([right], "p").rows
+    (row,) = records.record_table([right], "p").rows
     assert (row[3], row[-1]) == ("grass", "ann, unknown annotator")
 
 
 def test_who_took_a_label_back_said_nothing_of_a_record():
     labels = [[1, "sky", "ann"], [2, None, "ann"], [3, "grass", "bob"]]
-    (row,) = records.listed([FOUND | {"label": "grass", "labels": labels}], "p").rows
+    (row,) = records.record_table([FOUND | {"label": "grass", "labels": labels}], "p").rows
     assert row[-1] == "bob"
 
 
@@ -306,15 +315,15 @@ def test_nearness_takes_numbers_by_their_spread_and_words_as_they_are():
         {"id": "other hue", "features": {"hue": 1.0, "row": 3.0, "name": "x"}},
         {"id": "nothing", "features": {}},
     ]
-    found = nearest(FOUND["features"], others)
+    found = nearest_records(FOUND["features"], others)
     assert found[0][1] is others[0]
     assert {one["id"] for _, one in found[1:]} == {"other hue", "other word"}
     one_of_three = (1 / (2 / 9) / 3) ** 0.5  # of which one differs, whose variance is 2/9 of that
     assert [away for away, _ in found] == pytest.approx([0.0, one_of_three, one_of_three], abs=1e-3)
     far = {"id": "farther hue", "features": {"hue": 2.0, "row": 3.0, "name": "x"}}
-    assert nearest(FOUND["features"], [*others, far])[-1][1] is far
+    assert nearest_records(FOUND["features"], [*others, far])[-1][1] is far
     unlike = {"id": "unlike", "features": {"hue": "?", "row": None}}
-    assert [one for _, one in nearest({"hue": 0.9, "tags": ["x"]}, [unlike])] == [unlike]
+    assert [one for _, one in nearest_records({"hue": 0.9, "tags": ["x"]}, [unlike])] == [unlike]
 
 
 def test_it_is_said_since_when_a_feature_counts_as_shifted():
@@ -323,22 +332,26 @@ def test_it_is_said_since_when_a_feature_counts_as_shifted():
             {"time": 1_000 * i, "psi": {} if one is None else {"hue": one}}
             for i, one in enumerate(indexes, start=1)
         ]
-        return features.moved(View(points=points), "hue").summary
+        return features.psi_curves(View(points=points), "hue").summary
 
-    assert said(0.1, 0.3, 0.1, 0.25, 0.4).endswith(f"shifted (0.2 or more) since {clock(4_000)}.")
-    assert said(0.25, None, 0.4).endswith(f"shifted (0.2 or more) since {clock(1_000)}.")
+    assert said(0.1, 0.3, 0.1, 0.25, 0.4).endswith(
+        f"shifted (0.2 or more) since {time_text(4_000)}."
+    )
+    assert said(0.25, None, 0.4).endswith(f"shifted (0.2 or more) since {time_text(1_000)}.")
     assert "no longer shifted (0.2 or more)" in said(0.1, 0.3, 0.1)
-    assert f"largest PSI 0.15 at {clock(2_000)}" in said(0.1, 0.15, 0.1)
+    assert f"largest PSI 0.15 at {time_text(2_000)}" in said(0.1, 0.15, 0.1)
 
 
 def test_a_curve_and_the_table_say_the_same_of_when_a_feature_first_counted_as_shifted():
     def said(began, *indexes):
         points = [{"time": 1_000 * i, "psi": {"hue": one}} for i, one in enumerate(indexes, 1)]
         found = {"features": [{"name": "hue", "began": began}]}
-        return features.moved(View(points=points, documents={"features": found}), "hue").summary
+        return features.psi_curves(
+            View(points=points, documents={"features": found}), "hue"
+        ).summary
 
-    assert f"(0.2 or more) since {clock(1_500)}." in said(1_500, 0.1, 0.3, 0.3)
-    assert f"(0.2 or more) again since {clock(3_000)}." in said(500, 0.3, 0.1, 0.3)
+    assert f"(0.2 or more) since {time_text(1_500)}." in said(1_500, 0.1, 0.3, 0.3)
+    assert f"(0.2 or more) again since {time_text(3_000)}." in said(500, 0.3, 0.1, 0.3)
     assert "no longer shifted" in said(500, 0.1, 0.1), "it was between two points"
 
 
@@ -355,7 +368,7 @@ def test_whether_accuracy_fell_since_a_shift_began_is_said_as_far_as_labels_tell
         told += [
             LabelEvidence(1, "a", "a" if i < later else "b", 1.0, 1_000 + i) for i in range(100)
         ]
-        return features.accuracy_since({"began": 2_000, "started": [70, 1_000]}, told)
+        return features.accuracy_since_shift({"began": 2_000, "started": [70, 1_000]}, told)
 
     assert "no significant change" in said(92, 91)
     assert said(92, 91).startswith("Accuracy since then: 91.0 %")
@@ -363,14 +376,14 @@ def test_whether_accuracy_fell_since_a_shift_began_is_said_as_far_as_labels_tell
     assert "a significant decrease" in said(92, 60)
     assert "a significant increase" in said(60, 92)
     few = [LabelEvidence(1, "a", "a", 1.0, 1), LabelEvidence(1, "a", "b", 1.0, 2)]
-    assert "too few labels" in features.accuracy_since({"began": 2}, few)
-    assert features.accuracy_since({"began": 2}, few[:1]) == "", "none came since then"
+    assert "too few labels" in features.accuracy_since_shift({"began": 2}, few)
+    assert features.accuracy_since_shift({"began": 2}, few[:1]) == "", "none came since then"
     wide = [LabelEvidence(1, "a", "ab"[i % 2], 1.0, 1 + i // 12) for i in range(24)]
-    text = features.accuracy_since({"began": 2}, wide)
+    text = features.accuracy_since_shift({"began": 2}, wide)
     assert text.endswith("undisputed labels only. Undecided.")
     worth_few = [LabelEvidence(1, "a", "a", 1.0, 1)] * 90 + [LabelEvidence(1, "a", "a", 1.0, 2)] * 8
     worth_few.append(LabelEvidence(1, "a", "b", 0.005, 2))
-    assert "too few labels" in features.accuracy_since({"began": 2}, worth_few), (
+    assert "too few labels" in features.accuracy_since_shift({"began": 2}, worth_few), (
         "one speaks for 200"
     )
 
@@ -386,35 +399,35 @@ def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_t
     hue = of("hue", 0.05, 0.6, 3_000, 2_000, [1_234, 1_500])
     row, noise = of("row", 0.3, 0.3, 9_000, 1_000), of("noise", 5.0, 5.0, 9_000, 1_000, [70, 900])
     moved = seen(row, hue, noise)
-    assert features.farthest(moved).startswith(
-        "Of the 3 features that ever shifted, noise had the largest PSI: its shift began after "
-        f"about 70 records, at {clock(900)}."
+    assert features.largest_shift_text(moved).startswith(
+        "noise has the largest PSI of the 3 features that ever shifted. Its shift began after "
+        f"about 70 records, at {time_text(900)}."
     )
     weighed = seen(row, hue, noise, importances={"row": 0.2, "hue": 0.6, "noise": 0.01})
-    assert features.farthest(weighed) == (
-        "Of the 3 features that ever shifted, hue ranks first by largest PSI times importance "
-        "(largest PSI 0.60, importance 60.0 %): its shift "
-        f"began after about 1,234 records, at {clock(1_500)}. Its largest PSI was 0.60, at "
-        f"{clock(3_000)}, and is 0.05 now. The others' began: row by {clock(1_000)} (largest PSI "
-        f"0.30, importance 20.0 %); noise after about 70 records, at {clock(900)} (largest PSI "
-        "5.00, importance 1.0 %, which is low)."
+    assert features.largest_shift_text(weighed) == (
+        "hue ranks first by largest PSI times importance of the 3 features that ever shifted "
+        "(largest PSI 0.60, importance 60.0 %). Its shift "
+        f"began after about 1,234 records, at {time_text(1_500)}. Its largest PSI was 0.60, at "
+        f"{time_text(3_000)}; the PSI is 0.05 now. Starts of the other shifts: row by "
+        f"{time_text(1_000)} (largest PSI 0.30, importance 20.0 %); noise after about 70 records, "
+        f"at {time_text(900)} (largest PSI 5.00, importance 1.0 %, which is low)."
     )
-    rows = {texts(row)[0]: texts(row)[1:6] for row in features.overview(weighed).rows}
-    assert rows["hue"] == ["0.05", "0.60", clock(1_500), "1,234", clock(2_000)]
-    assert rows["row"] == ["0.30", "0.30", f"by {clock(1_000)}", "—", clock(1_000)]
-    apart = features.farthest(seen(hue, workers={"0": {}}))
+    rows = {texts(row)[0]: texts(row)[1:6] for row in features.feature_table(weighed).rows}
+    assert rows["hue"] == ["0.05", "0.60", time_text(1_500), "1,234", time_text(2_000)]
+    assert rows["row"] == ["0.30", "0.30", f"by {time_text(1_000)}", "—", time_text(1_000)]
+    apart = features.largest_shift_text(seen(hue, workers={"0": {}}))
     assert "1,234 records" not in apart, "the learner has but the records that were asked about"
     points = [{"time": 1, "psi": {"hue": 0.3}}]
-    one = features.moved(View(documents=moved.documents, points=points), "hue")
+    one = features.psi_curves(View(documents=moved.documents, points=points), "hue")
     assert one.summary.endswith(
-        f"Its first shift began after about 1,234 records, at {clock(1500)}."
+        f"Its first shift began after about 1,234 records, at {time_text(1500)}."
     )
     calm = seen(of("hue", 0.05, 0.1, 3_000, None))
-    assert features.farthest(calm) == (
+    assert features.largest_shift_text(calm) == (
         "No feature has ever counted as shifted (0.2 or more). The largest PSI since the start: "
-        f"hue, 0.10 at {clock(3_000)}."
+        f"hue, 0.10 at {time_text(3_000)}."
     )
-    assert texts(features.overview(calm).rows[0])[3:6] == ["never", "—", "never"]
+    assert texts(features.feature_table(calm).rows[0])[3:6] == ["never", "—", "never"]
 
 
 def test_features_in_which_no_drift_is_followed_are_named():
@@ -422,7 +435,7 @@ def test_features_in_which_no_drift_is_followed_are_named():
 
     def said(*fields):
         documents = {"features": {"features": followed}, "pipeline": {"features": fields}}
-        return features.unfollowed(View(documents=documents))
+        return features.unmeasured_fields_text(View(documents=documents))
 
     assert said("a", "ts", "vec") == ""
     assert said("a", "os", "note") == " Drift is not measured for categories and texts: os, note."
@@ -436,9 +449,9 @@ def test_gaps_of_an_index_are_explained():
     points = [{"time": i, "psi": {"hue": 0.1} if i != 2 else {"row": 0.1}} for i in (1, 2, 3)]
     assert (
         "gaps of the curve, 64 other features had a larger PSI"
-        in features.moved(View(points=points), "hue").summary
+        in features.psi_curves(View(points=points), "hue").summary
     )
-    assert "gaps" not in features.moved(View(points=points[:1]), "hue").summary
+    assert "gaps" not in features.psi_curves(View(points=points[:1]), "hue").summary
 
 
 def version(number):
@@ -469,12 +482,12 @@ def test_a_rollback_is_named_wherever_its_version_is():
     assert history[1] == "Version 93 deployed (rolled back to 88)"
     assert history[3] == "Version 92 deployed"
     command = Command("rollback", 88)
-    assert operations.obeyed(view, command, 2) is None
-    assert operations.obeyed(view, command, 1) == (
-        f"Done at {clock(9_000)}: rollback 88. Version 93 (a copy of 88) is active since then."
+    assert operations.command_result(view, command, 2) is None
+    assert operations.command_result(view, command, 1) == (
+        f"Done at {time_text(9_000)}: rollback 88. Version 93 (a copy of 88) is active since then."
     )
     known = [version(number) for number in (92, 93)]
-    table = versions.listed(known, [], [92, 93], "p", tables.rolled_back(view))
+    table = versions.version_table(known, [], [92, 93], "p", tables.rollback_origins(view))
     assert [texts(row)[0] for row in table.rows] == ["93 (a copy of 88)", "92"]
 
 
@@ -486,12 +499,14 @@ def test_what_the_last_rollback_came_to_is_said_also_after_it_is_over():
         rollback = {"kind": "command", "version": 137, "time": 9_000, "sequence": 6}
         marks = [promoted(150, 8_000, 5), rollback, promoted(151, 9_000, 6), *later]
         serves = marks[-1]["version"]
-        return operations.standing(View(marks=marks, documents={"learner": {"version": serves}}))
+        return operations.pipeline_summary(
+            View(marks=marks, documents={"learner": {"version": serves}})
+        )
 
-    began = f"Last rollback: version 137 redeployed as 151 at {clock(9_000)}"
+    began = f"Last rollback: version 137 redeployed as 151 at {time_text(9_000)}"
     assert said() == f"Version 151 (a copy of 137) is active. {began}."
     over = said(promoted(152, 12_000, 7), promoted(153, 15_000, 8))
-    assert over == f"Version 153 is active. {began}, until version 152 at {clock(12_000)}."
+    assert over == f"Version 153 is active. {began}, until version 152 at {time_text(12_000)}."
 
 
 def test_what_a_version_lacks_is_said_before_it_is_rolled_back_to():
@@ -506,43 +521,45 @@ def test_what_a_version_lacks_is_said_before_it_is_rolled_back_to():
     shifts = [{"name": "hue", "began": 5_000}, {"name": "row", "began": 500}, {"name": "x"}]
     documents = {"learner": {"version": 8}, "features": {"features": shifts}}
     view = View(marks=marks, documents=documents)
-    told = [text.format(*names) for text, *names in operations.lacking(view, known, 4)]
+    told = [text.format(*names) for text, *names in operations.rollback_losses(view, known, 4)]
     assert told == [
         "It learned from 40 labels fewer than version 8.",
         "It has not learned classes b, {}.",
-        f"Drift was detected after it, last at {clock(9_000)}.",
+        f"Drift was detected after it, last at {time_text(9_000)}.",
         "Shifted since it became active: feature hue.",
         "It lacks 2 newer columns.",
     ]
-    assert operations.lacking(view, {8: known[8]}, 4) == []
+    assert operations.rollback_losses(view, {8: known[8]}, 4) == []
 
 
 def test_a_copy_has_learned_what_that_had_which_it_is_a_copy_of():
     command = {"kind": "command", "version": 4, "time": 9_000, "sequence": 6}
     promoted = {"kind": "promoted", "version": 9, "time": 9_000, "sequence": 6}
     view = View(marks=[command, promoted], documents={"learner": {"version": 9}})
-    again = tables.rolled_back(view)
-    known = versions.as_copies([version(4), version(8), version(9)], again)
+    again = tables.rollback_origins(view)
+    known = versions.with_label_counts([version(4), version(8), version(9)], again)
     assert [one["labels"] for one in known] == [40, 80, 40]
-    table = versions.listed(known, [], [4, 8, 9], "p", again)
+    table = versions.version_table(known, [], [4, 8, 9], "p", again)
     assert texts(table.rows[0])[::2][:2] == ["9 (a copy of 4)", "40"]
     by_number = {one["version"]: one for one in known}
     drift = {"kind": "drift", "version": 6, "time": 8_000, "sequence": 2}
     since = View(marks=[drift, command, promoted], documents=view.documents)
-    assert operations.lacking(since, by_number, 8) == []
-    (said,) = operations.lacking(since, by_number, 4)
+    assert operations.rollback_losses(since, by_number, 8) == []
+    (said,) = operations.rollback_losses(since, by_number, 4)
     assert said == ("It is identical to the active version 9.",)
 
 
 def test_a_rollback_says_how_long_it_lasts():
     def said(paused, *times):
         marks = [{"kind": "promoted", "time": time} for time in times]
-        return operations.lasting(View(marks=marks, documents={"learner": {"paused": paused}}))
+        return operations.rollback_duration(
+            View(marks=marks, documents={"learner": {"paused": paused}})
+        )
 
     assert said(True) == "Training is paused: it stays active until training is resumed"
     assert said(False, 1_000).endswith("until the next training ends, unless training is paused")
     often = said(False, 0, 40_000, 80_000, 130_000)
-    assert f"about every 40 s, the last one at {clock(130_000)}" in often
+    assert f"about every 40 s, the last one at {time_text(130_000)}" in often
 
 
 def test_what_two_versions_go_by_stands_with_its_change():
@@ -567,10 +584,10 @@ def test_a_distribution_has_a_share_then_and_now_for_every_bin():
 def test_the_index_of_a_feature_is_drawn_over_time_with_drift():
     points = [{"time": 1}, {"time": 2, "psi": {"hue": 0.1}}, {"time": 3, "psi": {"hue": 0.25}}]
     mark = {"id": 1, "time": 2, "sequence": 1, "kind": "drift", "version": 1, "text": ""}
-    drawn = features.moved(View(points=points, marks=[mark]), "hue")
+    drawn = features.psi_curves(View(points=points, marks=[mark]), "hue")
     assert (list(drawn.times), list(drawn.series[0].values)) == ([2, 3], [0.1, 0.25])
     assert [group.name for group in drawn.marks] == ["drift"]
-    assert not features.moved(View(points=points), "row").times
+    assert not features.psi_curves(View(points=points), "row").times
 
 
 BOB = User("bob", "seat", "operator")

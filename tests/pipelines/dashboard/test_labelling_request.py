@@ -8,18 +8,18 @@ from streamboost.errors import DataError
 from streamboost.pipelines.dashboard.labelling_request import (
     ACTIONS,
     KEYS,
-    doubt_of,
-    give_keys,
+    assign_keys,
     kind_of,
     label_of,
-    why,
+    request_reason,
+    similar_class,
 )
 from streamboost.pipelines.dashboard.labelling_request import choices as all_choices
 
 
 def choices(request, known, **options):
     keys = {}
-    give_keys(keys, known)
+    assign_keys(keys, known)
     return all_choices(request, known, keys, **options)
 
 
@@ -52,7 +52,7 @@ def test_a_key_stays_whatever_classes_come(rounds):
     keys = {}
     for known in rounds:
         before = dict(keys)
-        give_keys(keys, sorted(known))
+        assign_keys(keys, sorted(known))
         assert before.items() <= keys.items()
         assert list(keys)[: len(before)] == list(before), "and so does its place"
         assert len(set(keys.values())) == len(keys)
@@ -80,14 +80,14 @@ def test_of_more_classes_than_keys_the_likeliest_without_one_come_first():
 
 
 def test_a_rule_and_the_audit_are_told_apart():
-    asked = why(REQUEST | {"propensity": 1.0}, {"strategy": "margin"})
-    audited = why(REQUEST | {"propensity": 0.01}, {"strategy": "margin"})
+    asked = request_reason(REQUEST | {"propensity": 1.0}, {"strategy": "margin"})
+    audited = request_reason(REQUEST | {"propensity": 0.01}, {"strategy": "margin"})
     assert "two likeliest classes" in asked
     assert "1 in 100 records" in audited
 
 
 def test_a_rule_that_draws_lots_tells_its_chance():
-    assert "80.0 %" in why(REQUEST | {"propensity": 0.8}, {"strategy": "margin"})
+    assert "80.0 %" in request_reason(REQUEST | {"propensity": 0.8}, {"strategy": "margin"})
 
 
 def test_only_what_a_record_holds_is_an_image_and_only_web_addresses_are_links():
@@ -147,8 +147,8 @@ def test_a_label_is_what_the_pipeline_has(given, kind, label):
     [("Grass", "grass"), ("gras", "grass"), (" grass ", None), ("sky", None), ("cloud", None)],
 )
 def test_only_a_new_class_that_is_like_an_old_one_is_asked_about(label, near):
-    found = doubt_of({"action": "label", "label": label}, ["grass", "sky"], "string")
+    found = similar_class({"action": "label", "label": label}, ["grass", "sky"], "string")
     assert (found and found.near) == near
     given = {"action": "label", "label": label, "sure": True}
-    assert doubt_of(given, ["grass", "sky"], "string") is None
-    assert doubt_of({"action": "label", "label": "12"}, [11, 13], "integer") is None
+    assert similar_class(given, ["grass", "sky"], "string") is None
+    assert similar_class({"action": "label", "label": "12"}, [11, 13], "integer") is None

@@ -35,7 +35,7 @@ def shown(panel, points, *ranges):
     with Client(ui.page("/")) as client:
         made = Panel(*panel)
         for span in ranges:
-            made.show(whole.within(span), whole)
+            made.show(whole.in_range(span), whole)
         parts = client.elements.values()
         (said,) = [one for one in parts if "summary" in one.classes]
         return said.text, [one._shown["spec"] for one in parts if isinstance(one, Chart)]

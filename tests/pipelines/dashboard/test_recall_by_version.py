@@ -8,16 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamboost.pipelines.dashboard import versions
-from streamboost.pipelines.dashboard.binomial_tests import Share, as_many, fell_from
-from streamboost.pipelines.dashboard.recall_by_version import around, changes, right, worse
+from streamboost.pipelines.dashboard.binomial_tests import Share, change_point, fisher_p_value
+from streamboost.pipelines.dashboard.recall_by_version import (
+    change_summary,
+    overall_recall,
+    recall_changes,
+    split_at_version,
+)
 from streamboost.pipelines.dashboard.versions import (
     RecallDrop,
     default_version,
-    got_worse,
-    since,
+    recall_drop,
+    recall_since,
 )
 from streamboost.pipelines.dashboard.view import Evidence, View
-from streamboost.pipelines.status.formatting import clock
+from streamboost.pipelines.status.formatting import time_text
 from streamboost.pipelines.status.reader import LabelEvidence
 from tests.pipelines.dashboard.test_drilldown import version
 from tests.pipelines.dashboard.test_tables import texts
@@ -30,10 +35,10 @@ def said(number, truth, n, wrong, chance=0.5):
 
 def test_the_class_that_got_worse_since_a_version_is_named_and_leads_to_its_mistakes():
     told = [*said(4, "a", 60, 3), *said(4, "b", 60, 5), *said(8, "a", 60, 4), *said(9, "b", 60, 35)]
-    table = since(told, 8, "p")
+    table = recall_since(told, 8, "p")
     assert table.summary.startswith(
-        "Class b got significantly worse since version 8: recall 91.7 % before and 41.7 % now, by "
-        "60 labels and 60. b most likely got worse with version 9. Compared: 120 labels"
+        "The recall of class b dropped significantly since version 8: from 91.7 % (60 labels) to "
+        "41.7 % (60 labels). b most likely got worse with version 9. Compared: 120 labels"
     )
     worst, other = table.rows
     assert texts(worst)[0] == "b"
@@ -47,44 +52,49 @@ def test_the_class_that_got_worse_since_a_version_is_named_and_leads_to_its_mist
 
 def test_as_many_labels_before_a_version_are_compared_as_came_since():
     told = [*said(2, "a", 50, 50), *said(4, "a", 30, 0), *said(8, "a", 20, 0), *said(9, "a", 10, 0)]
-    then, now = around(told, 8)
+    then, now = split_at_version(told, 8)
     assert (len(then), len(now)) == (30, 30)
     assert {one.version for one in then} == {4}
 
 
 def test_a_class_that_got_worse_for_a_while_is_seen_between_two_versions():
     told = [*said(4, "a", 60, 3), *said(8, "a", 60, 35), *said(9, "a", 300, 3)]
-    table = since(told, 8, "p", until=8)
-    assert table.summary.startswith("Class a got significantly worse from version 8 to 8: recall")
+    table = recall_since(told, 8, "p", until=8)
+    assert table.summary.startswith(
+        "The recall of class a dropped significantly from version 8 to 8: from"
+    )
     assert "for predictions of versions 8 to 8" in table.summary
     assert table.rows[0][4].link == "/records?pipeline=p&true=a&since=8&until=8&wrong=true"
-    whole = since(told, 9, "p").summary
-    assert whole.startswith("No class got significantly worse since version 9")
+    whole = recall_since(told, 9, "p").summary
+    assert whole.startswith("The recall of no class dropped significantly since version 9")
 
 
 def test_where_chance_explains_every_fall_the_largest_is_named_all_the_same():
     some = [one for n in (4, 8) for one in (*said(n, "a", 80, n), *said(n, "b", 80, 4))]
-    assert since(some, 8, "p").summary.startswith(
-        "No class got significantly worse since version 8. Largest decrease, not significant: a, "
-        "-5 points (-16 to +5)."
+    assert recall_since(some, 8, "p").summary.startswith(
+        "The recall of no class dropped significantly since version 8. Largest decrease, "
+        "not significant: a, -5 points (-16 to +5)."
     )
 
 
 def test_where_too_few_labels_tell_that_is_said_and_not_that_no_class_got_worse():
     few = [*said(4, "a", 3, 0), *said(8, "a", 3, 1)]
-    said_of = "There are too few labels to say whether a class got worse since version 8."
-    assert since(few, 8, "p").summary.startswith(said_of)
+    said_of = "Too few labels to decide whether the recall of a class dropped since version 8."
+    assert recall_since(few, 8, "p").summary.startswith(said_of)
     nothing_before = said(8, "a", 50, 30)
-    assert since(nothing_before, 8, "p").summary.startswith(said_of)
+    assert recall_since(nothing_before, 8, "p").summary.startswith(said_of)
     some = [*said(4, "a", 80, 8), *said(8, "a", 80, 8), *said(8, "b", 2, 2)]
-    assert since(some, 8, "p").summary.startswith(
-        "No class got significantly worse since version 8. There are too few labels of b."
+    assert recall_since(some, 8, "p").summary.startswith(
+        "The recall of no class dropped significantly since version 8. There are too few labels "
+        "of b."
     )
-    assert [texts(row)[1:4] for row in since(few, 8, "p").rows] == [
+    assert [texts(row)[1:4] for row in recall_since(few, 8, "p").rows] == [
         ["3 of 3", "2 of 3", "too few labels"]
     ]
-    assert since([], 8, "p").summary == "No usable label yet for predictions of any committee."
-    assert since(few, 6, "p", until=7).summary == (
+    assert (
+        recall_since([], 8, "p").summary == "No usable label yet for predictions of any committee."
+    )
+    assert recall_since(few, 6, "p", until=7).summary == (
         "No usable label yet for predictions of versions 6 to 7."
     )
 
@@ -94,28 +104,28 @@ def test_of_labels_worth_enough_whose_interval_is_wide_it_is_open_and_none_calls
     wide = [*said(4, "b", 12, 6), *said(8, "b", 12, 6)]
     sure = [*said(4, "a", 80, 8), *said(8, "a", 80, 8)]
     told = sorted([*wide, *sure], key=lambda one: one.version)
-    table = since(told, 8, "p")
+    table = recall_since(told, 8, "p")
     assert table.summary.startswith(
-        "No class got significantly worse since version 8. Undecided for b. Compared"
+        "The recall of no class dropped significantly since version 8. Undecided for b. Compared"
     )
     assert [texts(row)[3] for row in table.rows][1] == "undecided"
-    table = versions.compared(version(4), version(8), wide)
+    table = versions.comparison_table(version(4), version(8), wide)
     assert table.summary.startswith("Undecided whether version 8 is better or worse than 4.")
     accuracy = next(texts(row) for row in table.rows if texts(row)[0] == "Accuracy")
     assert accuracy[1].startswith("50.0 % (")
     assert accuracy[3] == "undecided"
-    assert since(wide, 8, "p").summary.startswith(
-        "Undecided whether a class got worse since version 8. Compared"
+    assert recall_since(wide, 8, "p").summary.startswith(
+        "Undecided whether the recall of a class dropped since version 8. Compared"
     )
     few = sorted([*told, *said(4, "c", 2, 0)], key=lambda one: one.version)
-    assert "There are too few labels of c. Undecided for b." in since(few, 8, "p").summary
+    assert "There are too few labels of c. Undecided for b." in recall_since(few, 8, "p").summary
 
 
 def test_nothing_is_called_worse_by_labels_worth_fewer_than_five():
     """As somebody found it: 1 of 4, which was red below a lead that said nothing can be told."""
     a, b = version(4), version(8)
     few = [*said(4, "a", 90, 0), *said(8, "a", 4, 3)]
-    table = versions.compared(a, b, few)
+    table = versions.comparison_table(a, b, few)
     assert table.summary == (
         "Too few labels to decide whether version 8 is better or worse than 4. Each version is "
         "evaluated on its own predictions: 90 and 4 labels."
@@ -125,15 +135,16 @@ def test_nothing_is_called_worse_by_labels_worth_fewer_than_five():
     changed = {texts(row)[0]: row[3] for row in table.rows}
     assert changed["Accuracy"] == changed["Recall of a"] == "too few labels"
     one_for_many = [*said(8, "a", 8, 0, chance=1.0), *said(8, "a", 1, 1, chance=0.005)]
-    table = versions.compared(a, b, [*said(4, "a", 90, 0), *one_for_many])
+    table = versions.comparison_table(a, b, [*said(4, "a", 90, 0), *one_for_many])
     assert {texts(row)[0]: row[3] for row in table.rows}["Accuracy"] == "too few labels"
 
 
 def test_where_only_all_classes_together_got_worse_the_lead_says_so_as_their_row_does():
     told = [one for name in "abcdef" for one in (*said(4, name, 20, 1), *said(8, name, 20, 5))]
-    table = versions.compared(version(4), version(8), told)
+    table = versions.comparison_table(version(4), version(8), told)
     assert table.summary.startswith(
-        "All classes together got significantly worse from version 4 to 8, but no single class did."
+        "The accuracy over all classes dropped significantly from version 4 to 8, but no single "
+        "recall did."
     )
     marked = [texts(row)[0] for row in table.rows if hasattr(row[3], "note")]
     assert marked == ["Accuracy"]
@@ -141,10 +152,10 @@ def test_where_only_all_classes_together_got_worse_the_lead_says_so_as_their_row
 
 def test_it_is_said_what_labels_are_worth_that_stand_for_unlike_numbers_of_records():
     unlike = [*said(8, "a", 60, 6, chance=1.0), *said(8, "a", 8, 0, chance=0.02)]
-    found = right(unlike)
+    found = overall_recall(unlike)
     assert found.worth == round(460**2 / (60 + 8 * 50**2))
     assert found.text.endswith(f", n = 68, n_eff = {found.worth}")
-    assert right(said(8, "a", 68, 6)).text.endswith(", n = 68")
+    assert overall_recall(said(8, "a", 68, 6)).text.endswith(", n = 68")
 
 
 def test_classes_that_got_worse_come_first_then_by_how_far_they_fell_and_the_open_ones_last():
@@ -155,18 +166,18 @@ def test_classes_that_got_worse_come_first_then_by_how_far_they_fell_and_the_ope
         *(said(4, "d", 300, 9) + said(8, "d", 300, 60)),
     ]
     told.sort(key=lambda one: one.version)
-    rows = since(told, 8, "p").rows
+    rows = recall_since(told, 8, "p").rows
     assert [texts(row)[0] for row in rows] == ["d", "c", "b", "a"]
-    rows = versions.compared(version(4), version(8), told).rows
+    rows = versions.comparison_table(version(4), version(8), told).rows
     assert [texts(row)[0] for row in rows][-4:] == [f"Recall of {name}" for name in "dcba"]
 
 
 def test_a_record_speaks_for_all_that_had_its_chance_of_being_asked_about():
     """One in fifty of the easy ones is asked about, and each of the hard ones."""
     found = [*said(4, "a", 10, 0, chance=0.02), *said(4, "a", 100, 50, chance=1.0)]
-    assert right(found).share.value == (500 + 50) / 600
-    assert (right(found).told, right(found).wrong) == (110, 50)
-    assert right([]) is None
+    assert overall_recall(found).share.value == (500 + 50) / 600
+    assert (overall_recall(found).told, overall_recall(found).wrong) == (110, 50)
+    assert overall_recall([]) is None
 
 
 def test_of_classes_that_stay_as_they_are_hardly_any_is_ever_said_to_be_worse():
@@ -182,9 +193,11 @@ def test_of_classes_that_stay_as_they_are_hardly_any_is_ever_said_to_be_worse():
             for k, i in np.argwhere(random.random(doubt.shape) < chance).tolist():
                 label = "other" if is_wrong[k, i] else str(k)
                 found.append(LabelEvidence(number, str(k), label, float(chance[k, i])))
-            share[number] = right([one for one in found if one.version == number]).share
-        then, now = around(found, 8)
-        alarms += "got worse since version 8, by" in worse(changes(then, now), "since version 8")
+            share[number] = overall_recall([one for one in found if one.version == number]).share
+        then, now = split_at_version(found, 8)
+        alarms += "dropped significantly since version 8: from" in change_summary(
+            recall_changes(then, now), "since version 8"
+        )
         low, high = share[8].interval()
         missed += not low < 1 - 0.4 / 2.6 < high
     assert alarms <= 0.05 * runs
@@ -194,7 +207,7 @@ def test_of_classes_that_stay_as_they_are_hardly_any_is_ever_said_to_be_worse():
 def test_two_versions_are_judged_by_what_each_predicted_itself():
     told = [*said(4, "a", 9, 0), *said(6, "a", 9, 9), *said(8, "a", 5, 5), *said(8, "b", 1, 0)]
     a, b = version(4), version(8) | {"predicted": 1_200}
-    table = versions.compared(a, b, told)
+    table = versions.comparison_table(a, b, told)
     rows = {texts(row)[0]: texts(row)[1:] for row in table.rows}
     assert rows["Labels learned"] == ["40", "80", "+40"]
     assert rows["Records predicted"][:2] == ["\u2014", "1,200"]
@@ -202,12 +215,14 @@ def test_two_versions_are_judged_by_what_each_predicted_itself():
     assert rows["Accuracy"][0].endswith(", n = 9")
     assert rows["Recall of a"][1].startswith("0.0 %")
     assert rows["Recall of b"] == ["\u2014", "1 of 1", "\u2014"]
-    assert table.summary.startswith("Class a got significantly worse from version 4 to 8: recall")
+    assert table.summary.startswith(
+        "The recall of class a dropped significantly from version 4 to 8: from"
+    )
     assert "on its own predictions: 9 and 6 labels." in table.summary
 
 
 def test_the_list_says_of_each_version_what_became_of_its_own_predictions():
-    table = versions.listed([version(4), version(8)], said(8, "a", 10, 5), [8], "p")
+    table = versions.version_table([version(4), version(8)], said(8, "a", 10, 5), [8], "p")
     assert [texts(row)[4] for row in table.rows][1] == "\u2014"
     assert texts(table.rows[0])[4].startswith("50.0 %")
 
@@ -215,13 +230,15 @@ def test_the_list_says_of_each_version_what_became_of_its_own_predictions():
 def test_a_version_leads_to_itself_beside_the_one_that_was_chosen():
     some = [version(4), version(6), version(8)]
     first = lambda table: table.rows[-1][0].link  # noqa: E731
-    assert first(versions.listed(some, [], [], "p")) == "/versions?pipeline=p&a=4&b=8"
-    assert first(versions.listed(some, [], [], "p", beside=6)) == "/versions?pipeline=p&a=4&b=6"
+    assert first(versions.version_table(some, [], [], "p")) == "/versions?pipeline=p&a=4&b=8"
+    assert (
+        first(versions.version_table(some, [], [], "p", beside=6)) == "/versions?pipeline=p&a=4&b=6"
+    )
 
 
 def test_of_more_versions_than_have_a_button_it_is_said_how_to_roll_back_to_the_others():
     some = [version(n) for n in range(1, 11)]
-    said_of = [versions.listed(some, [], range(1, n + 1), "p").summary for n in (6, 10)]
+    said_of = [versions.version_table(some, [], range(1, n + 1), "p").summary for n in (6, 10)]
     assert said_of[0] == "6 versions can be rolled back to."
     assert "For another version, open its comparison" in said_of[1]
 
@@ -230,24 +247,24 @@ def test_when_a_class_got_worse_is_said_by_the_likeliest_place_of_the_change():
     random, found = np.random.default_rng(3), []
     for _ in range(100):
         hits = [*(random.random(60) < 0.95), *(random.random(60) < 0.45)]
-        found.append(fell_from(hits))
+        found.append(change_point(hits))
     assert sum(abs(place - 60) <= 5 for place in found) >= 85
-    assert fell_from([False, False, True, True]) is None, "they rose"
-    assert fell_from([True] * 9) is fell_from([]) is None
+    assert change_point([False, False, True, True]) is None, "they rose"
+    assert change_point([True] * 9) is change_point([]) is None
     told = [
         LabelEvidence(version, "a", "a" if version < 7 else "b", 0.5, 1_000 * i)
         for i, version in enumerate([4] * 30 + [5] * 30 + [7] * 30, 1)
     ]
-    said_of = since(told, 5, "p").summary
-    assert f"a most likely got worse from about {clock(61_000)} on, with version 7." in said_of
-    assert "most likely" not in since(told[:60], 5, "p").summary
+    said_of = recall_since(told, 5, "p").summary
+    assert f"a most likely got worse from about {time_text(61_000)} on, with version 7." in said_of
+    assert "most likely" not in recall_since(told[:60], 5, "p").summary
 
 
 def test_an_interval_of_a_difference_holds_as_often_as_it_says():
     random, held, runs = np.random.default_rng(5), 0, 500
     for _ in range(runs):
         a, b = (Share(random.binomial(40, p) / 40, 40) for p in (0.9, 0.7))
-        low, high = b.less(a)
+        low, high = b.difference(a)
         held += low <= -0.2 <= high
     assert held >= 0.93 * runs
 
@@ -258,7 +275,7 @@ def test_that_as_many_are_special_is_as_likely_as_all_ways_to_choose_say():
         drawn = [sum(i < special for i in one) for one in combinations(range(total), n)]
         for k in range(n + 1):
             share = sum(found >= k for found in drawn) / len(drawn)
-            assert as_many(k, n, special, total) == pytest.approx(share)
+            assert fisher_p_value(k, n, special, total) == pytest.approx(share)
 
 
 def seen_with(told):
@@ -270,11 +287,13 @@ FELL = [*said(4, "a", 60, 3), *said(4, "b", 60, 5), *said(8, "a", 60, 4), *said(
 
 def test_the_first_line_and_the_panel_it_leads_to_say_the_same_of_classes():
     view = seen_with(FELL)
-    assert got_worse(view) == RecallDrop(8, ["b"])
-    assert since(FELL, 8, "p").summary.startswith("Class b got significantly worse since version 8")
-    assert got_worse(view) is got_worse(View(evidence=view.evidence)), "it is worked out once"
+    assert recall_drop(view) == RecallDrop(8, ["b"])
+    assert recall_since(FELL, 8, "p").summary.startswith(
+        "The recall of class b dropped significantly since version 8"
+    )
+    assert recall_drop(view) is recall_drop(View(evidence=view.evidence)), "it is worked out once"
     for others in (FELL[:120], [*said(4, "a", 3, 0), *said(8, "a", 3, 3)], []):
-        assert got_worse(seen_with(others)) is None
+        assert recall_drop(seen_with(others)) is None
 
 
 def test_the_version_since_which_classes_are_compared_stays_for_a_while_as_labels_come():
@@ -300,7 +319,7 @@ def test_the_version_chosen_leaves_labels_to_compare_whoever_predicted_most():
     """As somebody found it: all mistaken since version 2, and no alarm."""
     told = [*said(1, "a", 60, 0), *said(2, "a", 40, 40)]
     assert default_version(told) == 2
-    assert got_worse(seen_with(told)) == RecallDrop(2, ["a"])
+    assert recall_drop(seen_with(told)) == RecallDrop(2, ["a"])
     assert default_version([*said(1, "a", 1, 0), *told[10:60], *said(2, "a", 50, 0)]) == 2
     straggler = [
         LabelEvidence(3, "a", "a", 0.5),

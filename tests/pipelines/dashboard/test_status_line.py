@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from streamboost.pipelines.dashboard import charts, tables
 from streamboost.pipelines.dashboard.annotators import annotators
-from streamboost.pipelines.dashboard.status_line import FRESH, SILENT, SOON, STILL, standing
-from streamboost.pipelines.dashboard.view import Evidence, View, restricted
+from streamboost.pipelines.dashboard.status_line import FRESH, SILENT, SOON, STILL, pipeline_status
+from streamboost.pipelines.dashboard.view import Evidence, View, visible_view
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import BlindMode
-from streamboost.pipelines.status.formatting import clock
+from streamboost.pipelines.status.formatting import time_text
 from streamboost.pipelines.status.publisher import BEAT
 from streamboost.pipelines.status.reader import LabelEvidence
 
@@ -31,12 +31,12 @@ def seen(state="running", *, committed=1.0, beat=1.0, runs=True, trouble=None, *
 
 
 def told(**how):
-    found = standing(seen(**how), NOW)
+    found = pipeline_status(seen(**how), NOW)
     return found.word, found.tone
 
 
 def test_all_that_matters_stands_in_one_line():
-    found = standing(seen(beat=2.0), NOW)
+    found = pipeline_status(seen(beat=2.0), NOW)
     assert (found.word, found.tone, found.age) == ("OK", "good", 2.0)
     assert list(found.parts) == ["10/s", "lag 0"]
 
@@ -61,9 +61,9 @@ def test_the_line_turns_grey_when_nobody_speaks_and_red_on_trouble(how, line):
 
 
 def test_a_pipeline_that_told_of_every_batch_is_silent_as_soon_as_it_stops_and_tells_no_rate():
-    found = standing(seen(beat=21.0, seconds=1.0), NOW)
+    found = pipeline_status(seen(beat=21.0, seconds=1.0), NOW)
     assert (found.word, found.tone) == ("Unresponsive", "grey")
-    assert found.parts[0] == f"no heartbeat since {clock(1000 * (NOW - 21))}"
+    assert found.parts[0] == f"no heartbeat since {time_text(1000 * (NOW - 21))}"
     assert "/s" not in "".join(found.parts)
     assert told(beat=SOON - 1, seconds=1.0) == ("OK", "good")
 
@@ -81,16 +81,16 @@ def test_one_to_which_nothing_comes_has_the_time_of_three_beats():
 
 def test_a_pipeline_to_which_nothing_comes_is_well():
     still = {"committed": STILL + 1, "records_per_second": 0.0}
-    found = standing(seen(**still), NOW)
+    found = pipeline_status(seen(**still), NOW)
     assert (found.word, found.tone) == ("OK", "good")
     assert found.parts[0].startswith("no commit since")
 
 
 def test_of_one_to_which_nothing_comes_one_sentence_says_whether_something_waits():
-    at = clock(1000 * (NOW - STILL - 1))
+    at = time_text(1000 * (NOW - STILL - 1))
     quiet, stuck = (seen(committed=STILL + 1, lag={"records": n}) for n in (0, 12))
     quiet.points[:0] = [{"time": 1, "lag": {"records": 5}}, {"time": 2, "lag": {"records": 0}}]
-    said = [list(standing(view, NOW).parts) for view in (quiet, stuck)]
+    said = [list(pipeline_status(view, NOW).parts) for view in (quiet, stuck)]
     assert said == [
         [f"no commit since {at}, lag 0"],
         [f"no commit since {at}; lag 12"],
@@ -100,7 +100,7 @@ def test_of_one_to_which_nothing_comes_one_sentence_says_whether_something_waits
 def test_a_pipeline_that_is_paused_is_not_ok_and_leads_to_where_it_is_resumed():
     view = seen()
     view.documents["learner"] = {"paused": True}
-    found = standing(view, NOW)
+    found = pipeline_status(view, NOW)
     assert (found.word, found.tone) == ("Paused", "warn")
     assert [(one.text, one.link) for one in found.notices] == [("training is paused", "/versions")]
 
@@ -110,30 +110,32 @@ def test_a_pipeline_of_which_a_feature_shifted_is_not_ok_and_leads_to_it():
     given = [{"name": "noise", "psi": 5.0}, {"name": "hue", "psi": 0.3}]
     view.documents["features"] = {"features": given, "records": 1_000}
     view.documents["importances"] = {"hue": 0.5, "noise": 0.01}
-    found = standing(view, NOW)
+    found = pipeline_status(view, NOW)
     assert (found.word, found.tone) == ("Feature drift", "warn")
     (notice,) = found.notices
     assert notice.link == "/features?feature=hue"
-    assert notice.text.startswith("hue has shifted; so has noise")
+    assert notice.text.startswith("hue has shifted; noise has shifted too")
     view.documents["learner"] = {"paused": True}
-    assert standing(view, NOW).word == "Paused"
-    assert len(standing(view, NOW).notices) == 2
+    assert pipeline_status(view, NOW).word == "Paused"
+    assert len(pipeline_status(view, NOW).notices) == 2
     view.documents["trouble"] = {"time": 1000 * NOW, "text": "no disk"}
-    assert (standing(view, NOW).word, standing(view, NOW).tone) == ("Error", "bad")
+    assert (pipeline_status(view, NOW).word, pipeline_status(view, NOW).tone) == ("Error", "bad")
     view.documents["features"]["records"] = 999
-    assert [one.word for one in standing(view, NOW).notices] == ["Paused"], "it may be by chance"
+    assert [one.word for one in pipeline_status(view, NOW).notices] == ["Paused"], (
+        "it may be by chance"
+    )
 
 
 def test_a_pipeline_to_which_somebody_labels_against_the_others_is_not_ok_and_leads_to_who():
     view, fair = seen(), {"labels": 90, "compared": 90, "against": 1}
     view.documents["pipeline"]["name"] = "p"
     view.documents["annotators"] = {"ann": fair, "eve": fair}
-    assert standing(view, NOW).word == "OK"
+    assert pipeline_status(view, NOW).word == "OK"
     view = seen()
     view.documents["pipeline"]["name"] = "p"
     found = {"ann": fair, "eve": fair, "bob": {"labels": 60, "compared": 60, "against": 40}}
     view.documents["annotators"] = found
-    now = standing(view, NOW)
+    now = pipeline_status(view, NOW)
     assert (now.word, now.tone) == ("Annotator disagreement", "warn")
     said = [(one.text, one.link) for one in now.notices]
     assert said == [("bob disagrees with other annotators", "/?pipeline=p#annotators")]
@@ -143,13 +145,13 @@ def test_a_pipeline_to_which_somebody_labels_against_the_others_is_not_ok_and_le
 def test_a_pipeline_that_was_started_again_is_not_said_never_to_have_committed():
     view = seen()
     view.documents["pipeline"]["time"] = None
-    assert list(standing(view, NOW).parts) == ["no batch committed in this run yet"]
+    assert list(pipeline_status(view, NOW).parts) == ["no batch committed in this run yet"]
 
 
 def test_the_lag_of_files_of_lines_is_said_in_bytes():
     view = seen(lag={"records": 85_621, "labels": 0})
     view.documents["pipeline"]["connectors"] = {"source": "files", "labels": "files"}
-    assert list(standing(view, NOW).parts) == ["10/s", "lag 85.6 kB"]
+    assert list(pipeline_status(view, NOW).parts) == ["10/s", "lag 85.6 kB"]
 
 
 def test_what_waits_for_scorers_is_the_figure_of_their_panel_and_the_learner_s_is_named():
@@ -160,12 +162,12 @@ def test_what_waits_for_scorers_is_the_figure_of_their_panel_and_the_learner_s_i
         "1": one | {"rate": 5.0, "lag": 2},
     }
     parts = ["25/s", "11 records wait for scorers", "learner lag 16"]
-    assert list(standing(view, NOW).parts) == parts
+    assert list(pipeline_status(view, NOW).parts) == parts
     assert tables.workers(view).summary == "1 scorer of 2 partitions; 11 records wait for scorers."
 
 
 def test_a_pipeline_that_has_not_begun_says_how_to_begin():
-    found = standing(View(), NOW)
+    found = pipeline_status(View(), NOW)
     assert (found.word, found.age) == ("Not started", None)
     assert "streamboost run" in found.parts[0]
 
@@ -188,7 +190,7 @@ def test_a_pipeline_of_which_a_class_got_worse_is_not_ok_and_leads_to_where_that
         for i in range(60)
     ]
     view = replace(seen(), evidence=Evidence(told))
-    found = standing(view, NOW)
+    found = pipeline_status(view, NOW)
     assert (found.word, found.tone) == ("Regression", "warn")
     (notice,) = found.notices
     assert (notice.text, notice.link) == ("b got worse", "/versions?a=8#since")
@@ -205,11 +207,11 @@ def test_line_tells_a_blind_annotator_neither_classes_nor_annotators():
     view.documents["evaluation"] = {"recent": {"committee": {"accuracy": {"value": 0.9}}}}
     view.documents["heartbeat"] = {"time": 1000 * NOW}
     blindfold = BlindMode(None, is_on=True)
-    hidden = restricted(view, blindfold, User("ann", "1"))
-    assert standing(view, NOW).word == "Annotator disagreement"
-    assert standing(hidden, NOW).word == "OK"
+    hidden = visible_view(view, blindfold, User("ann", "1"))
+    assert pipeline_status(view, NOW).word == "Annotator disagreement"
+    assert pipeline_status(hidden, NOW).word == "OK"
     assert hidden.document("heartbeat") == view.document("heartbeat")
-    assert standing(hidden, NOW).parts == standing(view, NOW).parts
+    assert pipeline_status(hidden, NOW).parts == pipeline_status(view, NOW).parts
     assert hidden.accuracy is None
     assert not {"annotators", "evaluation", "classes"} & hidden.documents.keys()
-    assert restricted(view, blindfold, User("olga", "2", "operator")) is view
+    assert visible_view(view, blindfold, User("olga", "2", "operator")) is view

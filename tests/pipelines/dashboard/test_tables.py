@@ -82,11 +82,12 @@ def test_of_what_shifted_that_comes_first_which_matters_most_and_what_matters_li
     table = told(noise=5.0, row=0.4, hue=0.3)
     assert [texts(row)[0] for row in table.rows] == ["hue", "row", "noise"]
     assert table.summary == (
-        "hue and 1 other feature have shifted; so has noise, which matters little to the committee."
+        "hue and 1 other feature have shifted; noise has shifted too, with a low importance in the "
+        "committee."
     )
     alone = told(noise=5.0, row=0.01, hue=0.05)
     assert [texts(row)[0] for row in alone.rows] == ["noise", "hue", "row"]
-    assert alone.summary == "noise has shifted, which matters little to the committee."
+    assert alone.summary == "noise has shifted; its importance in the committee is low."
     assert "differences may be random" in told(999, hue=0.3).summary
 
 
@@ -184,18 +185,18 @@ def report(recall, precision, n=100):
 def test_the_figures_that_inspect_has_are_shown_with_their_intervals():
     whole, recent = report([0.9, 0.4], [0.8, 0.7]), report([0.9, 0.3], [0.8, 0.7])
     view = seen(evaluation={"since_start": whole, "recent": recent}, pipeline={"name": "p"})
-    rows = {texts(row)[0]: texts(row) for row in quality.figures(view).rows}
+    rows = {texts(row)[0]: texts(row) for row in quality.metrics_table(view).rows}
     assert rows["Kappa"][1] == "60.0 % (50.0 to 70.0)"
     assert "100 % is perfect" in rows["Kappa"][3], "on the scale of the figure"
     assert rows["Log loss"][2] == "0.400 (0.300 to 0.500)"
-    classes = quality.by_class(view)
+    classes = quality.class_table(view)
     assert texts(classes.rows[1])[2:4] == ["40.0 % (30.0 to 50.0)", "30.0 % (20.0 to 40.0)"]
     assert classes.rows[1][0].link == "/records?pipeline=p&true=y"
     assert classes.summary == (
         "Recently, y has the lowest recall: 30.0 % (20.0 to 40.0). Since the start, y has the "
         "lowest recall: 40.0 % (30.0 to 50.0)."
     )
-    told = quality.calibration(view)
+    told = quality.reliability_table(view)
     assert [texts(row)[3] for row in told.rows] == ["10", "30"]
     assert "17.5 points" in told.summary
     assert "overconfident" in told.summary

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamboost.pipelines.dashboard.time_range import ALL, MOST_POINTS, SPANS, TimeRange, merged
+from streamboost.pipelines.dashboard.time_range import (
+    ALL,
+    MOST_POINTS,
+    SPANS,
+    TimeRange,
+    downsample,
+)
 from streamboost.pipelines.status import history
 from streamboost.pipelines.status.file import COUNTED
 from streamboost.pipelines.status.history import HistoryBuffer
@@ -34,7 +40,7 @@ def test_a_rate_over_merged_points_is_that_of_what_they_count_together():
     a, b = points([100, 900])
     a |= {"records": 30, "seconds": 1.0}
     b |= {"records": 10, "seconds": 3.0}
-    (one,) = merged([a, b], 0, 1_000)
+    (one,) = downsample([a, b], 0, 1_000)
     assert (one["records_per_second"], one["seconds"]) == (10.0, 4.0)
 
 
@@ -54,8 +60,8 @@ def test_a_stretch_that_ends_now_moves_on_and_one_that_was_chosen_stays():
     chosen = TimeRange(start=60_000, end=120_000)
     assert chosen.ends(early) == chosen.ends(late) == (60_000, 120_000)
     assert chosen.of(early) == chosen.of(late)
-    assert chosen.moved(late, 0.5).ends(late) == (90_000, 150_000)
-    assert ALL.closer(early).ends(late) == (early[-1]["time"] // 2, early[-1]["time"])
+    assert chosen.shifted(late, 0.5).ends(late) == (90_000, 150_000)
+    assert ALL.later_half(early).ends(late) == (early[-1]["time"] // 2, early[-1]["time"])
 
 
 @pytest.mark.parametrize("span", [ALL, TimeRange(SPANS["1 h"]), TimeRange(start=1, end=2)])

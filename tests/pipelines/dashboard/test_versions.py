@@ -4,10 +4,10 @@ from nicegui import Client, ui
 
 from streamboost.pipelines.dashboard.versions import (
     VersionComparison,
-    compared,
+    comparison_table,
     importances,
-    listed,
-    since,
+    recall_since,
+    version_table,
 )
 from streamboost.pipelines.dashboard.view import View
 from streamboost.pipelines.dashboard.widgets import Tag
@@ -72,8 +72,8 @@ def test_no_version_stands_beside_itself():
 
 def test_columns_and_captions_are_words():
     a, b = version(8), version(9)
-    for table in (compared(a, b, TOLD), importances(a, b)):
+    for table in (comparison_table(a, b, TOLD), importances(a, b)):
         assert table.columns[-1].text == "Change"
-    texts = [column.text for column in since(TOLD, 9, "test").columns]
-    assert texts[1:4] == ["Before", "Since", "Change"]
-    assert listed([a, b], TOLD, [8], "test").caption == "Versions"
+    texts = [column.text for column in recall_since(TOLD, 9, "test").columns]
+    assert texts[1:4] == ["Recall before", "Recall since", "Change"]
+    assert version_table([a, b], TOLD, [8], "test").caption == "Versions"

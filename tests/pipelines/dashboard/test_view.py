@@ -27,7 +27,7 @@ def looks(folder, steps):
             feed = Feed(StatusReader(folder), threads, clock=lambda: now[0])
             for step in steps:
                 now[0] += step()
-                views.extend(await asyncio.gather(*(feed.look() for _ in range(5))))
+                views.extend(await asyncio.gather(*(feed.read() for _ in range(5))))
 
     asyncio.run(look_on())
     return views
@@ -70,9 +70,9 @@ def test_that_a_process_has_gone_is_seen_although_it_said_nothing(tmp_path):
         with ThreadPoolExecutor(1) as threads:
             clock = iter(range(0, 100, 10)).__next__
             feed = Feed(StatusReader(tmp_path), threads, lambda: there[0], clock)
-            views.append(await feed.look())
+            views.append(await feed.read())
             there[0] = False
-            views.append(await feed.look())
+            views.append(await feed.read())
 
     asyncio.run(look_on())
     file.close()
@@ -102,7 +102,7 @@ def test_what_labels_tell_is_read_again_where_more_came_but_not_with_each_look(t
             ):
                 file.write(labelled(n))
                 now[0] += seconds
-                seen.append((await feed.look(afresh=bool(afresh))).evidence)
+                seen.append((await feed.read(afresh=bool(afresh))).evidence)
 
     asyncio.run(look_on())
     file.close()
@@ -120,7 +120,7 @@ def test_looking_afresh_at_what_did_not_change_reads_what_labels_tell_once(tmp_p
                 if n is not None:
                     file.write(labelled(n))
                 now[0] += 2.0
-                seen.append(await feed.look(afresh=afresh))
+                seen.append(await feed.read(afresh=afresh))
 
     asyncio.run(look_on())
     file.close()
@@ -139,7 +139,7 @@ def test_what_labels_tell_is_looked_for_again_where_nothing_could_be_read(tmp_pa
             for written in (unread, labelled(3)):
                 file.write(written)
                 now[0] += SELDOM
-                seen.append((await feed.look()).evidence.told)
+                seen.append((await feed.read()).evidence.told)
 
     asyncio.run(look_on())
     file.close()

@@ -24,7 +24,7 @@ FIELDS = {
 
 
 def play(folder, strategies=("margin",), seed=0, budget=0.1, show=lambda progress: None):
-    rows = demo.play(strategies, folder, seed=seed, budget=budget, stop=StopToken(), show=show)
+    rows = demo.run_demo(strategies, folder, seed=seed, budget=budget, stop=StopToken(), show=show)
     return {row.strategy: row for row in rows}
 
 
@@ -83,7 +83,7 @@ def test_the_seed_drives_the_learner_and_never_the_order(tmp_path):
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         stop = StopToken()
         list(
-            demo.play(
+            demo.run_demo(
                 ("margin",),
                 tmp_path / name,
                 seed=seed,
@@ -133,7 +133,7 @@ def test_progress_is_shown_batch_by_batch(played):
 def test_a_stop_ends_the_demo_without_a_row(tmp_path):
     stop = StopToken()
     rows = list(
-        demo.play(
+        demo.run_demo(
             demo.STRATEGIES,
             tmp_path,
             seed=0,

@@ -15,7 +15,7 @@ from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.pipelines.cli import demo as cli_demo
 from streamboost.pipelines.demo import live as demo_serve
-from streamboost.pipelines.demo.live import FAST, FIRST, OURS, PACE, Opening, Player
+from streamboost.pipelines.demo.live import FAST, FIRST, OURS, PACE, PageOpener, Player
 from streamboost.pipelines.shutdown import StopToken
 
 
@@ -125,7 +125,7 @@ def test_a_newcomer_labels_a_record_and_the_pipeline_learns_it(started):
 def test_a_server_that_ends_ends_the_demo_with_a_word(tmp_path, capfd):
     never = 70_000
     with pytest.raises(ConfigurationError, match=r"`streamboost serve` ended with 2"):
-        demo_serve.play(
+        demo_serve.run_live_demo(
             tmp_path, strategy="random", seed=1, budget=0.1, port=never, stop=StopToken()
         )
     assert "--port" in capfd.readouterr().err
@@ -150,19 +150,19 @@ def test_every_third_request_is_answered_once_the_pages_are_open_and_the_rest_is
         closing(Player(log, records, truth, clock=lambda: now[0])) as player,
         closing(SqliteSink(log, "requests")) as requests,
     ):
-        player.turn()
+        player.write_due()
         now[0] = 2.0
-        player.turn()
+        player.write_due()
         assert len(read(log, "records")) == 2 * FAST
         now[0] = FIRST / FAST + 5.5
-        player.turn()
+        player.write_due()
         written = read(log, "records")
         assert len(written) == FIRST + int(5.5 * PACE)
         assert [int(record["id"]) for record in written] == list(range(len(written)))
         assert written[60]["x"] == written[10]["x"]
         ids = range(FIRST - 5, FIRST + 2 * OURS)
         ask(requests, ids)
-        player.turn()
+        player.write_due()
     labels = {int(label["id"]): label["label"] for label in read(log, "labels")}
     assert labels == {id: str(id % 50) for id in labels}
     assert [id for id in labels if id >= FIRST] == [FIRST + OURS - 1, FIRST + 2 * OURS - 1]
@@ -178,16 +178,16 @@ def test_a_demo_that_goes_on_brings_new_records_and_answers_nothing_twice(tmp_pa
 
     with player() as first, closing(SqliteSink(log, "requests")) as requests:
         now[0] = seconds
-        first.turn()
+        first.write_due()
         ask(requests, [7, 8])
-        first.turn()
+        first.write_due()
         n = len(read(log, "records"))
         ask(requests, [9])  # open when it ended: to be answered by whom it is left to
         with player() as second:
-            second.turn()
+            second.write_due()
             assert (second.start, len(read(log, "records"))) == (n, n)
             now[0] += 10.0
-            second.turn()
+            second.write_due()
             due = FIRST - n + PACE * (10.0 - (FIRST - n) / FAST) if n < FIRST else 10.0 * PACE
             ids = [int(record["id"]) for record in read(log, "records")]
             assert ids == list(range(n + int(due)))
@@ -196,22 +196,22 @@ def test_a_demo_that_goes_on_brings_new_records_and_answers_nothing_twice(tmp_pa
 
 def test_a_folder_with_a_demo_of_other_settings_is_refused(tmp_path):
     sections = demo_serve.pipeline_file("margin", 1, 0.1)
-    begun = demo_serve._begin(sections, tmp_path / "demo")
-    assert demo_serve._begin(sections, tmp_path / "demo").state == begun.state
+    begun = demo_serve._create_pipeline(sections, tmp_path / "demo")
+    assert demo_serve._create_pipeline(sections, tmp_path / "demo").state == begun.state
     with pytest.raises(StateError, match="holds a demo of other settings"):
-        demo_serve._begin(demo_serve.pipeline_file("margin", 2, 0.1), tmp_path / "demo")
+        demo_serve._create_pipeline(demo_serve.pipeline_file("margin", 2, 0.1), tmp_path / "demo")
 
 
 def test_the_pages_open_once_the_first_records_are_judged():
     class Batch:
         n_predicted = FIRST // 2
 
-    opening = Opening(FIRST)
+    opening = PageOpener(FIRST)
     opening.committed(Batch())
     assert not opening.opened.is_set()
     opening.committed(Batch())
     assert opening.opened.is_set()
-    assert Opening(0).opened.is_set(), "one that goes on has judged them"
+    assert PageOpener(0).opened.is_set(), "one that goes on has judged them"
 
 
 def test_records_that_somebody_else_brings_are_theirs_to_answer(tmp_path):
@@ -224,13 +224,13 @@ def test_records_that_somebody_else_brings_are_theirs_to_answer(tmp_path):
         foreign = ["mine", "-1", str(FAST), "9" * 5_000]
         requests.write([json.dumps({"id": id}).encode() for id in [*foreign, "7"]])
         requests.flush()
-        player.turn()
+        player.write_due()
     assert [label["id"] for label in read(log, "labels")] == ["7"]
 
 
 def test_a_player_that_fails_ends_the_demo():
     class Broken:
-        def turn(self):
+        def write_due(self):
             raise UnavailableError("no space is left")
 
     class Server:
@@ -240,6 +240,6 @@ def test_a_player_that_fails_ends_the_demo():
     stop = StopToken()
     with (
         pytest.raises(UnavailableError, match="no space is left"),
-        demo_serve._playing(Broken(), Server(), stop),
+        demo_serve._player_thread(Broken(), Server(), stop),
     ):
         until(lambda: stop.requested)

@@ -207,7 +207,7 @@ def played(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     stream = opened(written(folder / "r.jsonl", payments()), folder / "demo")
     seen = []
-    rows = demo.play(
+    rows = demo.run_demo(
         demo.STRATEGIES,
         folder / "demo",
         stream,

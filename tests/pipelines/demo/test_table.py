@@ -10,7 +10,7 @@ STATES = [demo.RunProgress("margin", n, 1_234, 0.5, n // 10, 100) for n in range
 
 
 def shown(console):
-    with screen.following(console) as show:
+    with screen.progress_display(console) as show:
         for state in [*STATES, demo.RunProgress("margin", 1_234, 1_234, 0.75, 123, 100)]:
             show(state)
     return console.file.getvalue()
@@ -57,7 +57,7 @@ def test_a_bar_is_drawn_only_where_there_is_room_for_it():
 
 def test_one_label_is_one_label():
     console = Console(file=io.StringIO(), width=100)
-    with screen.following(console) as show:
+    with screen.progress_display(console) as show:
         show(demo.RunProgress("margin", 500, 1_234, 0.5, 1, 100))
     assert "1 label bought" in console.file.getvalue()
 

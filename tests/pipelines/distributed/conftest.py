@@ -5,7 +5,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.score import scorer_of
+from streamboost.pipelines.app.score import build_scorer
 from streamboost.pipelines.shutdown import StopToken
 from tests.pipelines.scored_distributed import Apart
 
@@ -30,4 +30,4 @@ def make_world(tmp_path, kafka_servers):
 def scorer(make_world):
     """Return a function that makes a scorer of a world; all leave the group at the end."""
     with ExitStack() as stack:
-        yield lambda world: stack.enter_context(closing(scorer_of(world.config, StopToken())))
+        yield lambda world: stack.enter_context(closing(build_scorer(world.config, StopToken())))

@@ -92,7 +92,7 @@ def split(messages):
 def edition_of(learner, schema, number=1):
     """Return what a scorer makes of what a learner publishes."""
     editions = ModelLog(make_learner, "topic 'committees'")
-    editions.take(split(ModelPublisher().messages(number, schema, learner)))
+    editions.read(split(ModelPublisher().messages(number, schema, learner)))
     return editions.newest
 
 

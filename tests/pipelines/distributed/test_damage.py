@@ -9,7 +9,7 @@ from streamboost.connectors.kafka.compacted_topic import CompactedTopicReader
 from streamboost.connectors.kafka.group.committed_reader import CommittedReader
 from streamboost.errors import ConnectorError, UnavailableError
 from streamboost.pipelines.app.run import run
-from streamboost.pipelines.app.score import scorer_of
+from streamboost.pipelines.app.score import build_scorer
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.distributed.topics import models_topic, scoring_log_topic
 from streamboost.pipelines.shutdown import StopToken
@@ -104,7 +104,7 @@ def test_a_damaged_batch_is_named_and_can_be_stepped_over_with_one_dead_letter(
 @pytest.mark.slow
 def test_damage_of_what_scorers_share_ends_no_wait_that_would_be_in_vain(make_world, broker):
     world = make_world(partitions=1)
-    with closing(scorer_of(world.config, StopToken())) as one:
+    with closing(build_scorer(world.config, StopToken())) as one:
         until_scored(world, one)
     name = models_topic(world.name)
     with closing(CompactedTopicReader(world.cluster, name)) as table:

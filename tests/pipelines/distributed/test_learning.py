@@ -86,7 +86,7 @@ def test_entries_that_are_gone_stop_the_learner_or_are_counted():
     strict = Learned(numbers())
     with pytest.raises(GapError, match=r"is batch 4, and batch 1 is the next.*compaction"):
         strict.step(learned.progress[3:], [])
-    with pytest.raises(GapError, match="made again"):
+    with pytest.raises(GapError, match="recreated"):
         learned.step(learned.progress[:1], [])
 
 
@@ -224,7 +224,7 @@ def forget(learned):
     pipeline = learned.pipeline
     for tick in (10_000_000, 20_000_000):
         pipeline.step(Inputs(tick, {}, [], []), None)
-    assert pipeline.join.lacks("other")
+    assert pipeline.join.needs_record("other")
 
 
 PEOPLE = ("ann", "bob", "dan")
@@ -317,14 +317,14 @@ def test_fields_that_nobody_knows_are_counted_of_all_records():
     newer = [json.loads(m.payload) | {"later": {"city": "x"}} for m in records(10)]
     learned.turn([message(one, i) for i, one in enumerate(newer)])
     learned.turn(records(10, start=10))
-    assert learned.pipeline.numbers()["fields"]["unknown"] == {"later.city": 10}
+    assert learned.pipeline.counters()["fields"]["unknown"] == {"later.city": 10}
 
 
 def test_the_learner_tells_who_scores_each_partition():
     learned = Learned(numbers())
     for n in range(3):
         learned.turn(records(10, start=10 * n))
-    (worker,) = learned.pipeline.numbers()["workers"].values()
+    (worker,) = learned.pipeline.counters()["workers"].values()
     assert (worker["worker"], worker["records"], worker["offset"]) == ("here:1:abc", 30, 30)
     assert worker["sequence"] == 3
     assert worker["rate"] > 0

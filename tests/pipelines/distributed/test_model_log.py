@@ -53,7 +53,7 @@ def test_tables_that_have_not_changed_are_not_written_again():
     assert {key for key, _ in whole} > {b"manifest", b"committee/0", b"about/0"}
     assert [key for key, _ in same] == [b"manifest"]
     editions = ModelLog(make_learner, "topic")
-    editions.take([*whole, *same])
+    editions.read([*whole, *same])
     assert editions.newest.number == 2
 
 
@@ -64,7 +64,7 @@ def test_large_tables_are_cut_and_put_together_again(monkeypatch):
     assert len(messages) > 5
     assert all(len(value) <= 1_000 for key, value in messages if key != b"manifest")
     editions = ModelLog(make_learner, "topic")
-    editions.take(messages)
+    editions.read(messages)
     assert editions.newest.version >= 1
 
 
@@ -72,12 +72,12 @@ def test_an_edition_whose_end_has_not_come_changes_nothing():
     schema, publisher = numbers(), ModelPublisher()
     learner = taught(schema)
     editions = ModelLog(make_learner, "topic")
-    editions.take(split(publisher.messages(1, schema, learner)))
+    editions.read(split(publisher.messages(1, schema, learner)))
     teach(learner, schema, records(60, seed=6))
     later = split(publisher.messages(2, schema, learner))
-    editions.take(later[:-1])
+    editions.read(later[:-1])
     assert editions.newest.number == 1
-    editions.take(later[-1:])
+    editions.read(later[-1:])
     assert editions.newest.number == 2
 
 
@@ -90,7 +90,7 @@ def test_compaction_takes_nothing_that_the_newest_edition_needs():
             kept[key] = value
         teach(learner, schema, records(30, seed=number))
     editions = ModelLog(make_learner, "topic")
-    editions.take(kept.items())
+    editions.read(kept.items())
     assert editions.newest.number == 4
 
 
@@ -98,10 +98,10 @@ def test_an_edition_that_lacks_a_part_is_refused():
     schema = numbers()
     messages = split(ModelPublisher().messages(1, schema, taught(schema)))
     behind = ModelLog(make_learner, "topic")
-    behind.take(messages[1:], are_all=False)
+    behind.read(messages[1:], are_all=False)
     assert behind.newest is None, "a later one is on its way"
     with pytest.raises(StateError, match=r"table 'committee' .* not whole.*streamboost learn"):
-        ModelLog(make_learner, "topic").take([m for m in messages if m[0] != b"committee/0"])
+        ModelLog(make_learner, "topic").read([m for m in messages if m[0] != b"committee/0"])
     with pytest.raises(StateError, match="no manifest"):
         ModelLog(make_learner, "topic").take([(b"manifest", b"{")])
 

@@ -93,7 +93,7 @@ def test_records_of_a_topic_that_was_made_again_are_refused():
     entry = entry_of(one.step(records(3), edition, 1_000, 0))
     assert PartitionTask(0, settings(), 1, entry, "first").next == 3
     assert PartitionTask(0, settings(), 1, entry, None).next == 3
-    with pytest.raises(ConnectorError, match="was deleted and made again"):
+    with pytest.raises(ConnectorError, match="was deleted and recreated"):
         PartitionTask(0, settings(), 1, entry, "second")
 
 

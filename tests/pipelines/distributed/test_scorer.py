@@ -46,7 +46,7 @@ def test_what_was_polled_before_something_failed_is_polled_again(make_world, sco
     world = make_world()
     one = scorer(world)
     until_scored(world, one)
-    use, failed = one._use, []
+    use, failed = one._score_polled, []
 
     def fail(polled):
         if polled.messages and not failed:
@@ -54,7 +54,7 @@ def test_what_was_polled_before_something_failed_is_polled_again(make_world, sco
             raise UnavailableError("the broker is away")
         return use(polled)
 
-    one._use = fail
+    one._score_polled = fail
     world.send(20)
     until_scored(world, one)
     assert failed
@@ -73,7 +73,7 @@ def test_a_class_that_is_merged_is_predicted_no_more_and_the_replay_is_the_same(
     before = len(world.read("predictions")[0])
     queue_command(world.config.state, Command("merge", None, "a", "b"))
     newest = run(world.config, until_idle=True)
-    until(lambda: (turn(one), one._editions.newest.number == newest)[-1], 30)
+    until(lambda: (turn(one), one._model_log.newest.number == newest)[-1], 30)
     world.send(60)
     until_scored(world, one)
     world.answer_all()

@@ -73,7 +73,7 @@ def test_a_label_that_was_written_before_a_kill_is_not_written_again(config, stu
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(TaskStore, "close", killed)
+        patch.setattr(TaskStore, "mark_done", killed)
         with pytest.raises(KeyboardInterrupt):
             turn(config)
     assert [label["id"] for label in labels(config)] == ["1"]

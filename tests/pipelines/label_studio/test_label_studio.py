@@ -145,7 +145,7 @@ def test_what_is_refused_ends_it_with_a_word(config, studio):
 
 def test_two_cannot_serve_one_pipeline(config):
     with (
-        TaskStore(config.state / FILE).held(),
+        TaskStore(config.state / FILE).locked(),
         pytest.raises(StateError, match="runs for this pipeline already"),
     ):
         turn(config)
@@ -190,9 +190,9 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
     monkeypatch.setattr(label_studio_book, "KEPT", 100)
     book = TaskStore(tmp_path / FILE)
     rows = [TaskEntry(f"p/1/{i}", str(i), 1, b"{}") for i in range(110)]
-    with book.held():
-        book.take("requests", {"0": 10}, rows)
-        book.close(rows[:20])
+    with book.locked():
+        book.add("requests", {"0": 10}, rows)
+        book.mark_done(rows[:20])
         assert len(book.entries("done")) == 10
         assert len(book.entries("new")) == 90
         assert book.position("requests") == {"0": 10}
@@ -200,7 +200,7 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
 
 def test_requests_in_a_file_that_was_rotated_are_each_read_once(tmp_path):
     path, book, read = tmp_path / "requests.jsonl", TaskStore(tmp_path / FILE), []
-    with book.held():
+    with book.locked():
         for part, n in enumerate((3, 9)):
             if part:
                 path.rename(path.with_name("requests.jsonl.1"))
@@ -209,5 +209,5 @@ def test_requests_in_a_file_that_was_rotated_are_each_read_once(tmp_path):
                 book.resume("requests", source)
                 while found := source.poll(2):
                     read += [json.loads(message.payload)["id"] for message in found]
-                    book.take("requests", source.position(), [], source.bookmark)
+                    book.add("requests", source.position(), [], source.bookmark)
     assert read == [*(f"0/{i}" for i in range(3)), *(f"1/{i}" for i in range(9))]

@@ -7,7 +7,7 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import ConnectorError
-from streamboost.pipelines.app.inspect import describe, in_words
+from streamboost.pipelines.app.inspect import describe, description_text
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.monitoring.last_error import LastError, read_last_error
@@ -18,7 +18,7 @@ def test_the_newest_trouble_is_kept_with_its_batch_and_without_secrets(tmp_path)
     troubles = LastError(path, lambda text: text.replace("hunter2", "${PASSWORD}"), lambda: 7)
     assert read_last_error(path) is None
     troubles.on_error("the first")
-    with pytest.raises(ZeroDivisionError), troubles.noted():
+    with pytest.raises(ZeroDivisionError), troubles.recorded():
         raise ZeroDivisionError("hunter2 over 0")
     found = read_last_error(path)
     assert (found.sequence, found.text) == (7, "ZeroDivisionError: ${PASSWORD} over 0")
@@ -52,7 +52,9 @@ def test_inspect_shows_what_ended_the_run(tmp_path, make_records):
     found = describe(config.state)["last_error"]
     assert found["sequence"] == 2
     assert "records.jsonl was truncated" in found["text"]
-    assert f"last error       {found['time']}, after batch 2: " in in_words(describe(config.state))
+    assert f"last error       {found['time']}, after batch 2: " in description_text(
+        describe(config.state)
+    )
 
 
 def test_inspect_shows_how_much_is_left_to_read(tmp_path, make_records):
@@ -69,7 +71,7 @@ def test_inspect_shows_how_much_is_left_to_read(tmp_path, make_records):
         sink.flush()
     found = describe(config.state, config)
     assert found["lag"] == {"records": 1_234, "labels": 0}
-    assert "1,234 more to be read" in in_words(found)
+    assert "1,234 more to be read" in description_text(found)
 
 
 def test_inspect_shows_how_many_bytes_of_a_file_are_left(tmp_path, make_records):
@@ -82,7 +84,7 @@ def test_inspect_shows_how_many_bytes_of_a_file_are_left(tmp_path, make_records)
     path.write_bytes(b"".join(lines) + b" " * 1_233 + b"\n")
     found = describe(config.state, config)
     assert found["lag"]["records"] == 1_234
-    assert "1,234 more bytes to be read" in in_words(found)
+    assert "1,234 more bytes to be read" in description_text(found)
 
 
 def test_inspect_does_not_say_of_a_learner_that_it_predicts(tmp_path, make_records):
@@ -90,9 +92,9 @@ def test_inspect_does_not_say_of_a_learner_that_it_predicts(tmp_path, make_recor
     run(config, until_idle=True)
     found = describe(config.state)
     assert not found["distributed"]
-    said = in_words(found)
+    said = description_text(found)
     assert "records          continues after" in said
     assert "records                 20  predicted" in said
-    said = in_words(found | {"distributed": True})
+    said = description_text(found | {"distributed": True})
     assert "progress         continues after" in said
     assert "records                 20  requested records received by the learner" in said

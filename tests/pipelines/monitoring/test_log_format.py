@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from streamboost.pipelines.monitoring.log_format import AsJson, as_text, stamped
+from streamboost.pipelines.monitoring.log_format import AsJson, as_text, with_timestamp
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_every_line_has_the_sequence_of_the_batch_whoever_logs(root):
     root.setFormatter(AsJson())
     log, batch = logging.getLogger("anything"), [7]
     log.warning("before")
-    with stamped(lambda: batch[0]):
+    with with_timestamp(lambda: batch[0]):
         log.warning("first %s", "one")
         batch[0] = 8
         logging.getLogger("else").error("second")
@@ -49,7 +49,7 @@ def test_a_json_line_is_one_line_whatever_it_says(root):
 
 def test_text_lines_have_the_sequence_too(root):
     root.setFormatter(as_text())
-    with stamped(lambda: 12):
+    with with_timestamp(lambda: 12):
         logging.getLogger("x").warning("here")
     assert lines(root)[0].endswith("WARNING [12] here")
 

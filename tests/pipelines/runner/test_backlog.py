@@ -50,7 +50,7 @@ def turn(intake, watch, clock, oldest=None):
     """Poll, have the sources asked, and wait for their answer."""
     intake.poll()
     clock.now += EVERY
-    watch.turn(oldest)
+    watch.update(oldest)
     take_answer(watch, oldest)
 
 
@@ -58,7 +58,7 @@ def take_answer(watch, oldest=None):
     before = watch.lag
 
     def is_there():
-        watch.turn(oldest)
+        watch.update(oldest)
         return watch.lag is not before
 
     until(is_there)
@@ -133,7 +133,7 @@ def test_what_comes_while_the_sources_are_asked_is_no_alarm(watched, clock, capl
         intake.poll()
         clock.now += EVERY
         log.append([b"{}"])  # after the poll, and before the answer
-        watch.turn(None)
+        watch.update(None)
         take_answer(watch)
         assert watch.lag["records"] == 1, n
         intake.poll()
@@ -175,7 +175,7 @@ def test_sources_are_not_asked_at_every_turn(watched, clock, monkeypatch):
         clock.now += EVERY / 10
         intake.poll()
         before = len(asked)
-        watch.turn(None)
+        watch.update(None)
         if watch._is_asking:
             take_answer(watch)
             assert len(asked) == before + 2
@@ -201,7 +201,7 @@ def test_the_loop_never_waits_for_a_source_that_is_slow_to_tell_its_lag(watched,
     for _ in range(3):
         assert intake.poll() is not None
         clock.now += EVERY
-        watch.turn(None)
+        watch.update(None)
         assert watch.lag == {}
     let.set()
     take_answer(watch)
@@ -212,7 +212,7 @@ def test_the_end_does_not_wait_for_a_source_that_is_slow_to_tell_its_lag(watched
     let = threading.Event()
     intake, watch = watched(partial(Slow, MemoryLog(), let))
     intake.poll()
-    watch.turn(None)
+    watch.update(None)
     started = time.monotonic()
     watch.close()
     assert time.monotonic() - started < 10

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 from descriptors import times_open
 
-from streamboost.connectors.oracle.oracle import AnswersOracle, Young
+from streamboost.connectors.oracle.oracle import AnswersOracle, NotYetDueRecords
 from streamboost.connectors.oracle.table import OracleLabels
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.pipelines.runner.batch_reader import BatchReader
@@ -26,7 +26,9 @@ def labels_known_already(folder):
     (folder / "answers.csv").write_text("id,label\n0,sky\n")
     put(folder / "labels.db", b'{"id": "0"}', b'{"id": "1"}')
     asked, predicted = (SqliteSource(folder / "labels.db", "messages") for _ in range(2))
-    return AnswersOracle(OracleLabels(folder / "answers.csv"), asked, Young(predicted, records=1))
+    return AnswersOracle(
+        OracleLabels(folder / "answers.csv"), asked, NotYetDueRecords(predicted, records=1)
+    )
 
 
 @pytest.mark.parametrize("labels_in", [labels_of_their_own, labels_known_already])
@@ -35,7 +37,7 @@ def test_files_stay_open_until_nothing_comes_from_any_of_them(tmp_path, labels_i
     records = SqliteSource(tmp_path / "records.db", "messages")
     with closing(records), closing(labels_in(tmp_path)) as labels:
         intake = BatchReader(records, labels, most_records=1, most_labels=1)
-        assert [intake.poll().count() for _ in range(2)] == [
+        assert [intake.poll().replay_counts() for _ in range(2)] == [
             {"records": 1, "labels": 1},
             {"records": 1, "labels": 0},
         ]

@@ -28,7 +28,7 @@ def intake(world):
 
     def tick(clock, timer):
         time.clock, time.timer = clock, timer
-        return intake.poll().tick
+        return intake.poll().batch_time_ms
 
     return tick
 

@@ -32,7 +32,7 @@ def label_of(world, id):
 def test_a_label_is_corrected_also_when_the_join_has_forgotten_its_record(make_world):
     world = make_world(window=20)
     truth = fed(world)
-    assert world.pipeline.join._known("3") is None
+    assert world.pipeline.join._known_label("3") is None
     world.feed(labels=[{"id": "3", "label": other(truth[3])}])
     world.run()
     assert label_of(world, "3") == other(truth[3])
@@ -69,7 +69,7 @@ def test_a_label_that_follows_null_in_one_batch_corrects_the_one_before(world):
     world.feed(labels=[{"id": "119", "label": None}, {"id": "119", "label": "right"}])
     world.run()
     assert (label_of(world, "90"), label_of(world, "119")) == (other(truth[90]), "right")
-    assert world.pipeline.join._known("90") == other(truth[90])
+    assert world.pipeline.join._known_label("90") == other(truth[90])
 
 
 def test_of_labels_that_wait_for_their_record_the_newest_holds(world):
@@ -111,7 +111,7 @@ def test_label_taken_back_and_given_again_is_learned(make_world, window, rule):
     counts = world.pipeline.join.counts
     assert (counts.retracted, counts.corrected, counts.late) == (1, 1, 0)
     assert counts.answered == before
-    learned = world.pipeline.numbers()["committee"]["labels"]
+    learned = world.pipeline.counters()["committee"]["labels"]
     assert learned == counts.answered + counts.unsolicited
 
 
@@ -131,7 +131,7 @@ def test_label_given_again_keeps_row_and_propensity_of_the_first(make_world):
     world = make_world()
     truth = fed(world)
     rows = world.pipeline.learner._rows
-    (asked,) = [i for i in ("90", "91", "92", "93") if i in world.pipeline.join._answers][:1]
+    (asked,) = [i for i in ("90", "91", "92", "93") if i in world.pipeline.join._known_labels][:1]
     before = rows.find(asked)[1].tolist()
     chance = rows._rows.view().propensity[rows._rows.view().order == rows.find(asked)[0].order]
     for label in (None, truth[int(asked)]):

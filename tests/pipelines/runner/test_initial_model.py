@@ -17,7 +17,7 @@ from streamboost.pipelines.app.inspect import describe
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import parse
-from streamboost.pipelines.runner.initial_data import begin_with
+from streamboost.pipelines.runner.initial_data import deploy_initial_model
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from tests.pipelines.distributed.sharing import edition_of, make_learner, numbers
@@ -215,7 +215,7 @@ def test_where_scoring_is_apart_the_first_edition_scores_as_it_does(make_records
     X = np.array([[r["a"], r["b"]] for r in known], dtype=np.float32)
     committee = SketchLogitBoostClassifier(n_estimators=20).fit(X, truth).committee_
     learner = make_learner(numbers())
-    schema = begin_with(committee, numbers(), learner)
+    schema = deploy_initial_model(committee, numbers(), learner)
     edition = edition_of(learner, schema)
     assert edition.version == 1
     scored = edition.learner.score(X)
@@ -231,7 +231,7 @@ def test_labels_are_what_its_classes_are(classes, kind):
     X = np.eye(4, 2, dtype=np.float32)
     committee = SketchLogitBoostClassifier(n_estimators=2).fit(X, classes * 2).committee_
     schema = Schema(numeric=["a", "b"])
-    assert begin_with(committee, schema, make_learner(schema)).labels_are == kind
+    assert deploy_initial_model(committee, schema, make_learner(schema)).label_kind == kind
 
 
 def test_classes_that_no_label_can_be_are_refused():
@@ -239,4 +239,4 @@ def test_classes_that_no_label_can_be_are_refused():
     committee = SketchLogitBoostClassifier(n_estimators=2).fit(X, [0.0, 1.0] * 2).committee_
     schema = Schema(numeric=["a", "b"])
     with pytest.raises(ConfigurationError, match="train one on text or whole numbers"):
-        begin_with(committee, schema, make_learner(schema))
+        deploy_initial_model(committee, schema, make_learner(schema))

@@ -345,6 +345,6 @@ def test_what_labels_were_is_forgotten_with_their_records():
     classes = LabelMapping()
     classes.apply_command(Command("merge", None, "a", "b"), "string")
     for n in range(10_000):
-        classes.note(str(n), "ann", "a")
-        classes.forget_unknown(lambda id, n=n: int(id) > n - 100)
+        classes.add_original(str(n), "ann", "a")
+        classes.prune(lambda id, n=n: int(id) > n - 100)
     assert len(classes.to_json()["were"]) < 2_500

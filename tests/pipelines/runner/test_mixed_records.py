@@ -81,8 +81,8 @@ def test_the_state_of_a_join_without_values_is_read():
     assert "values" not in arrays
     join = LabelJoin(WindowSize.parse(2), WindowSize.parse(100), 1)
     join.restore(arrays)
-    assert join.held("3").values is None
-    assert join.requested("0").values is None
+    assert join.record("3").values is None
+    assert join.requested_record("0").values is None
 
 
 # Replays
@@ -144,7 +144,7 @@ def test_a_stream_of_every_kind_is_learned_from(uninterrupted):
     assert learner.committee is not None
     assert len(learner.features.classes) == 3, "one class appeared in the middle"
     assert learner.features.unreadable
-    unknown = uninterrupted.pipeline.numbers()["fields"]["unknown"]
+    unknown = uninterrupted.pipeline.counters()["fields"]["unknown"]
     assert "device.screen.w" in unknown
 
 

@@ -59,7 +59,7 @@ def test_a_request_about_a_label_names_who_must_not_answer_and_shows_the_record(
     assert ledger.pending == len(world.pipeline.join.open_requests)
     counts = world.pipeline.join.counts
     assert counts.corrected + counts.duplicate == len(again)
-    assert set(world.pipeline.numbers()["annotators"]) == set(PEOPLE)
+    assert set(world.pipeline.counters()["annotators"]) == set(PEOPLE)
 
 
 def test_who_is_not_asked_is_remembered_while_the_request_is_open(make_world):

@@ -69,5 +69,5 @@ def test_what_a_killed_process_had_begun_to_write_goes_with_the_next(checkpoints
 
 
 def test_those_after_a_batch_can_be_dropped(checkpoints):
-    checkpoints.drop_after(12)
+    checkpoints.remove_after(12)
     assert checkpoints.sequences == [12, 5]

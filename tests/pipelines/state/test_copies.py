@@ -168,7 +168,7 @@ def test_a_run_that_is_killed_right_after_the_folder_was_made_again_goes_on(tmp_
     lose(tmp_path)
     grown(100)
     run(config(tmp_path), rebuild=True, until_idle=True)
-    State(tmp_path / "state").checkpoints.drop_after(6)
+    State(tmp_path / "state").checkpoints.remove_after(6)
     assert run(config(tmp_path), until_idle=True) == 10
     assert len(predicted(tmp_path)) == 40
     assert "batches 7 to 10 replayed" in verify(config(tmp_path))
@@ -390,7 +390,7 @@ def test_the_end_of_a_run_waits_for_the_last_copy_but_not_for_ever(tmp_path, mon
             begun.set()
             going.wait(60)
 
-        beside = recovery.Copying(Copies(Folder(tmp_path), "test"), read, told.append)
+        beside = recovery.CheckpointCopier(Copies(Folder(tmp_path), "test"), read, told.append)
         beside.put(7)
         until(begun.is_set)
         if asked:

@@ -64,6 +64,6 @@ def test_versions_whose_numbers_are_given_again_leave_no_file(tmp_path):
     versions.add([committee(n) for n in (1, 2, 3)])
     versions.write()
     later = Versions(tmp_path / "versions", 5)
-    later.forget_after(1)
+    later.remove_after(1)
     assert later.numbers == [1]
     assert len(list((tmp_path / "versions").iterdir())) == 1

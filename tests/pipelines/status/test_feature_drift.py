@@ -9,13 +9,13 @@ from hypothesis.extra.numpy import arrays
 from streamboost.pipelines.status.feature_drift import (
     FOLLOWED,
     RECORDS,
-    Farthest,
+    DriftHistory,
     FeatureDrift,
     Reference,
-    by_chance,
-    changed_at,
-    moved_most,
-    stability,
+    change_point,
+    largest_peaks,
+    psi,
+    psi_quantile,
 )
 from streamboost.pipelines.status.recent import RecentRows
 
@@ -26,15 +26,15 @@ counts = arrays(np.int64, st.integers(1, 12), elements=st.integers(0, 5_000))
 def test_stability_is_nought_for_equal_counts_and_never_below(before, random):
     now = before.copy()
     random.shuffle(now)
-    assert stability(before, before) == 0.0
-    assert stability(before, now) >= 0.0
-    assert stability(before, now) == pytest.approx(stability(now, before))
+    assert psi(before, before) == 0.0
+    assert psi(before, now) >= 0.0
+    assert psi(before, now) == pytest.approx(psi(now, before))
 
 
 def test_stability_is_that_of_its_definition_where_no_bin_is_empty():
     before, now = np.array([6_000_000, 4_000_000]), np.array([5_000_000, 5_000_000])
     p, q = before / before.sum(), now / now.sum()
-    assert stability(before, now) == pytest.approx(sum((q - p) * np.log(q / p)), abs=1e-6)
+    assert psi(before, now) == pytest.approx(sum((q - p) * np.log(q / p)), abs=1e-6)
 
 
 def test_chance_exceeds_its_bound_once_in_twenty_when_nothing_changed():
@@ -53,7 +53,7 @@ def test_the_quantile_is_that_of_chi_square():
 
     for bins in (2, 5, 11):
         exact = chi2.ppf(0.95, bins - 1) * (1 / 1_000 + 1 / 500)
-        assert by_chance(bins, 1_000, 500) == pytest.approx(exact, rel=0.03)
+        assert psi_quantile(bins, 1_000, 500) == pytest.approx(exact, rel=0.03)
 
 
 @given(
@@ -115,9 +115,9 @@ def test_a_shift_that_comes_at_once_is_found_in_the_rows_where_it_came():
     for start in (300, 700, 950):
         X = rng.normal(size=(RECORDS, 2)).astype(np.float32)
         X[start:, 1] += 1.5
-        assert drift.changed_at(X, "b") == pytest.approx(start, abs=15)
+        assert drift.change_point(X, "b") == pytest.approx(start, abs=15)
         X[start:, 1] = np.nan
-        assert drift.changed_at(X, "b") == start
+        assert drift.change_point(X, "b") == start
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=30))
@@ -127,7 +127,7 @@ def test_the_split_is_the_most_likely_of_all(bins):
         return sum(n * np.log(n / len(part)) for n in counts if n)
 
     found = [likelihood(bins[:at]) + likelihood(bins[at:]) for at in range(1, len(bins))]
-    assert found[changed_at(np.array(bins), 4) - 1] == pytest.approx(max(found))
+    assert found[change_point(np.array(bins), 4) - 1] == pytest.approx(max(found))
 
 
 def measured(**indexes):
@@ -144,14 +144,14 @@ def nowhere(name):
 
 
 def test_of_each_feature_is_known_how_far_it_was_and_when_it_first_was_shifted():
-    farthest = Farthest()
+    farthest = DriftHistory()
     for now, index in enumerate((0.05, 0.25, 0.4, 0.1), start=1):
         found = measured(a=index, b=0.01)
         farthest.note(found, RECORDS, at(now), lambda name: at(7))
     assert (found[0]["peak"], found[0]["peaked"], found[0]["began"]) == (0.4, 30, 20)
     assert (found[1]["peak"], found[1]["peaked"], found[1]["began"]) == (0.01, 10, None)
     assert (found[0]["started"], found[1]["started"]) == (at(1), None)
-    again = Farthest()
+    again = DriftHistory()
     again.resume(found)
     later = measured(a=0.3, b=0.3)
     again.note(later, RECORDS, at(9), lambda name: at(8))
@@ -161,7 +161,7 @@ def test_of_each_feature_is_known_how_far_it_was_and_when_it_first_was_shifted()
 
 def test_a_shift_began_where_the_rows_divide_or_where_the_index_was_small_last_if_earlier():
     def started(*indexes, changed):
-        farthest = Farthest()
+        farthest = DriftHistory()
         for now, index in enumerate(indexes, start=1):
             found = measured(a=index)
             farthest.note(found, RECORDS, at(now), lambda name: at(changed))
@@ -173,9 +173,9 @@ def test_a_shift_began_where_the_rows_divide_or_where_the_index_was_small_last_i
 
 
 def test_a_feature_is_shifted_as_enough_records_told_last_also_after_a_restart():
-    farthest, found = Farthest(), measured(a=0.3)
+    farthest, found = DriftHistory(), measured(a=0.3)
     farthest.note(found, RECORDS, at(1), lambda name: at(1))
-    again, few = Farthest(), measured(a=0.0)
+    again, few = DriftHistory(), measured(a=0.0)
     again.resume(found)
     again.note(few, RECORDS - 1, at(2), nowhere)
     assert few[0]["shifted"]
@@ -184,15 +184,15 @@ def test_a_feature_is_shifted_as_enough_records_told_last_also_after_a_restart()
 
 
 def test_what_few_records_say_of_a_feature_does_not_count():
-    farthest, found = Farthest(), measured(a=3.0)
+    farthest, found = DriftHistory(), measured(a=3.0)
     farthest.note(found, RECORDS - 1, at(1), nowhere)
     assert "peak" not in found[0]
 
 
 def test_a_feature_that_is_followed_stays_so_while_others_move_more_for_a_while():
-    farthest, names = Farthest(), [f"f{i}" for i in range(FOLLOWED + 20)]
+    farthest, names = DriftHistory(), [f"f{i}" for i in range(FOLLOWED + 20)]
     first = measured(**{name: 0.01 * i for i, name in enumerate(names)})
     farthest.note(first, RECORDS, at(1), lambda name: at(1))
     once = measured(**dict.fromkeys(names, 0.0))
     farthest.note(once, RECORDS, at(2), nowhere)
-    assert set(moved_most(once)) == set(names[20:])
+    assert set(largest_peaks(once)) == set(names[20:])

@@ -57,8 +57,8 @@ def test_lists_keep_the_newest_under_numbers_never_given_twice():
     for i in range(1_200):
         board.mark(i, i, "command", None, str(i))
     for start in range(0, 700, 70):
-        board.predicted(b'{"id": "%d"}' % i for i in range(start, start + 70))
-    board.buried(b"{}" for _ in range(300))
+        board.add_predictions(b'{"id": "%d"}' % i for i in range(start, start + 70))
+    board.add_dead_letters(b"{}" for _ in range(300))
     assert [mark[-1] for mark in board.marks.values()] == [str(i) for i in range(200, 1_200)]
     shown = [json.loads(one) for (one,) in board.predictions.values()]
     assert [int(one["id"]) for chunk in shown for one in chunk] == list(range(140, 700))
@@ -72,7 +72,7 @@ def test_lists_keep_the_newest_under_numbers_never_given_twice():
 def test_of_a_long_dead_letter_the_beginning_is_shown(payload):
     letter = DeadLetter.of(Message(payload, "0", 1, 60_000), "bad_json", "why", source="records")
     board = HistoryBuffer()
-    board.buried([letter.encode()])
+    board.add_dead_letters([letter.encode()])
     ((text,),) = board.dead_letters.values()
     shown = json.loads(text)
     assert len(shown["payload"]) == 4_096
@@ -84,8 +84,8 @@ def test_predictions_do_not_hold_on_to_the_long_texts_that_they_repeat():
     board = HistoryBuffer()
     short = {"id": "0", "label": "a", "probabilities": {"a": 1.0}, "fields": {"city": "Rome"}}
     long = short | {"fields": {"text": "so much " * 100_000}}
-    board.predicted([json.dumps(one).encode() for one in (short, *[long] * 600)])
-    board.predicted([json.dumps(short).encode()])
+    board.add_predictions([json.dumps(one).encode() for one in (short, *[long] * 600)])
+    board.add_predictions([json.dumps(short).encode()])
     kept = [one for (row,) in board.content()["predictions"].values() for one in json.loads(row)]
     assert kept[-1] == short
     assert kept[0] == {name: short[name] for name in ("id", "label", "probabilities")}

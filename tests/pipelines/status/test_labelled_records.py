@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.dashboard.record import disagreement, is_disputed, story
+from streamboost.pipelines.dashboard.record import disagreement, is_disputed, record_history
 from streamboost.pipelines.status import labelled_records
 from streamboost.pipelines.status.annotators import votes_of
 from streamboost.pipelines.status.file import FILE, StatusFile
@@ -43,7 +43,7 @@ def records_after(start, n):
 def test_every_record_that_was_labelled_says_what_it_was_taken_for(judged_world, reader):
     world, truth = judged_world
     predicted = {one["id"]: one["label"] for one in world.read("predictions")}
-    found = reader.confused(limit=1_000)
+    found = reader.confused_records(limit=1_000)
     assert {one["id"] for one in found} == {str(i) for i in range(120)}
     for one in found:
         assert (one["truth"], one["label"]) == (truth[int(one["id"])], predicted[one["id"]])
@@ -54,13 +54,13 @@ def test_every_record_that_was_labelled_says_what_it_was_taken_for(judged_world,
 
 
 def test_a_cell_of_the_confusion_matrix_leads_to_its_records(judged_world, reader):
-    found = reader.confused("left", "right")
-    every = reader.confused(limit=1_000)
+    found = reader.confused_records("left", "right")
+    every = reader.confused_records(limit=1_000)
     assert {one["id"] for one in found} == {
         one["id"] for one in every if (one["truth"], one["label"]) == ("left", "right")
     }
-    assert reader.confused("none") == []
-    assert len(reader.confused(limit=7)) == 7
+    assert reader.confused_records("none") == []
+    assert len(reader.confused_records(limit=7)) == 7
 
 
 def test_records_are_chosen_by_who_labelled_them_by_version_and_by_being_mistaken(tmp_path):
@@ -81,7 +81,7 @@ def test_records_are_chosen_by_who_labelled_them_by_version_and_by_being_mistake
 
     def ids(**choice):
         choice = RecordFilter(**choice)
-        found = [one["id"] for one in reader.chosen(choice)]
+        found = [one["id"] for one in reader.labelled_records(choice)]
         assert reader.count(choice) == len(found)
         return found
 
@@ -95,10 +95,13 @@ def test_records_are_chosen_by_who_labelled_them_by_version_and_by_being_mistake
     assert ids(contested=True) == ids(contested=True, by="bob") == ["1404"]
     assert ids(contested=True, by="ann", said="sky") == ["1404"]
     assert ids(contested=True, by="ann", said="grass") == []
-    assert [one["id"] for one in reader.chosen(RecordFilter(), 2, 1)] == ["right", "early"]
+    assert [one["id"] for one in reader.labelled_records(RecordFilter(), 2, 1)] == [
+        "right",
+        "early",
+    ]
     both = [("grass", "sky", 2), ("grass", None, 1), ("grass", "grass", 1)]
-    assert reader.tally(RecordFilter(truth="grass")) == both
-    assert reader.tally(RecordFilter(wrong=True, since=12)) == [("grass", "sky", 1)]
+    assert reader.class_counts(RecordFilter(truth="grass")) == both
+    assert reader.class_counts(RecordFilter(wrong=True, since=12)) == [("grass", "sky", 1)]
     file.close()
 
 
@@ -186,7 +189,7 @@ def test_labels_tell_of_versions_as_many_mistakes_as_are_listed_and_no_disputed_
     file = StatusFile(tmp_path / FILE)
     file.write({"records": rows})
     reader = StatusReader(tmp_path)
-    told = reader.told()
+    told = reader.label_evidence()
     for version in (1, 2):
         choice = RecordFilter(wrong=True, since=version, until=version, disputed=False)
         mistakes = [one for one in told if one.version == version and one.said != one.truth]
@@ -198,14 +201,14 @@ def test_labels_tell_of_versions_as_many_mistakes_as_are_listed_and_no_disputed_
 def test_a_request_has_its_version_its_chances_and_what_made_it_so(judged_world, reader):
     world, _ = judged_world
     sent = {one["id"]: one for one in world.read("predictions")}
-    asked = [one for id in open_in(world) if (one := reader.judged(id))]
+    asked = [one for id in open_in(world) if (one := reader.labelled_record(id))]
     explained = [one for one in asked if one.get("why")]
     assert explained
     for one in explained:
         assert one["truth"] is None
         assert one["version"] == sent[one["id"]]["version"] > 0
         assert one["margin"] == pytest.approx(sent[one["id"]]["margin"])
-        why, committee = one["why"], world.pipeline.versions.held(one["version"])
+        why, committee = one["why"], world.pipeline.versions.committee(one["version"])
         x = np.array([[one["features"]["a"], one["features"]["b"]]], dtype=np.float32)
         scores = dict(zip(map(str, committee.classes), committee.decision(x)[0], strict=True))
         for k, name in enumerate(why["classes"]):
@@ -215,7 +218,9 @@ def test_a_request_has_its_version_its_chances_and_what_made_it_so(judged_world,
 
 
 def test_a_record_with_reasons_keeps_what_was_usual_when_it_came(judged_world, reader):
-    explained = [one for one in map(reader.judged, reader.request_ids()) if one and one.get("why")]
+    explained = [
+        one for one in map(reader.labelled_record, reader.request_ids()) if one and one.get("why")
+    ]
     assert explained
     newest = {one["name"]: one for one in reader.document("features")["features"]}
     for one in explained:
@@ -226,16 +231,16 @@ def test_a_record_with_reasons_keeps_what_was_usual_when_it_came(judged_world, r
 
 
 def test_all_records_that_are_kept_are_counted(judged_world, reader):
-    assert reader.count(None) == len(reader.judged_rows()) > reader.count(RecordFilter()) > 0
+    assert reader.count(None) == len(reader.record_rows()) > reader.count(RecordFilter()) > 0
 
 
 def test_a_correction_is_added_to_what_was_said_before(judged_world, tmp_path, reader):
     world, truth = judged_world
-    id = reader.confused(limit=1)[0]["id"]
+    id = reader.confused_records(limit=1)[0]["id"]
     other = {"left": "right", "right": "left"}[truth[int(id)]]
     world.feed(labels=[{"id": id, "label": other, "source": "eve"}])
     run(world, tmp_path)
-    found = reader.judged(id)
+    found = reader.labelled_record(id)
     assert [one[1] for one in found["labels"]] == [truth[int(id)], other]
     assert (found["truth"], found["labels"][-1][2]) == (other, "eve")
 
@@ -250,11 +255,11 @@ def test_a_record_that_is_asked_about_again_keeps_what_was_said_of_it(make_world
     assert again
     predicted = {one["id"]: (one["label"], one["version"]) for one in world.read("predictions")}
     for one in again:
-        found = reader.judged(one["id"])
+        found = reader.labelled_record(one["id"])
         assert [found["truth"]] == [label for _, label, _ in found["labels"]]
         assert found["asked"]
         assert (found["label"], found["version"]) == predicted[one["id"]]
-        assert "it was asked about again" in " ".join(text for text, *_ in story(found))
+        assert "it was asked about again" in " ".join(text for text, *_ in record_history(found))
         assert one["fields"] == found["fields"] == {"text": "seen by whoever answers"}
 
 
@@ -274,11 +279,11 @@ def test_of_several_labels_that_one_is_the_truth_which_the_pipeline_goes_by(rule
 
 def test_what_was_kept_outlives_the_run(judged_world, tmp_path, reader):
     world, _ = judged_world
-    before = {one["id"]: one for one in reader.confused(limit=1_000)}
+    before = {one["id"]: one for one in reader.confused_records(limit=1_000)}
     world.loop = replayed(world)
     world.feed(records_after(400, 10))
     run(world, tmp_path)
-    assert {one["id"]: one for one in reader.confused(limit=1_000)} == before
+    assert {one["id"]: one for one in reader.confused_records(limit=1_000)} == before
 
 
 def test_of_very_many_the_newest_are_kept_within_bounds(grown, tmp_path, reader, monkeypatch):
@@ -288,17 +293,17 @@ def test_of_very_many_the_newest_are_kept_within_bounds(grown, tmp_path, reader,
     asked = sorted(open_in(world), key=int)[-10:]
     answer(world, truth, map(int, asked))
     run(world, tmp_path)
-    kept = reader.judged_rows()
+    kept = reader.record_rows()
     assert len(kept) <= 50
     assert {id for id, *_ in kept} >= set(asked)
-    assert reader.judged("0") is None
+    assert reader.labelled_record("0") is None
 
 
 def test_ids_are_found_by_how_they_begin(judged_world, reader):
-    found = reader.ids_like("11")
+    found = reader.ids_with_prefix("11")
     assert {"11", "110", "119"} <= set(found)
     assert all(id.startswith("11") for id in found)
-    assert reader.ids_like("%") == []
+    assert reader.ids_with_prefix("%") == []
 
 
 def test_a_version_keeps_what_it_was_made_of_and_how_much_it_predicted(judged_world, reader):
@@ -322,10 +327,10 @@ def test_what_labels_tell_of_a_committee_leaves_out_what_came_before_there_was_o
     world.feed(labels=[{"id": id, "label": "left"} for id in open_in(world)])
     run(world, tmp_path)
     sent = {one["id"]: one for one in world.read("predictions")}
-    asked = [one for one in reader.confused(limit=1_000) if one["asked"]]
+    asked = [one for one in reader.confused_records(limit=1_000) if one["asked"]]
     told = [one for one in asked if sent[one["id"]]["version"] > 0]
-    assert reader.told()
-    assert sorted(reader.told()) == sorted(
+    assert reader.label_evidence()
+    assert sorted(reader.label_evidence()) == sorted(
         (
             sent[one["id"]]["version"],
             one["truth"],

@@ -11,9 +11,9 @@ from streamboost.pipelines.status import neighbours
 from streamboost.pipelines.status.neighbours import (
     LabelledIndex,
     LabelledSummary,
-    near,
+    class_medians,
+    nearest_labelled,
     quartiles,
-    typical,
 )
 from streamboost.pipelines.status.requests import StatusRequest
 
@@ -33,28 +33,28 @@ def row(*values):
 
 def test_the_three_nearest_are_given_the_nearest_first():
     rows = [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [9.0, 9.0]]
-    found = near(known(rows), {"a": row(1.9, 1.9)})
+    found = nearest_labelled(known(rows), {"a": row(1.9, 1.9)})
     assert [one["id"] for one in found["a"]] == ["l2", "l1", "l0"]
     assert found["a"][0] == {"id": "l2", "label": "0"}
 
 
 def test_a_column_of_large_numbers_weighs_no_more_than_another():
     rows = [[0.0, 0.0], [1.0, 10_000.0], [0.0, 10_000.0], [1.0, 0.0]]
-    found = near(known(rows), {"a": row(1.0, 4_000.0)})
+    found = nearest_labelled(known(rows), {"a": row(1.0, 4_000.0)})
     assert [one["id"] for one in found["a"]][:2] == ["l3", "l1"]
 
 
 def test_what_learning_changes_is_not_compared():
     rows = [[0.0, 5.0], [1.0, 0.0]]
-    found = near(known(rows, steady={"x0": 0}), {"a": row(0.1, 0.0)})
+    found = nearest_labelled(known(rows, steady={"x0": 0}), {"a": row(0.1, 0.0)})
     assert found["a"][0]["id"] == "l0"
     nothing = LabelledIndex(["l0"], ["a"], row(1.0).reshape(1, 1), {})
-    assert near(nothing, {"a": row(1.0)}) == {}
+    assert nearest_labelled(nothing, {"a": row(1.0)}) == {}
 
 
 def test_missing_values_and_columns_that_came_later_are_as_usual():
     rows = [[NAN, 1.0], [5.0, 3.0], [6.0, NAN]]
-    found = near(known(rows), {"a": row(NAN, 1.0), "short": row(5.0)})
+    found = nearest_labelled(known(rows), {"a": row(NAN, 1.0), "short": row(5.0)})
     assert found["a"][0]["id"] == "l0"
     assert len(found["short"]) == 3
 
@@ -70,7 +70,7 @@ def test_of_many_requests_only_the_most_useful_are_compared():
 
 
 def test_a_record_is_not_near_itself():
-    found = near(known([[0.0], [1.0]]), {"l0": row(0.0)})
+    found = nearest_labelled(known([[0.0], [1.0]]), {"l0": row(0.0)})
     assert [one["id"] for one in found["l0"]] == ["l1"]
 
 
@@ -79,7 +79,7 @@ def test_the_nearest_are_those_that_a_slow_search_finds(n, columns, seed):
     rng = np.random.default_rng(seed)
     there, asked = rng.normal(size=(n, columns)), rng.normal(size=columns).astype(np.float32)
     now = known(there)
-    found = [one["id"] for one in near(now, {"a": asked})["a"]]
+    found = [one["id"] for one in nearest_labelled(now, {"a": asked})["a"]]
     deviation = now.X.astype(float).std(axis=0)
     deviation[deviation == 0] = 1.0
     distances = (((now.X - asked) / deviation) ** 2).sum(axis=1)
@@ -96,14 +96,14 @@ def test_quartiles_pass_over_what_is_missing():
 
 def test_what_is_typical_of_a_class_is_its_median_once_there_are_some():
     rows = [[1.0, NAN], [2.0, NAN], [9.0, NAN], [5.0, 1.0]]
-    found = typical(known(rows, ["a", "a", "a", "b"]))
+    found = class_medians(known(rows, ["a", "a", "a", "b"]))
     assert found == {"classes": ["a"], "names": ["x0", "x1"], "medians": [[2.0, None]]}
-    assert typical(known(np.empty((0, 2)), []))["classes"] == []
+    assert class_medians(known(np.empty((0, 2)), []))["classes"] == []
 
 
 def test_of_many_classes_only_so_many_numbers_are_told(monkeypatch):
     monkeypatch.setattr(neighbours, "MOST_NUMBERS", 3)
-    found = typical(known([[1.0, 2.0]] * 6, ["a", "b"] * 3))
+    found = class_medians(known([[1.0, 2.0]] * 6, ["a", "b"] * 3))
     assert (found["names"], found["medians"]) == (["x0"], [[1.0], [1.0]])
 
 

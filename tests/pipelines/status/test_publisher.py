@@ -6,11 +6,11 @@ import pytest
 from waiting import until
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.config.connectors.registry import feeder
+from streamboost.pipelines.config.connectors.registry import append_sink
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.runner.batch_reader import wall_clock
 from streamboost.pipelines.runner.replay import recover
-from streamboost.pipelines.status.documents import about
+from streamboost.pipelines.status.documents import pipeline_document
 from tests.pipelines.publishing import answer, open_in, published, run
 
 
@@ -222,9 +222,9 @@ def test_a_table_takes_no_labels_however_its_name_is_written(world, tmp_path, pa
     section = {"connector": "files", "path": path, "follow": not path.lower().endswith("pq")}
     tables = {"pipeline": {"name": "test"}, "source": {"connector": "sqlite", "stream": "in"}}
     config = parse(tables | {"labels": section}, tmp_path, environment={})
-    assert about(config, world.pipeline)["accepts_labels"] == is_open
+    assert pipeline_document(config, world.pipeline)["accepts_labels"] == is_open
     if is_open:
-        feeder(config.sections.labels, "labels", config.surroundings).close()
+        append_sink(config.sections.labels, "labels", config.connector_context).close()
     else:
         with pytest.raises(ConfigurationError, match="cannot be written to"):
-            feeder(config.sections.labels, "labels", config.surroundings)
+            append_sink(config.sections.labels, "labels", config.connector_context)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamboost.pipelines.runner.observers import Observer
-from streamboost.pipelines.status.recent import RECENT_RECORDS, IntervalNotes
+from streamboost.pipelines.status.recent import RECENT_RECORDS, IntervalCollector
 
 
 class Kept(Observer):
@@ -29,15 +29,15 @@ def effects(grown):
 
 
 def test_it_does_not_matter_when_the_newest_are_looked_at(effects):
-    often, seldom = IntervalNotes([0, 1]), IntervalNotes([0, 1])
+    often, seldom = IntervalCollector([0, 1]), IntervalCollector([0, 1])
     for time in range(60):
         for one in effects:
             often(one, time)
             often.recent()
             seldom(one, time)
     parts, whole = often.recent(), seldom.recent()
-    assert parts.mix() == whole.mix()
-    assert parts.confusion() == whole.confusion()
+    assert parts.class_shares() == whole.class_shares()
+    assert parts.confusion_matrix() == whole.confusion_matrix()
     assert len(whole.predicted) == RECENT_RECORDS
     # What none of the newest looks at is left out: the rows' order differs.
     assert sorted(parts.rows.tolist()) == sorted(whole.rows.tolist())
@@ -46,7 +46,7 @@ def test_it_does_not_matter_when_the_newest_are_looked_at(effects):
 
 
 def test_what_nobody_looks_at_is_bounded(effects):
-    notes = IntervalNotes([0, 1])
+    notes = IntervalCollector([0, 1])
     for time in range(60):
         for one in effects:
             notes(one, time)

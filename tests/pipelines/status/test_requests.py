@@ -169,7 +169,7 @@ def test_a_field_that_the_file_gained_is_a_feature_and_not_a_further_field_too(
         answer(world, truth, map(int, unasked))
         world.run()
     asked = [one for one in reader.requests() if int(one["id"]) >= 30]
-    judged = [reader.judged(id) for id in unasked]
+    judged = [reader.labelled_record(id) for id in unasked]
     assert asked
     assert [one["features"]["late"] for one in (*asked, *judged)] == [7.5] * len((*asked, *judged))
     assert not any("late" in one["fields"] for one in (*asked, *judged))

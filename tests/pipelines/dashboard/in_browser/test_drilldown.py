@@ -8,7 +8,7 @@ from PIL import Image
 from serving import put
 from waiting import until
 
-from streamboost.pipelines.dashboard.explanations import rival_of, told_apart
+from streamboost.pipelines.dashboard.explanations import contrast, contrast_class
 from streamboost.pipelines.dashboard.versions import default_version
 from streamboost.pipelines.status.record_filter import RecordFilter
 from tests.pipelines.dashboard.in_browser.browsing import (
@@ -43,7 +43,7 @@ def answered(job):
     def is_there():
         if explained(job):
             return True
-        ready = [id for id in job.open_ids() if (job.status.judged(id) or {}).get("why")]
+        ready = [id for id in job.open_ids() if (job.status.labelled_record(id) or {}).get("why")]
         if ready:
             job.answer(ready[:5])
         else:
@@ -55,7 +55,7 @@ def answered(job):
 
 
 def explained(job):
-    return [one for one in job.status.confused(limit=500) if one.get("why")]
+    return [one for one in job.status.confused_records(limit=500) if one.get("why")]
 
 
 @pytest.mark.parametrize("follow", [by_mouse, by_keys])
@@ -78,7 +78,7 @@ def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, v
     wrong = f"That was wrong: {who} says it is {truth}"
     assert (f"That was right, says {who}" if truth == said else wrong) in main
     assert main.index("That was") < main.index("Its label was asked for")
-    (most, _), *_ = told_apart(one["why"], said, rival_of(one["why"], said, truth))
+    (most, _), *_ = contrast(one["why"], said, contrast_class(one["why"], said, truth))
     assert most in text_of(page, "#why .summary")
     assert page.locator("#nearest-labelled-records tbody tr").count() == 5
     assert page.locator("#class-probabilities tbody tr").count() == len(one["probabilities"])
@@ -106,7 +106,7 @@ def test_an_operator_changes_a_label_from_its_records_page(answered, visit):
     name = next(n for n in page.locator(".choice .name").all_inner_texts() if n != one["truth"])
     page.get_by_role("button", name=name).first.click()
     page.locator(".said", has_text=f"Record {one['id']} is {name} now").wait_for()
-    until(lambda: answered.status.judged(one["id"])["truth"] == name)
+    until(lambda: answered.status.labelled_record(one["id"])["truth"] == name)
     page.goto(page.url.partition("/label")[0] + f"/record?pipeline=segments&id={one['id']}")
     wrong, right, disputed = (
         page.locator("p", has_text=text)
@@ -189,7 +189,7 @@ def test_two_versions_stand_side_by_side(job, visit):
     assert page.locator("#weigh tbody tr").count() > 0
     span = f"From version {numbers[-1]} to {numbers[0]}"
     assert page.locator("#since-title").inner_text().startswith(span), "which may be a copy"
-    assert page.locator("#since thead th").all_inner_texts()[2] == "In range"
+    assert page.locator("#since thead th").all_inner_texts()[2] == "Recall in range"
     other_way = f"/versions?pipeline=segments&a={numbers[0]}&b={numbers[-1]}"
     page.goto(page.url.partition("/versions")[0] + other_way)
     assert page.locator("#since-title").inner_text().startswith(span)
@@ -214,10 +214,10 @@ def test_in_place_of_a_version_of_which_nothing_is_kept_stands_the_nearest_and_s
 def test_versions_begins_with_one_that_it_names_and_offers_all_that_labels_tell_of(answered, visit):
     page = visit("/versions?pipeline=segments")
     chosen = page.locator("#version-a").input_value()
-    assert chosen == str(default_version(answered.status.told()))
+    assert chosen == str(default_version(answered.status.label_evidence()))
     page.get_by_text(f"Default baseline: version {chosen};").wait_for()
     offered = set(map(int, page.locator("#version-a option").all_inner_texts()))
-    assert offered >= {one.version for one in answered.status.told()}
+    assert offered >= {one.version for one in answered.status.label_evidence()}
     gone = sorted(set(range(min(offered), max(offered))) - offered)
     said = page.get_by_text("Not offered, as no usable labels are kept")
     assert said.count() == bool(gone)
@@ -251,7 +251,7 @@ def test_above_a_list_stands_what_all_its_records_were_predicted_as_and_each_lea
     first = page.locator("#sums a").first
     said = first.inner_text()
     n = int(page.locator("#sums a + span").first.inner_text().strip(" ,."))
-    assert (truth, said, n) in answered.status.tally(RecordFilter(truth=truth))
+    assert (truth, said, n) in answered.status.class_counts(RecordFilter(truth=truth))
     by_keys(first)
     arrived(page, f"**true={truth}&predicted={said}")
     assert page.locator("#listed tbody tr").count() == n
@@ -261,13 +261,14 @@ def test_above_a_list_stands_what_all_its_records_were_predicted_as_and_each_lea
 
 
 def test_mistakes_are_listed_without_those_that_are_open_and_these_are_a_link_away(answered, visit):
-    mistakes = answered.status.chosen(RecordFilter(wrong=True, disputed=False))
+    mistakes = answered.status.labelled_records(RecordFilter(wrong=True, disputed=False))
     wrong = next(one for one in mistakes if one["label"] and len(one["labels"]) == 1)
     said = [{"id": wrong["id"], "label": wrong["label"], "source": name} for name in ("zoe", "yan")]
     again = {"id": wrong["id"], "label": wrong["truth"]}
     put(answered.config, "labels", [*said, again])  # the last one counts, and is not theirs
     disputed = lambda: [  # noqa: E731
-        one["id"] for one in answered.status.chosen(RecordFilter(wrong=True, disputed=True))
+        one["id"]
+        for one in answered.status.labelled_records(RecordFilter(wrong=True, disputed=True))
     ]
     until(lambda: wrong["id"] in disputed())
     page = visit("/records?pipeline=segments&wrong=true")
@@ -335,7 +336,7 @@ def test_what_could_not_be_used_is_counted_on_every_page_and_leads_to_why(job, v
 
 
 def test_whoever_labels_against_others_is_in_a_table_that_nothing_cuts_off(answered, visit):
-    ids = [one["id"] for one in answered.status.confused(limit=6)]
+    ids = [one["id"] for one in answered.status.confused_records(limit=6)]
     for source, label in (("somebody with a rather long name", "grass"), ("eve", "sky")):
         more = [{"id": id, "label": label, "source": source} for id in ids]
         put(answered.config, "labels", more)

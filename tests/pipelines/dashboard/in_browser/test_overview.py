@@ -7,7 +7,7 @@ from slow import slow
 from waiting import until
 
 from streamboost.pipelines.state.commands import Command, queue_command
-from streamboost.pipelines.status.formatting import clock
+from streamboost.pipelines.status.formatting import time_text
 from tests.pipelines.dashboard.in_browser.browsing import (
     DASHBOARD,
     RUNNING,
@@ -149,7 +149,7 @@ def test_the_line_says_since_when_a_pipeline_that_stands_still_is_silent_until_i
     try:
         assert_says(line, "Unresponsive")
         beat = job.status.document("heartbeat") or job.status.document("pipeline")
-        assert f"no heartbeat since {clock(beat['time'])}" in line.inner_text()
+        assert f"no heartbeat since {time_text(beat['time'])}" in line.inner_text()
         assert "grey" in line.get_attribute("class")
         page.reload()  # also to whoever comes now
         assert_says(line, "Unresponsive")

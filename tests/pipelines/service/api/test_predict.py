@@ -108,13 +108,13 @@ def test_few_records_and_many_are_predicted_alike(site):
 def test_nobody_waits_in_the_event_loop_for_a_committee_to_load_or_for_others(site, file):
     scoring = Scoring(State(load(file).state))
     records = some_records(1)
-    assert not scoring.is_at_hand
+    assert not scoring.is_ready
     scoring.predict(records)
-    assert scoring.is_at_hand
+    assert scoring.is_ready
     with scoring._scoring:  # as while a thread scores what somebody else sent
-        assert not scoring.is_at_hand
+        assert not scoring.is_ready
     scoring._load()  # a newer one, which has not been asked yet
-    assert not scoring.is_at_hand
+    assert not scoring.is_ready
 
 
 def test_a_newer_checkpoint_is_gone_by(site, file):

@@ -53,7 +53,7 @@ def test_520_idle_connections_shut_nobody_out(file, closing):
 
 
 def test_whoever_fills_the_room_from_many_addresses_crowds_out_themselves(file, closing):
-    with site_of(file, patience=600.0, strangers=(40, 30)) as site:
+    with site_of(file, patience=600.0, max_unauthenticated=(40, 30)) as site:
         (honest,) = closing(idle(site, 1, "127.0.0.9"))
         for last in range(2, 6):
             closing(idle(site, 20, f"127.0.0.{last}"))
@@ -141,7 +141,7 @@ def test_client_that_reads_nothing_is_disconnected(file, closing, upgrade):
 
 
 def test_who_is_logged_in_is_no_stranger(file, closing):
-    with site_of(file, patience=600.0, strangers=(3, 3)) as site:
+    with site_of(file, patience=600.0, max_unauthenticated=(3, 3)) as site:
         program = site.program()
         assert program.get("/api/v1/pipelines").status_code == 200
         with connect(site.echo(), additional_headers=site.cookie_of(site.browser())) as websocket:
@@ -157,7 +157,7 @@ def test_idle_connections_count_before_there_is_any_tls(file, closing, tmp_path)
     words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "key.pem"]
     subprocess.run([*words, "-out", tmp_path / "cert.pem"], check=True, capture_output=True)
     place = ServeAddress(port=0, certificate=tmp_path / "cert.pem", key=tmp_path / "key.pem")
-    with site_of(file, place, strangers=(40, 30), patience=2.0) as site:
+    with site_of(file, place, max_unauthenticated=(40, 30), patience=2.0) as site:
         kept = closing(idle(site, 50))
         kept[-1].sendall(b"GET / HTTP/1.1\r\n\r\n")  # what is no TLS ends
         until(lambda: sum(map(has_ended, kept)) >= 20)

@@ -191,7 +191,7 @@ def test_nobody_is_called_what_cannot_be_read_or_looks_like_another(people, name
     ],
 )
 def test_a_name_is_kept_in_one_form(people, given, kept):
-    assert people.invited(people.invite(given, "annotator")) == (kept, "annotator")
+    assert people.pending_login(people.invite(given, "annotator")) == (kept, "annotator")
 
 
 ALIKE = [
@@ -207,16 +207,16 @@ ALIKE = [
 def test_names_that_are_read_alike_are_one_person_in_the_spelling_that_came_first(people, first):
     people.log_in(people.invite(first, "annotator"))
     keys = [people.invite(name, "annotator") for name in ALIKE]
-    assert {people.invited(key) for key in keys} == {(first, "annotator")}
-    assert {people.spelled(name) for name in ALIKE} == {first}
+    assert {people.pending_login(key) for key in keys} == {(first, "annotator")}
+    assert {people.known_spelling(name) for name in ALIKE} == {first}
     assert people.log_out_all("ann LEE") == 1 + len(ALIKE)
     assert people.logged_in() == []
 
 
 def test_who_labelled_under_a_name_keeps_its_spelling_without_a_login(people):
     people.annotators = lambda: ["Ann", "ann", "<b>old</b>", "Zoë"]
-    assert [people.spelled(name) for name in ("ann", "Ann", "ANN")] == ["ann", "Ann", "Ann"]
-    assert people.spelled("ZOË") == "Zoë"
+    assert [people.known_spelling(name) for name in ("ann", "Ann", "ANN")] == ["ann", "Ann", "Ann"]
+    assert people.known_spelling("ZOË") == "Zoë"
 
 
 def test_a_login_from_before_names_were_checked_is_still_good_and_can_be_ended(people, tmp_path):

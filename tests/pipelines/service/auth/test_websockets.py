@@ -7,7 +7,7 @@ import pytest
 from serving import Serving
 from websockets.sync.client import connect
 
-from streamboost.pipelines.dashboard.sockets import shorten
+from streamboost.pipelines.dashboard.sockets import shorten_traceback
 
 MALFORMED = [
     *("garbage", "4garbage", "42[", "42{}", '42["handshake"]', '42["handshake",1]', "44x", "9", ""),
@@ -54,5 +54,5 @@ def test_an_error_that_was_never_raised_is_logged_as_it_is():
     error = ValueError("mine")
     given = (type(error), error, None)
     record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 1, "failed", (), given)
-    assert shorten(record)
+    assert shorten_traceback(record)
     assert (record.getMessage(), record.exc_info) == ("failed", given)

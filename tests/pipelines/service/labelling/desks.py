@@ -27,7 +27,7 @@ class Asked:
     def request(self, id):
         return self.open.get(id)
 
-    def judged(self, id):
+    def labelled_record(self, id):
         return self.kept.get(id)
 
     def close(self, id, labels=()):

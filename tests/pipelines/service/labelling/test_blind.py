@@ -125,7 +125,7 @@ def test_no_route_shows_a_blind_annotator_counts_of_predicted_classes(blind):
 
 def test_every_further_field_of_a_document_is_hidden_by_default(blind):
     ann = blind.people.by_cookie(blind.browser("ann").cookies[blind.settings.cookie])
-    blindfold, status = blind.served.blindfold, blind.served.status
+    blindfold, status = blind.served.blind_mode, blind.served.status
     id = status.request_ids()[0]
     named = status.request(id) | {
         "excluded_annotators": ["ben"],
@@ -133,14 +133,14 @@ def test_every_further_field_of_a_document_is_hidden_by_default(blind):
         "labels": [],
         "added": 1,
     }
-    (seen,) = blindfold.seen_by(ann, [named])
+    (seen,) = blindfold.visible_records(ann, [named])
     assert set(seen) <= {
         *("id", "time", "features", "fields", "near", "asked", "arrived", "expires"),
         *("sequence", "hidden"),
     }
     assert not {"excluded_annotators", "truth", "labels", "added"} & seen.keys()
-    assert "added" not in blindfold.documents_for(ann, {"added": {}})
-    assert blindfold.points_for(ann, [{"id": 1, "added": 1}]) == [{"id": 1}]
+    assert "added" not in blindfold.visible_documents(ann, {"added": {}})
+    assert blindfold.visible_points(ann, [{"id": 1, "added": 1}]) == [{"id": 1}]
 
 
 @contextmanager
@@ -176,14 +176,14 @@ def test_pages_show_no_label_of_a_requested_record(streamboost_command, blind):
     put(blind.served.config, "labels", [{"id": "", "label": "secret", "source": "ben"}])
     run(load(file), until_idle=True)
     with closing(StatusReader(load(file).state)) as reader:
-        *_, like = (one["id"] for one in reader.confused())
+        *_, like = (one["id"] for one in reader.confused_records())
     id, *_ = opened_again(file, 20)
     pages = {"/dead-letters": {}, "/record": {"id": like}, "/records": {"by": "ben"}}
     with browsing(streamboost_command, file) as come:
         ann, olga = come("ann"), come("olga", "operator")
         for page, query in (pages | {"/label": {}}).items():
             shown = ann.get(page, params=query)
-            assert shown.status_code == 200
+            assert shown.status_code == 200, (page, shown.text[-3000:])
             assert "secret" not in shown.text, page
             assert page not in pages or "secret" in olga.get(page, params=query).text, page
         alone = ann.get("/record", params={"id": id})
@@ -200,8 +200,8 @@ def test_others_labels_are_hidden_of_a_record_that_is_requested(blind):
     ann = blind.people.by_cookie(blind.browser("ann").cookies[blind.settings.cookie])
     olga_client = blind.browser("olga", "operator")
     olga = blind.people.by_cookie(olga_client.cookies[blind.settings.cookie])
-    blindfold, status = blind.served.blindfold, blind.served.status
-    requested, labelled = status.request_ids()[0], status.confused(None, None, 1)[0]["id"]
+    blindfold, status = blind.served.blind_mode, blind.served.status
+    requested, labelled = status.request_ids()[0], status.confused_records(None, None, 1)[0]["id"]
     assert blindfold.hides_labels(ann, requested)
     assert not blindfold.hides_labels(ann, labelled)
     assert not blindfold.hides_labels(olga, requested)
@@ -210,7 +210,7 @@ def test_others_labels_are_hidden_of_a_record_that_is_requested(blind):
 def opened_again(file, most=1):
     """Have the newest labelled records requested again; return them, with ben's label each."""
     with closing(StatusReader(load(file).state)) as reader:
-        found, like = reader.confused(limit=most), reader.requests()
+        found, like = reader.confused_records(limit=most), reader.requests()
         path = reader.path
     with closing(sqlite3.connect(path)) as connection, connection:
         for one in found:

@@ -160,7 +160,7 @@ def test_a_record_that_somebody_answered_meanwhile_is_before_nobody(desk):
 
 def test_what_somebody_is_not_sure_of_is_for_others(desk):
     for id in ("0", "1", "2"):
-        desk.queue.not_sure(ANN, id)
+        desk.queue.mark_unsure(ANN, id)
     assert desk.before(ANN) is None
     assert desk.before(BEN) == "0"
     desk.queue.undo(ANN)
@@ -292,12 +292,12 @@ def test_what_cannot_be_written_now_waits_and_says_why(desk, monkeypatch, error)
 
     monkeypatch.setattr(desk.sink, "flush", fail)
     assert desk.queue.write_due() == 0
-    assert desk.queue.trouble == "the disk is away"
+    assert desk.queue.write_error == "the disk is away"
     with pytest.raises(StateError, match="written already"):
         desk.queue.undo(ANN)
     monkeypatch.setattr(desk.sink, "flush", flush)
     assert desk.queue.write_due() == 1
-    assert desk.queue.trouble is None
+    assert desk.queue.write_error is None
     assert desk.written() == [("0", "left", "ann")]
 
 

@@ -85,7 +85,8 @@ class Office(RuleBasedStateMachine):
         arguments = (data.draw(st.sampled_from("xyz")),) if action == "answer" else ()
         may = self.holder(id) in (None, person.seat) and not self.is_answered(id)
         try:
-            entry = getattr(self.desk.queue, action)(person, id, *arguments)
+            method = "mark_unsure" if action == "not_sure" else action
+            entry = getattr(self.desk.queue, method)(person, id, *arguments)
         except StateError:
             assert not may
             return

@@ -65,7 +65,7 @@ def test_a_pipeline_is_found_without_what_only_its_learner_needs(file, monkeypat
     for path in (file, file.parent / "state"):
         config = find(path)
         assert not config.has_core
-        assert ServedState.of(config).runs() is False
+        assert ServedState.of(config).is_running() is False
 
 
 def test_what_a_file_says_of_the_learner_is_left_to_run(file):
