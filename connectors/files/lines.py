@@ -266,7 +266,7 @@ class LineSource(SinglePartitionSource):
             for between in (files_between, targets_between)
             for name in between(self._path, os.fstat(file.fileno()).st_mtime_ns)
         ]:
-            self._pass_gap(
+            self._skip_gap(
                 f"{', '.join(lost)} in its folder came between the file that was read and the one "
                 "that is there now"
             )

@@ -111,9 +111,9 @@ def find_segment_file(path: Path, segment: Segment) -> Path | None:
     The file itself is preferred to a copy, and the longest copy to others. A file of which nothing
     was read is at `path`, unless a file with its inode is found.
     """
-    beside, stem = _beside(path), path.name.split(".")[0]
+    beside, stem = _files_in_folder(path), path.name.split(".")[0]
     if path.is_symlink():
-        beside += _beside(Path(os.path.realpath(path)))
+        beside += _files_in_folder(Path(os.path.realpath(path)))
     own = [one for one, there in beside if segment.is_at(there)]
     copies = [(-there.st_size, one) for one, there in beside if one.name.startswith(stem)]
     if not segment.known:
@@ -156,7 +156,7 @@ def targets_between(path: Path, since: int) -> list[str]:
     if not path.is_symlink():
         return []
     target = Path(os.path.realpath(path))
-    beside = _beside(target)
+    beside = _files_in_folder(target)
     newest = max((there.st_mtime_ns for one, there in beside if one == target), default=sys.maxsize)
     newer = [
         (there.st_mtime_ns, one.name)

@@ -81,8 +81,8 @@ class Dispatch:
         about = (
             payloads.about if isinstance(payloads, ForwardedPayloads) else repeat(MessageMetadata())
         )
-        for payload, one, called in zip(payloads, about, plain or payloads, strict=False):
-            self.send(topic, payload, called, partition=only, **options_of(one))
+        for payload, one, description in zip(payloads, about, plain or payloads, strict=False):
+            self.send(topic, payload, description, partition=only, **options_of(one))
 
     def send(self, topic: str, payload: bytes, description: str | bytes = b"", **more: Any) -> None:
         """Send a message; `description` is its description, or the message as JSON."""
@@ -160,20 +160,24 @@ class Dispatch:
         for error in self._refused[:1]:
             raise error
 
-    def _note(self, topic: str, payload: bytes, called: str | bytes, error: Exception) -> None:
+    def _note(self, topic: str, payload: bytes, description: str | bytes, error: Exception) -> None:
         """Store the refusal of a message; called by the producer's own thread."""
         if isinstance(error, _REFUSED) and not self._refused:
             remedy = _remedy_of(error)
-            self._refused.append(self._refusal(topic, payload, called, error, remedy))
+            self._refused.append(self._refusal(topic, payload, description, error, remedy))
             self._is_refused.set()
 
     def _refusal(
-        self, topic: str, payload: bytes, called: str | bytes, error: Exception, remedy: str
+        self, topic: str, payload: bytes, description: str | bytes, error: Exception, remedy: str
     ) -> ConnectorError:
-        said = called if isinstance(called, str) else _payload_description(called or payload)
+        named = (
+            description
+            if isinstance(description, str)
+            else _payload_description(description or payload)
+        )
         return ConnectorError(
             f"topic {topic!r} at {self._cluster.servers} does not take "
-            f"{said}, {len(payload):,} bytes: {error}; {remedy}"
+            f"{named}, {len(payload):,} bytes: {error}; {remedy}"
         )
 
 
@@ -185,7 +189,7 @@ def _remedy_of(error: Exception) -> str:
     return _REMEDIES.get(kind, "raise the topic's max.message.bytes")
 
 
-class _Named(msgspec.Struct):
+class _MessageId(msgspec.Struct):
     id: str | None = None
     source: str | None = None
     position: Position | None = None

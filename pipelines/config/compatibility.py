@@ -90,7 +90,7 @@ def fingerprint(config: Config, salt: str, *, learner: Tables | None = None) -> 
     for section, values in tables.items():
         for key in _paths(section):
             if values.get(key) is not None:
-                values[key] = _location(config, values[key])
+                values[key] = _place(config, values[key])
     return f"{salt}:{_digest(json.dumps(tables, sort_keys=True), salt)}"
 
 
@@ -283,7 +283,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _same_place(config: Config, before: Any, now: Any) -> bool:
-    return None not in (before, now) and _location(config, before) == _location(config, now)
+    return None not in (before, now) and _place(config, before) == _place(config, now)
 
 
 def _shown(value: Any) -> str:

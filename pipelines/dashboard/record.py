@@ -298,7 +298,7 @@ def nearest_records(
     values are equal, else 0.
 
     >>> others = [{"id": "far", "features": {"a": 9.0}}, {"id": "near", "features": {"a": 1.0}}]
-    >>> [(away, one["id"]) for away, one in nearest_rows({"a": 1.0}, others)]
+    >>> [(away, one["id"]) for away, one in nearest_records({"a": 1.0}, others)]
     [(0.0, 'near'), (2.0, 'far')]
     """
     wanted = {name: one for name, one in features.items() if not isinstance(one, list | dict)}

@@ -14,7 +14,7 @@ import msgspec
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
 from streamboost.connectors.messages.decoding import explain, is_nameable
-from streamboost.connectors.messages.inference import absent
+from streamboost.connectors.messages.inference import absent_fields_error
 from streamboost.connectors.messages.labels import LONGEST_LABEL
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.oracle.table import as_text
@@ -80,8 +80,8 @@ class OwnRecords:
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             reason, detail = explain(payload, error)
             self._leave_out("empty" if reason == "empty" else "damaged", detail)
-        except _LeftOutError as reason:
-            self.left_out[str(reason)] += 1
+        except _SkippedRecordError as reason:
+            self.skipped[str(reason)] += 1
         else:
             self._has_fields = self._has_fields or has_fields
             self.truth[id] = label
@@ -90,7 +90,7 @@ class OwnRecords:
 
     def _leave_out(self, fault: str, detail: str) -> None:
         """Count a skipped record, and store the place and the detail of the first damage."""
-        self.left_out[fault] += 1
+        self.skipped[fault] += 1
         if fault == "damaged" and not self._first_fault:
             self._first_fault = f" (the first is message {self._lines:,}: {detail})"
 
@@ -143,11 +143,11 @@ class OwnRecords:
 
     @property
     def _also_left_out(self) -> str:
-        return f"; left out: {self._faults}" if self.left_out else ""
+        return f"; left out: {self._faults}" if self.skipped else ""
 
     @property
     def _faults(self) -> str:
-        counted = {name: f"{n:,} {name}" for name, n in self.left_out.items()}
+        counted = {name: f"{n:,} {name}" for name, n in self.skipped.items()}
         if "damaged" in counted:
             counted["damaged"] += self._first_fault
         return ", ".join(counted.values())
@@ -235,10 +235,10 @@ class _SkippedRecordError(Exception):
 def _label_of(found: msgspec.Raw | None) -> str:
     label = "" if found is None else _text(found)
     if not label:
-        raise _LeftOutError("without a label")
+        raise _SkippedRecordError("without a label")
     is_integer = found is not None and bytes(found).lstrip(b"-").isdigit()
     if is_integer and not -(2**63) <= int(label[:_LONGEST_INTEGER]) < 2**63:
-        raise _LeftOutError("with a label of more than 64 bits")
+        raise _SkippedRecordError("with a label of more than 64 bits")
     if len(label) > LONGEST_LABEL or "\0" in label:
         raise _SkippedRecordError("with a label too long or damaged")
     return label

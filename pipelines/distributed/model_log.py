@@ -131,7 +131,7 @@ class ModelLog:
                 "may write there: start `streamboost learn` again, which writes all tables"
             ) from error
 
-    def _edition(self, manifest: _Manifest, chunks: dict[str, list[bytes]]) -> ModelSnapshot:
+    def _build_snapshot(self, manifest: _Manifest, chunks: dict[str, list[bytes]]) -> ModelSnapshot:
         tables = {}
         for table, named in manifest.tables.items():
             known = self._tables.get(table)

@@ -145,9 +145,9 @@ def are_distinct(sample: FieldSample) -> bool:
 def is_named_as(what: str, path: str) -> bool:
     """Return True if the name of a field suggests `what`: "time", "identifier", "code" and so on.
 
-    >>> named_as("identifier", "customer.cardNo"), named_as("time", "createdAt")
+    >>> is_named_as("identifier", "customer.cardNo"), is_named_as("time", "createdAt")
     (True, True)
-    >>> named_as("identifier", "width"), named_as("time", "rates")
+    >>> is_named_as("identifier", "width"), is_named_as("time", "rates")
     (False, False)
     """
     return any(step.lower() in _WORDS[what] for step in _STEPS.findall(path.rpartition(".")[2]))

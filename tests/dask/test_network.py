@@ -66,7 +66,7 @@ def test_where_one_is_lost_all_others_are_told(meeting, lost):
     def act(rank, total):
         total.add(np.array([1]))
         if rank == lost:
-            for each in [total.first] if rank else total.others:
+            for each in [total.first] if rank else total.peers:
                 each.shutdown(socket.SHUT_RDWR)
             return
         total.add(np.array([1]))
@@ -143,7 +143,7 @@ def test_who_computes_with_much_unread_is_not_taken_for_lost(meeting):
     """Linux ends a connection with that option also where the other side only does not read yet."""
 
     def act(rank, total):
-        ends = [total.first] if rank else total.others
+        ends = [total.first] if rank else total.peers
         return [one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) for one in ends]
 
     assert together(meeting, act) == [[0, 0], [0], [0]]
@@ -191,7 +191,7 @@ def test_sums_go_by_tls_where_the_cluster_does(meeting, certificate):
     def act(rank, total):
         many = np.full((200, 1000), rank + 2**40)
         total.add(many)
-        ends = [total.first] if rank else total.others
+        ends = [total.first] if rank else total.peers
         return many, [isinstance(end, ssl.SSLSocket) and end.cipher() for end in ends]
 
     for many, ciphers in together(meeting, act, encryption_of(certificate)):

@@ -285,6 +285,6 @@ def until_scored(world, *scorers):
 def turn(scorer):
     """Take a turn; what may pass is tried again, as `run` does."""
     try:
-        scorer.turn()
+        scorer.run_once()
     except UnavailableError:
         return

@@ -216,7 +216,7 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path):
             {"connector": "pulsar"},
             f"connector: must be one of {CONNECTOR_NAMES}, and is 'pulsar'",
         ),
-        ("predictions", {"connector": "files"}, "path: missing: the file to append to"),
+        ("predictions", {"connector": "files"}, "path: missing: file to append to"),
         (
             "query",
             {"strategy": "repeat_last"},

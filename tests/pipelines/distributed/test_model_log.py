@@ -103,7 +103,7 @@ def test_an_edition_that_lacks_a_part_is_refused():
     with pytest.raises(StateError, match=r"table 'committee' .* not whole.*streamboost learn"):
         ModelLog(make_learner, "topic").read([m for m in messages if m[0] != b"committee/0"])
     with pytest.raises(StateError, match="no manifest"):
-        ModelLog(make_learner, "topic").take([(b"manifest", b"{")])
+        ModelLog(make_learner, "topic").read([(b"manifest", b"{")])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_is_no_manifest_is_refused_until_a_learner_writes_another(value):
     schema = numbers()
     messages = split(ModelPublisher().messages(1, schema, taught(schema)))
     with pytest.raises(StateError, match=r"no manifest.*start `streamboost learn` again"):
-        ModelLog(make_learner, "topic").take([*messages, (b"manifest", value)])
+        ModelLog(make_learner, "topic").read([*messages, (b"manifest", value)])
     editions = ModelLog(make_learner, "topic")
-    editions.take([(b"manifest", value), (b"\xff", b""), (None, b"x"), *messages])
+    editions.read([(b"manifest", value), (b"\xff", b""), (None, b"x"), *messages])
     assert editions.newest.number == 1

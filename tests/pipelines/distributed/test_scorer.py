@@ -175,7 +175,7 @@ def test_records_that_were_deleted_unread_stop_the_scorer_or_are_counted(
     other = scorer(world)
     if on_data_loss == "fail":
         with pytest.raises(DeletedError, match="offsets 20 to 34 of partition 0"):
-            until(lambda: other.turn() or False, 60)
+            until(lambda: other.run_once() or False, 60)
         return
     until(lambda: (turn(other), other.tasks and other.tasks[0].next >= 50)[-1], 60)
     run(world.config, until_idle=True)
