@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -25,6 +25,9 @@ PROCESSES = "starts processes"
 ORDER = ("Label Studio", "Kafka", "browser", PROCESSES)
 """Who begins first: those that wait most, and then those that are long."""
 
+LIMITED = {"Kafka": 2, "browser": 2}
+"""The most workers that start a broker, or a browser."""
+
 
 @cache
 def part_of(path):
@@ -35,14 +38,6 @@ def part_of(path):
     if "label_studio" in path.parts:
         return "Label Studio"
     return "browser" if "in_a_browser" in text else None
-
-
-@cache
-def half_of(path):
-    """Return which of two servers, or browsers, the tests of a file use: 0 or 1, by turns."""
-    root, part = Path(__file__).parent, part_of(path)
-    files = sorted(other for other in root.rglob("test_*.py") if part_of(other) == part)
-    return files.index(path) % 2
 
 
 @cache
@@ -59,18 +54,42 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Give a worker whole files, and one worker all that share a server or a browser.
+    """Give a worker whole files, those of a broker or of a browser to at most two workers.
 
     Two brokers and two browsers are started, and no test freezes or kills that of another worker.
+    A worker that has one takes all files of the part that it can get, so that both end together.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class ByPart(LoadScopeScheduling):
+        def __init__(self, config, log):
+            super().__init__(config, log)
+            self._begun = defaultdict(set)  # the parts of each worker
+
         def _split_scope(self, nodeid):
             name = nodeid.partition("::")[0]
-            path = config.rootpath / name
-            part = part_of(path)
-            return f"{part} {half_of(path)}" if part in ("Kafka", "browser") else part or name
+            return name if (part := self._part_of(name)) in LIMITED else part or name
+
+        def _part_of(self, scope):
+            path = config.rootpath / scope
+            return part_of(path) if path.suffix == ".py" else None
+
+        def _assign_work_unit(self, node):
+            begun = self._begun[node]
+            parts = {scope: self._part_of(scope) for scope in self.workqueue}
+            open_to_it = (scope for scope, part in parts.items() if self._may_begin(part))
+            next_one = (scope for scope, part in parts.items() if part in begun)
+            if (scope := next(chain(next_one, open_to_it), None)) is None:
+                node.shutdown()  # what is left is for those that have a broker or a browser
+                return
+            if parts[scope] in LIMITED:
+                begun.add(parts[scope])
+            self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
+
+        def _may_begin(self, part):
+            owners = [node for node in self.nodes if part in self._begun[node]]
+            return part not in LIMITED or len(owners) < LIMITED[part]
 
     config.option.loadscopereorder = False  # they begin in the order above
     return ByPart(config, log)

@@ -327,13 +327,18 @@ def test_records_known_beforehand_are_transformed_and_teach_it(make, tmp_path):
     assert "bit for bit" in verify(config)
 
 
-def test_check_says_what_the_transformer_makes(make):
-    config = load(make("aggregates", '[shadow_models.nb]\nriver = "features:bayes"\n'))
+def test_check_says_what_the_transformer_makes_and_whether_the_seed_of_hashes_matters(make):
+    models = "".join(
+        f'[{place}]\nriver = "features:bayes"\n'
+        for place in ("model", "shadow_models.nb", "shadow_models.other")
+    )
+    config = load(make("aggregates", models))
     feed(config, 50)
     found = {one.part: one for one in check(config)}
     assert "amount_mean_by_card" in found["schema"].text
     assert found["models"].ok
-    assert "2 made; the same whatever the seed of Python's hashes" in found["models"].text
+    said = "4 made; the same whatever the seed of Python's hashes, by 50 records"
+    assert said in found["models"].text
 
 
 @pytest.mark.slow

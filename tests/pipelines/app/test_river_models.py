@@ -280,14 +280,6 @@ def test_a_factory_that_makes_no_classifier_is_refused(make, make_records, facto
     assert said in finding.text
 
 
-def test_check_says_whether_models_depend_on_the_seed_of_hashes(make, make_records):
-    config = load(make(MODEL + SHADOW_MODELS))
-    feed(config, make_records, 50)
-    (finding,) = [one for one in check(config) if one.part == "models"]
-    assert finding.ok
-    assert "3 made; the same whatever the seed of Python's hashes, by 50 records" in finding.text
-
-
 def test_what_depends_on_the_seed_of_hashes_is_not_compared(make, make_records):
     config = load(make('[model]\nriver = "factories:by_set"\n'))
     feed(config, make_records, 60)

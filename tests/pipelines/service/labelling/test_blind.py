@@ -145,9 +145,7 @@ def test_every_further_field_of_a_document_is_hidden_by_default(blind):
 
 @contextmanager
 def browsing(streamboost_command, file):
-    """Serve the pages of `file` where labelling is blind; give a function that logs in."""
-    if "blind" not in file.read_text():
-        file.write_text(file.read_text() + "[serve]\nblind = true\n")
+    """Serve the pages of `file`; give a function that logs in."""
     serving = Serving(streamboost_command, str(file))
     site = str(serving.client.base_url).rstrip("/")
     with ExitStack() as stack:
@@ -163,15 +161,9 @@ def browsing(streamboost_command, file):
         yield come
 
 
-def test_pages_show_a_blind_annotator_no_counts_per_class(streamboost_command, file):
-    with browsing(streamboost_command, file) as come:
-        browser = come("ann")
-        assert browser.get("/").headers["location"].startswith("/label?")
-        for page in ("/versions", "/features"):
-            assert browser.get(page).status_code == 403
-
-
-def test_pages_show_no_label_of_a_requested_record(streamboost_command, blind):
+def test_pages_show_a_blind_annotator_no_counts_and_no_label_of_a_requested_record(
+    streamboost_command, blind
+):
     file = blind.served.config.state.parent / "p.toml"
     put(blind.served.config, "labels", [{"id": "", "label": "secret", "source": "ben"}])
     run(load(file), until_idle=True)
@@ -181,6 +173,9 @@ def test_pages_show_no_label_of_a_requested_record(streamboost_command, blind):
     pages = {"/dead-letters": {}, "/record": {"id": like}, "/records": {"by": "ben"}}
     with browsing(streamboost_command, file) as come:
         ann, olga = come("ann"), come("olga", "operator")
+        assert ann.get("/").headers["location"].startswith("/label?")
+        for page in ("/versions", "/features"):
+            assert ann.get(page).status_code == 403
         for page, query in (pages | {"/label": {}}).items():
             shown = ann.get(page, params=query)
             assert shown.status_code == 200, (page, shown.text[-3000:])
