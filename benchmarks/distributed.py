@@ -123,7 +123,7 @@ def bare(file, n, done, found):
     member = KafkaMember(cluster, f"{config.name}.bare", f"{config.name}.records")
     with closing(member):
         while done.value < n:
-            member.ready()
+            member.initialize_producer()
             polled = member.poll(config.sections.pipeline.batch_records)
             for partition in polled.ownership.changed & polled.ownership.partitions:
                 member.seek(partition, None)

@@ -78,7 +78,7 @@ def check(config: Config) -> Iterator[Finding]:
         messages: list[Message] = []
 
         def read_records() -> str:
-            if not connectors.records.replays:
+            if not connectors.records.is_replayable:
                 return _ONCE
             with records_source(config, connectors.records) as records:
                 messages.extend(first_messages(records))
@@ -123,7 +123,7 @@ def guarantee(config: Config) -> str:
             "dead_letters": outputs.dead_letters,
         }
         inputs = {"source": connectors.records, "labels": connectors.labels}
-        once = [name for name, source in inputs.items() if not source.replays]
+        once = [name for name, source in inputs.items() if not source.is_replayable]
         outside = [name for name, sink in sinks.items() if not connectors.transaction.enlists(sink)]
     if once:
         return (
@@ -196,9 +196,9 @@ def _schema(config: Config, state: State) -> Schema:
 def _features(config: Config, begins: _Begins, messages: list[Message]) -> str:
     """Return a description of the features; DataError if the first records do not match."""
     named, schema = config.sections.build_schema(), begins()
-    if not messages and not schema.resolved:
+    if not messages and not schema.has_known_features:
         return "what the fields hold will be found out from the first records"
-    made, is_fresh = transformed(config, schema, messages), not schema.resolved
+    made, is_fresh = transformed(config, schema, messages), not schema.has_known_features
     schema, sentence = schema.infer(made)
     added = added_fields(config, schema)
     _refuse_misnamed(schema, messages, made, added, is_fresh=is_fresh)
@@ -206,7 +206,7 @@ def _features(config: Config, begins: _Begins, messages: list[Message]) -> str:
     if missing := absent_fields_error([m.payload for m in messages], repeated, near_only=True):
         raise DataError(f"[predictions] include: {missing}")
     dead = _damaged_share(schema.decode(messages).dead, len(messages))
-    if named.resolved and (
+    if named.has_known_features and (
         missing := absent_fields_error([m.payload for m in messages], named.features)
     ):
         raise DataError(missing)
@@ -249,9 +249,9 @@ def _refuse_misnamed(
 def _models(config: Config, begins: _Begins, messages: list[Message]) -> str:
     """Return a description of the external models; ConfigurationError if one cannot be created."""
     schema = begins()
-    if messages and not schema.resolved:
+    if messages and not schema.has_known_features:
         schema, _ = schema.infer(transformed(config, schema, messages))
-    records = schema.decode(messages).records if schema.resolved else None
+    records = schema.decode(messages).records if schema.has_known_features else None
     if records is None:
         return check_models(config, [])
     if config.sections.features is not None:
@@ -269,14 +269,14 @@ def _labels(config: Config, source: Source) -> str:
     """Return the number of labels read; DataError if most of them are invalid."""
     if (said := config.sections.labels.oracle_summary(config.connector_context)) is not None:
         return said
-    if not source.replays:
+    if not source.is_replayable:
         return _ONCE
     messages = first_messages(source)
     schema = config.sections.build_schema()
     names = [name for name in astuple(schema.label_fields) if name is not None]
     if missing := absent_fields_error([m.payload for m in messages], names):
         raise DataError(f"{missing}; [labels.fields] says what the fields are called")
-    dead = _damaged_share(schema.decode_labels(messages, nulls=True).dead, len(messages))
+    dead = _damaged_share(schema.decode_labels(messages, allow_nulls=True).dead, len(messages))
     return f"{_amount(len(messages))}. {dead}" if dead else _amount(len(messages))
 
 
@@ -287,9 +287,9 @@ def _initial_data(
     assert connectors.initial_data is not None
     messages = first_messages(connectors.initial_data)
     schema = begins()
-    if not schema.resolved and records:
+    if not schema.has_known_features and records:
         schema, _ = schema.infer(transformed(config, schema, records))
-    if not messages or not schema.resolved:
+    if not messages or not schema.has_known_features:
         return _amount(len(messages))
     known, dead = decode_initial_data(schema, messages, 0)
     said = _damaged_share(dead, len(messages))
@@ -310,9 +310,9 @@ def _initial_committee(
         f"{committee.n_rounds} rounds, {len(committee.classes)} classes, "
         f"{committee.n_features} columns, SHA-256 {begun.digest}"
     )
-    if not schema.resolved and records:
+    if not schema.has_known_features and records:
         schema, _ = schema.infer(records)
-    if not schema.resolved:
+    if not schema.has_known_features:
         return f"{said}; compared with the records' fields once there are some"
     deploy_initial_model(committee, schema, config.core.learner(schema, 0))
     return said

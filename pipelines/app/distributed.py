@@ -82,10 +82,10 @@ def learner_outputs(
 
 def shared_topics(config: Config) -> dict[str, Mapping[str, Any]]:
     """Return the topics of scorers and learner, with their settings for creation."""
-    from streamboost.connectors.kafka.admin import MESSAGES, PROGRESS, TABLE, partitions_of
+    from streamboost.connectors.kafka.admin import MESSAGES, PROGRESS, TABLE, partition_counts
 
     records = topic_of(config, "source")
-    there = partitions_of(cluster_of(config.connector_context), [records])
+    there = partition_counts(cluster_of(config.connector_context), [records])
     n = {"num_partitions": there[records]} if records in there else {}
     return {
         scoring_log_topic(config.name): {**PROGRESS, **n},
@@ -96,11 +96,11 @@ def shared_topics(config: Config) -> dict[str, Mapping[str, Any]]:
 
 def scorer_limits(config: Config) -> str:
     """Describe the maximum number of scorers, and the label budget of each partition."""
-    from streamboost.connectors.kafka.admin import partitions_of
+    from streamboost.connectors.kafka.admin import partition_counts
     from streamboost.pipelines.distributed.partition_task import TaskSettings
 
     records = topic_of(config, "source")
-    n = partitions_of(cluster_of(config.connector_context), [records])[records]
+    n = partition_counts(cluster_of(config.connector_context), [records])[records]
     query = config.core.query
     each = TaskSettings(query, 0, WindowSize(records=1), "").for_partitions(n)
     return (
@@ -112,11 +112,11 @@ def scorer_limits(config: Config) -> str:
 
 def follow_partitions(config: Config) -> None:
     """Add partitions to predictions and scoring log, up to the number of records partitions."""
-    from streamboost.connectors.kafka.admin import add_partitions, partitions_of
+    from streamboost.connectors.kafka.admin import add_partitions, partition_counts
 
     records, cluster = topic_of(config, "source"), cluster_of(config.connector_context)
     others = [topic_of(config, "predictions"), scoring_log_topic(config.name)]
-    there = partitions_of(cluster, [records, *others])
+    there = partition_counts(cluster, [records, *others])
     n = there.get(records, 0)
     if fewer := {topic: n for topic in others if there.get(topic, n) < n}:
         add_partitions(cluster, fewer)

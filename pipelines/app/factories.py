@@ -20,7 +20,7 @@ import msgspec
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.outgoing import Time
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import whole_of
+from streamboost.connectors.messages.values import encode_original_record
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.features.fields import Field
 from streamboost.pipelines.config.file import Config
@@ -230,7 +230,7 @@ def print_model_hash() -> None:
         records = []
         for n, (record, time) in pairs:
             records.append(transformer.transform(record, time))
-            transformer.learn(whole_of(record, time), n % 2)
+            transformer.learn(encode_original_record(record, time), n % 2)
         said += records
     for place, factory in factories.items():
         model = call_factory(place, factory, folder)

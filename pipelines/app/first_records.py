@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from streamboost.connectors.base import Message, Source
-from streamboost.connectors.messages.schema import Inferred, Schema
+from streamboost.connectors.messages.schema import InferredSchema, Schema
 from streamboost.errors import DataError
 from streamboost.pipelines.app.factories import transformed
 from streamboost.pipelines.config.file import Config
@@ -30,7 +30,7 @@ def first_messages(source: Source, most: int = INFERRED_FROM) -> list[Message]:
     position = source.position()
     messages = source.poll(most)
     source.seek(position)
-    source.rest()
+    source.release_resources()
     return messages
 
 
@@ -45,7 +45,7 @@ def infer_schema(
     if known is not None:
         return known
     schema = config.sections.build_schema()
-    if not schema.resolved:
+    if not schema.has_known_features:
         interval = config.sections.pipeline.poll_interval
         infer = partial(_infer_transformed, config, schema)
         if (found := _infer(infer, records, stop, interval, until_idle)) is None:
@@ -56,18 +56,20 @@ def infer_schema(
     return schema
 
 
-def _infer_transformed(config: Config, schema: Schema, messages: Sequence[Message]) -> Inferred:
+def _infer_transformed(
+    config: Config, schema: Schema, messages: Sequence[Message]
+) -> InferredSchema:
     """Infer the fields of records, after the transformer if there is one."""
     return schema.infer(transformed(config, schema, messages))
 
 
 def _infer(
-    infer: Callable[[Sequence[Message]], Inferred],
+    infer: Callable[[Sequence[Message]], InferredSchema],
     records: Source,
     stop: StopToken,
     interval: float,
     until_idle: bool,
-) -> Inferred | None:
+) -> InferredSchema | None:
     """Infer the features from `INFERRED_FROM` records, or from fewer after `QUIET` seconds.
 
     If few messages are there and all are damaged, the function waits for more records. With

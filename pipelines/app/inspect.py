@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from streamboost.connectors.base import Committed
+from streamboost.connectors.base import CommittedBatch
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 from streamboost.escaping import escaped
@@ -74,7 +74,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
 
 def _query(
     config: Config, manifest: dict[str, Any] | None
-) -> tuple[Committed | None, dict[str, int], dict[str, str]]:
+) -> tuple[CommittedBatch | None, dict[str, int], dict[str, str]]:
     """Return the newest committed batch, the lag by source, and the reasons of failed queries.
 
     If the journal is unavailable, the batch of the newest checkpoint is returned, from its
@@ -88,12 +88,12 @@ def _query(
             return committed, _lag(connectors, committed, marks, unknown), unknown
         except UnavailableError as error:
             unknown = dict.fromkeys(("committed", "lag"), str(error))
-    known = Committed(manifest["sequence"], manifest["positions"]) if manifest else None
+    known = CommittedBatch(manifest["sequence"], manifest["positions"]) if manifest else None
     return known, {}, unknown
 
 
 def _bookmarks(
-    connectors: Connectors, committed: Committed | None, manifest: dict[str, Any] | None
+    connectors: Connectors, committed: CommittedBatch | None, manifest: dict[str, Any] | None
 ) -> dict[str, str]:
     """Return the bookmarks of the sources after the newest batch, by source.
 
@@ -109,7 +109,7 @@ def _bookmarks(
 
 def _lag(
     connectors: Connectors,
-    committed: Committed | None,
+    committed: CommittedBatch | None,
     marks: dict[str, str],
     unknown: dict[str, str],
 ) -> dict[str, int]:
@@ -120,11 +120,11 @@ def _lag(
     positions = committed.positions if committed else {}
     lag = {}
     for name, source in (("records", connectors.records), ("labels", connectors.labels)):
-        if not source.replays:
+        if not source.is_replayable:
             continue
         try:
             if name in marks:
-                source.expect(marks[name])
+                source.expect_content(marks[name])
             source.seek(positions.get(name, {}))
             messages = source.lag()
         except ConnectorError as error:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import TYPE_CHECKING
 
-from streamboost.connectors.base import Committed, Transaction
-from streamboost.connectors.files.rotation import open_regular
-from streamboost.connectors.sqlite.database import Database, append
+from streamboost.connectors.base import CommittedBatch, Transaction
+from streamboost.connectors.files.rotation import open_regular_file
+from streamboost.connectors.sqlite.database import Database, append_payloads
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import (
     ConfigurationError,
@@ -113,7 +113,7 @@ def _committee_bytes(config: Config, state: State) -> bytes | None:
 
 def _read_committee(config: Config, named: str) -> bytes:
     try:
-        with open_regular(config.resolve(named)) as file:
+        with open_regular_file(config.resolve(named)) as file:
             return file.read()
     except (OSError, ConnectorError) as error:
         raise ConfigurationError(
@@ -268,7 +268,7 @@ def copy_checkpoints(copies: Copies | None, loop: Runner) -> Iterator[None]:
         copying.close(loop.stop)
 
 
-def refuse_lost(config: Config, committed: Committed | None, copies: Copies | None) -> None:
+def refuse_lost(config: Config, committed: CommittedBatch | None, copies: Copies | None) -> None:
     """Raise StateError if no batch is committed, but a copy of an earlier state exists."""
     if committed is not None or copies is None or not (known := copies.sequences):
         return
@@ -286,9 +286,9 @@ def rebuild(
     config: Config,
     state: State,
     transaction: Transaction,
-    committed: Committed | None,
+    committed: CommittedBatch | None,
     copies: Copies | None,
-) -> Committed:
+) -> CommittedBatch:
     """Rebuild a lost state folder; return the positions at which the sources continue.
 
     Raises
@@ -329,7 +329,7 @@ def rebuild(
         made = f"the copy of batch {copy.sequence} in {copies.place}"
     _log.warning("%s is made again from %s. Lost: %s", state.path, made, _losses_text(config, copy))
     left = {k: v for k, v in committed.positions.items() if k not in _lost_sources(config)}
-    return Committed(committed.sequence, left)
+    return CommittedBatch(committed.sequence, left)
 
 
 def _check_origin(config: Config, state: State, origin: dict[str, str]) -> dict[str, str]:
@@ -338,7 +338,7 @@ def _check_origin(config: Config, state: State, origin: dict[str, str]) -> dict[
     return origin
 
 
-def _committed_of_copy(config: Config, copy: Copy | None, copies: Copies | None) -> Committed:
+def _committed_of_copy(config: Config, copy: Copy | None, copies: Copies | None) -> CommittedBatch:
     """Return batch and positions of a copy, without the sources that were lost with the log."""
     if copy is None:
         which = f"{copies.place} holds none" if copies else "[pipeline] checkpoint_copy names none"
@@ -354,7 +354,7 @@ def _committed_of_copy(config: Config, copy: Copy | None, copies: Copies | None)
             f"place to read on from, {which}"
         )
     left = {k: v for k, v in copy.manifest["positions"].items() if k not in _lost_sources(config)}
-    return Committed(copy.sequence, left)
+    return CommittedBatch(copy.sequence, left)
 
 
 def _journal_origin(transaction: Transaction) -> dict[str, str]:
@@ -370,7 +370,7 @@ def _journal_origin(transaction: Transaction) -> dict[str, str]:
     return origin
 
 
-def _copy_origin(copy: Copy, transaction: Transaction, committed: Committed) -> dict[str, str]:
+def _copy_origin(copy: Copy, transaction: Transaction, committed: CommittedBatch) -> dict[str, str]:
     """Return the origin of a copy; StateError if the journal does not continue from the copy."""
     sequence = copy.sequence
     found = next(iter(transaction.journal(sequence - 1)), None)
@@ -394,11 +394,14 @@ def _lost_sources(config: Config) -> set[str]:
     return {name for name, section in read.items() if _is_in_log(config, section)}
 
 
-def _resume_commands(state: State, committed: Committed) -> None:
+def _resume_commands(state: State, committed: CommittedBatch) -> None:
     """Set the next offset of the command queue to the committed position of its reader."""
     read = committed.positions.get("commands", {}).get("0", 0)
-    with closing(Database(state.path / commands.FILE)) as queue, queue.writing() as connection:
-        append(connection, commands.STREAM, [b""])
+    with (
+        closing(Database(state.path / commands.FILE)) as queue,
+        queue.write_transaction() as connection,
+    ):
+        append_payloads(connection, commands.STREAM, [b""])
         connection.execute(f'DELETE FROM "{commands.STREAM}"')
         last = (read - 1, commands.STREAM)
         connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", last)

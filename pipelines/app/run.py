@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-from streamboost.connectors.base import Committed, Transaction
+from streamboost.connectors.base import CommittedBatch, Transaction
 from streamboost.connectors.messages.decoding import time_reader
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
@@ -55,7 +55,7 @@ CHECKED_BYTES = 1_000_000_000
 """Maximum size in bytes of a log that is checked at the start; `inspect --verify` checks all."""
 
 
-def has_begun(state: State, transaction: Transaction, committed: Committed | None) -> bool:
+def has_begun(state: State, transaction: Transaction, committed: CommittedBatch | None) -> bool:
     """Return whether the state has a committed batch or a checkpoint."""
     if committed is not None or state.checkpoints.sequences:
         return True
@@ -63,13 +63,13 @@ def has_begun(state: State, transaction: Transaction, committed: Committed | Non
     return isinstance(transaction, SqliteTransaction) and bool(transaction.pipelines())
 
 
-def _fence(config: Config, transaction: Transaction, stop: StopToken) -> Committed | None:
+def _fence(config: Config, transaction: Transaction, stop: StopToken) -> CommittedBatch | None:
     """Fence other processes from committing, and return the newest committed batch.
 
     If the cluster is unavailable, retry until success or a stop request.
     """
 
-    def take() -> Committed | None:
+    def take() -> CommittedBatch | None:
         if config.sections.kafka is not None:
             refuse_missing_topics(config)
         transaction.fence()
@@ -142,7 +142,7 @@ def _apply_config_changes(config: Config, pipeline: Pipeline) -> None:
     """Add configuration changes (fields, rules, decisions) to the next batch and journal entry."""
     if fields := added_fields(config, pipeline.schema):
         pipeline.journal_extras.fields = {name: field.given() for name, field in fields.items()}
-    if (rules := rules_for(config, pipeline.schema)) != pipeline.schema.rules:
+    if (rules := rules_for(config, pipeline.schema)) != pipeline.schema.changeable_settings:
         pipeline.journal_extras.rules = rules
     if (decision := config.sections.decided_by) != pipeline.decision:
         pipeline.journal_extras.decision = decision
@@ -162,7 +162,7 @@ def _run_to_end(loop: Runner, state: State, *, until_idle: bool) -> int:
     return loop.pipeline.sequence
 
 
-def _resume(loop: Runner, state: State, committed: Committed | None) -> None:
+def _resume(loop: Runner, state: State, committed: CommittedBatch | None) -> None:
     """Seek the sources to the committed positions; delete newer checkpoints and versions."""
     if committed is None:
         return

@@ -20,13 +20,13 @@ def added_fields(config: Config, known: Schema) -> dict[str, Field]:
 
 
 def rules_for(config: Config, known: Schema) -> dict[str, Any]:
-    """Return the rules for labels and predictions (`Schema.rules`) in the pipeline file.
+    """Return the `Schema.changeable_settings` of labels and predictions in the pipeline file.
 
     Raises ConfigurationError if the classes in the file do not match the label type.
     """
     classes, shown = config.sections.schema_.classes, config.sections.predictions
     told = replace(known, include=shown.include, probabilities=shown.probabilities)
-    return replace(told, classes=classes).rules
+    return replace(told, classes=classes).changeable_settings
 
 
 def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from nicegui.events import GenericEventArguments
 
-from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.messages.labels import label_as_text
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import DataError, StreamBoostError
 from streamboost.features.paths import getter
@@ -132,4 +132,4 @@ def send_again(letter: Mapping[str, Any], text: str, served: ServedState, person
     if not isinstance(id, str | int) or not isinstance(label, str | int):
         raise DataError(f"{of_id!r} or {of_label!r} is no text or integer: set both fields")
     # The user who resends a label is its annotator: only programs label on behalf of others.
-    served.queue.post(person, [Label(str(id), as_text(label), None, person.name)])
+    served.queue.post(person, [Label(str(id), label_as_text(label), None, person.name)])

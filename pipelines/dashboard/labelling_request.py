@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any, Literal
 
-from streamboost.connectors.messages.labels import as_text, nearest_class, normalize_label
+from streamboost.connectors.messages.labels import label_as_text, nearest_class, normalize_label
 from streamboost.errors import DataError
 from streamboost.pipelines.dashboard.status_line import UNSTARTED
 from streamboost.pipelines.dashboard.tables import Cell, Column, ColumnScale, Table
@@ -115,7 +115,7 @@ def choices(
     [('1', 'a', '25.0 %', False), ('2', 'b', '75.0 %', True), ('3', 'c', None, False)]
     """
     probabilities = {} if blind else request.get("probabilities") or {}
-    guess = None if blind else as_text(request.get("label"))
+    guess = None if blind else label_as_text(request.get("label"))
     shares = {label: probabilities.get(str(label)) for label in known}
     placed = [label for label in keys if label in shares]
     order = placed + sorted(
@@ -160,7 +160,7 @@ def label_of(given: Mapping[str, Any], label_type: str | None) -> str | int:
     if given.get("action") != "label" or not isinstance(label, str | int):
         raise DataError("that is no answer: choose a class, skip the record, or say you are unsure")
     if isinstance(label, bool) or label_type == "boolean":
-        return str(as_text(label))
+        return str(label_as_text(label))
     try:
         return int(label) if label_type == "integer" else label
     except ValueError:
@@ -308,7 +308,7 @@ def _likely_class_medians(request: OpenRequest, typical: Mapping[str, Any]) -> d
     chances = {name: p or 0.0 for name, p in (request.get("probabilities") or {}).items()}
     names, medians = typical.get("names") or [], typical.get("medians") or []
     known = {
-        str(as_text(label)): dict(zip(names, row, strict=False))
+        str(label_as_text(label)): dict(zip(names, row, strict=False))
         for label, row in zip(typical.get("classes") or [], medians, strict=False)
     }
     likely = sorted(chances, key=lambda name: -chances[name])[:2]
@@ -476,7 +476,7 @@ class NearestRecords:
                 with Tag("li"):
                     if "picture" in one:
                         Tag("img", src=one["picture"], alt="")
-                    Tag("bdi", str(as_text(one["label"])), "label")
+                    Tag("bdi", str(label_as_text(one["label"])), "label")
                     with Tag("span", classes="whose"):
                         Tag("span", "record ")
                         Tag("bdi", str(one["id"]))
@@ -484,7 +484,7 @@ class NearestRecords:
 
 def prediction_text(request: OpenRequest) -> tuple[str, ...]:
     """Describe the predicted class; return a text and the names to put into its ``{}``."""
-    label = as_text(request.get("label"))
+    label = label_as_text(request.get("label"))
     if label is None:
         return ("The committee had no guess.",)
     share = (request.get("probabilities") or {}).get(str(label))

@@ -13,11 +13,11 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
-from streamboost.connectors.messages.decoding import explain, is_nameable
+from streamboost.connectors.messages.decoding import explain_decode_error, is_valid_field_name
 from streamboost.connectors.messages.inference import absent_fields_error
 from streamboost.connectors.messages.labels import LONGEST_LABEL
 from streamboost.connectors.messages.outgoing import Label
-from streamboost.connectors.oracle.table import as_text
+from streamboost.connectors.oracle.table import json_label_as_text
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.pipelines.config.file import Tables
 from streamboost.pipelines.demo.compare import DELAY, Stream
@@ -78,7 +78,7 @@ class OwnRecords:
             has_fields = any(name not in ("", "id", self._id) for name in record)
             id = self._named(record)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            reason, detail = explain(payload, error)
+            reason, detail = explain_decode_error(payload, error)
             self._leave_out("empty" if reason == "empty" else "damaged", detail)
         except _SkippedRecordError as reason:
             self.skipped[str(reason)] += 1
@@ -209,7 +209,7 @@ def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
 def refuse_names(label: str, id: str | None) -> None:
     """Raise ConfigurationError for invalid field names of label and id."""
     for option, name in (("--label", label), ("--id", id)):
-        if name is not None and not is_nameable(name):
+        if name is not None and not is_valid_field_name(name):
             raise ConfigurationError(
                 f"{option} {name!r}: a field's name is text without quotes, backslashes and "
                 "control characters"
@@ -249,4 +249,4 @@ def _text(raw: msgspec.Raw) -> str:
     value = bytes(raw)
     if value[:1] in (b"{", b"["):
         raise _SkippedRecordError("with an object or a list for its label or id")
-    return "" if value == b"null" else msgspec.json.decode(as_text(value), type=str)
+    return "" if value == b"null" else msgspec.json.decode(json_label_as_text(value), type=str)

@@ -17,9 +17,9 @@ from streamboost.boosting.committee import Committee
 from streamboost.checks import as_array
 from streamboost.connectors.base import ForwardedPayloads, Message, Sink
 from streamboost.connectors.messages.decoding import Records
-from streamboost.connectors.messages.labels import Labels, as_json
+from streamboost.connectors.messages.labels import Labels, label_as_json
 from streamboost.connectors.messages.outgoing import DeadLetter, Request, Time
-from streamboost.connectors.messages.values import held_values
+from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import GapError
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.pipelines.distributed.model_log import ModelPublisher
@@ -256,7 +256,7 @@ class LearningPipeline(Pipeline):
             return
         records, X = self._encode_records(records)
         none = np.zeros(0)
-        held = records.times, held_values(records), self.learner, joined
+        held = records.times, encode_values_of_records(records), self.learner, joined
         self.join.add(records.ids, X, [None], [], none, *held)
 
     def _predictions(self, records: Records, scored: Scored, asked: Requests) -> ForwardedPayloads:
@@ -278,7 +278,7 @@ class LearningPipeline(Pipeline):
                 id=one.id,
                 time=one.time,
                 features=dict(zip(names, one.values, strict=False)),
-                label=as_json(label, self.schema.label_kind),
+                label=label_as_json(label, self.schema.label_kind),
                 probabilities=dict(zip(said.classes.tolist(), probabilities, strict=True)),
                 utility=one.utility,
                 propensity=one.propensity,

@@ -16,7 +16,7 @@ import numpy as np
 from streamboost.connectors.base import ForwardedPayloads, Message
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.outgoing import DeadLetter
-from streamboost.connectors.messages.values import held_values
+from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import ConnectorError
 from streamboost.evaluation.sufficient_stats import UnlabelledSums
 from streamboost.pipelines.config.durations import StreamTime, WindowSize
@@ -214,7 +214,7 @@ class PartitionTask:
                     "partition already"
                 )
                 message = sound.messages[row]
-                letter = DeadLetter.of(
+                letter = DeadLetter.from_message(
                     message, "duplicate_id", text, source="records", time=batch_time_ms
                 )
                 dead = [*dead, letter]
@@ -255,7 +255,7 @@ class PartitionTask:
         """Return the records at `rows`, which have a request, as held records."""
         some = records.take(rows)
         labels = scored.labels[list(rows)].tolist()
-        given = zip(X[list(rows)], labels, some.times, held_values(some), strict=True)
+        given = zip(X[list(rows)], labels, some.times, encode_values_of_records(some), strict=True)
         now = StreamTime(0, batch_time_ms)
         return [HeldRecord(x, now, label, time, values) for x, label, time, values in given]
 

@@ -108,7 +108,7 @@ class Scorer:
 
     def run_once(self) -> int:
         """Poll, predict and commit once; return the number of records."""
-        self._member.ready()
+        self._member.initialize_producer()
         polled = self._member.poll(self._max_records)
         try:
             return self._score_polled(polled)
@@ -168,13 +168,15 @@ class Scorer:
     def _create_tasks(self, partitions: list[int]) -> None:
         """Create the tasks of newly assigned partitions from their committed state."""
         member, topics = self._member, self._topics
-        written = min(member.writable(name) for name in (topics.predictions, topics.scoring_log))
-        n = member.partitions()
+        written = min(
+            member.output_partition_count(name) for name in (topics.predictions, topics.scoring_log)
+        )
+        n = member.partition_count()
         for partition in partitions:
             if partition >= written:
                 self._wait_for(f"partition {partition} has no place in {topics.predictions!r} yet")
                 continue
-            newest = self._beside.newest(topics.scoring_log, partition)
+            newest = self._beside.newest_message(topics.scoring_log, partition)
             where = f"partition {partition} of topic {topics.scoring_log!r}"
             entry = ScoringLogEntry.decode(newest.payload, where) if newest else None
             task = PartitionTask(partition, self._settings, n, entry, member.identity)
@@ -193,7 +195,7 @@ class Scorer:
     def _read_retained(self, partition: int, start: int, end: int) -> list[Message]:
         """Return the retained records of the offsets [start, end)."""
         member = self._member
-        return self._beside.between(member.topic, partition, start, end, member.max_bytes)
+        return self._beside.messages_between(member.topic, partition, start, end, member.max_bytes)
 
     def _snapshot_since(self, number: int) -> ModelSnapshot | None:
         """Return the newest model snapshot, or None if all are older than `number`."""
@@ -211,7 +213,7 @@ class Scorer:
         try:
             return self._member.seek(partition, offset), None
         except DeletedError as error:
-            start = self._member.beginning_offsets(partition)
+            start = self._member.beginning_offset(partition)
             if self._on_data_loss != "continue" or offset is None or start <= offset:
                 raise
             _log.error("%s. They are passed over", error)

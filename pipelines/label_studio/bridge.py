@@ -111,7 +111,7 @@ class Bridge:
             entries = [entry for message in messages for entry in self._entry_of(message.payload)]
             source = self._requests
             self._task_store.add("requests", source.position(), entries, source.bookmark)
-        self._requests.rest()
+        self._requests.release_resources()
 
     def _entry_of(self, payload: bytes) -> Iterator[TaskEntry]:
         try:
@@ -127,7 +127,7 @@ class Bridge:
             ids = self._schema.decode_labels(messages).labels.ids
             source = self._labels
             self._task_store.mark_answered("labels", source.position(), ids, source.bookmark)
-        self._labels.rest()
+        self._labels.release_resources()
 
     def _find_sent(self) -> None:
         """Find the tasks of requests that were sent and not confirmed."""
@@ -155,7 +155,7 @@ class Bridge:
         first, *others = sorted(tasks, key=lambda task: (not task.is_touched, task.id))
         for task in others:
             if not task.is_touched:
-                self._project.delete(task.id)
+                self._project.delete_task(task.id)
         return first.id
 
     def _drop_closed(self, requests: RequestState | None) -> None:
@@ -173,7 +173,7 @@ class Bridge:
         begun = set()
         for entry, task in self._tasks_of(closed):
             if not task.is_touched:
-                self._project.delete(task.id)
+                self._project.delete_task(task.id)
             elif not entry.answered:
                 begun.add(entry.key)
         self._task_store.mark_expired(one for one in closed if one.key in begun)
@@ -207,7 +207,7 @@ class Bridge:
         ]
         self._task_store.mark_sent(entries, time.time())
         try:
-            numbers = self._project.create(tasks)
+            numbers = self._project.create_tasks(tasks)
         except RefusedError as error:
             self._task_store.mark_unsent(entries)
             if not error.of_tasks:

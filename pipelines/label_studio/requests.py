@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from streamboost.connectors.label_studio.interface import complete
+from streamboost.connectors.label_studio.interface import add_missing_fields
 from streamboost.connectors.label_studio.project import KEY, Choices
-from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.messages.labels import label_as_text
 from streamboost.pipelines.label_studio.tasks import TaskEntry
 from streamboost.pipelines.status.reader import StatusReader
 
@@ -72,7 +72,7 @@ def task_of(
     labelling interface that the record lacks are empty.
     """
     request = read_request(entry.request)
-    guess = None if request.label is None else str(as_text(request.label))
+    guess = None if request.label is None else str(label_as_text(request.label))
     sure = request.probabilities.get(guess) if guess is not None else None
     data = {
         **fields,
@@ -82,14 +82,14 @@ def task_of(
         "probability": sure,
         "utility": request.utility,
     }
-    complete(data, choices.variables)
+    add_missing_fields(data, choices.variables)
     data[KEY] = entry.key
     if guess not in choices.labels:
         return {"data": data}
     prediction = {
         "model_version": f"{name} batch {request.sequence}",
         "score": sure,
-        "result": choices.result(guess),
+        "result": choices.annotation_result(guess),
     }
     return {"data": data, "predictions": [prediction]}
 

@@ -125,7 +125,7 @@ class TaskStore:
     def resume(self, name: str, source: Source) -> None:
         """Seek the source `name` to its stored position."""
         if (bookmark := self._place(f"{name}.bookmark")) is not None:
-            source.expect(bookmark)
+            source.expect_content(bookmark)
         source.seek(self.position(name))
 
     def _place(self, name: str) -> str | None:
@@ -184,7 +184,7 @@ class TaskStore:
 
     def refusals(self) -> list[str]:
         """Return the reasons of refused tasks, the oldest first, without writing to the file."""
-        with self._database.reading() as connection:
+        with self._database.read_transaction() as connection:
             if connection is None or not table_exists(connection, "requests"):
                 return []
             query = "SELECT reason FROM requests WHERE stage = 'refused' ORDER BY number"
@@ -222,7 +222,7 @@ class TaskStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with self._database.writing() as connection:
+        with self._database.write_transaction() as connection:
             if not table_exists(connection, "requests"):
                 for statement in _TABLES:
                     connection.execute(statement)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from streamboost.checks import Label
-from streamboost.connectors.messages.values import packed, unpacked
+from streamboost.connectors.messages.values import decode_values, encode_values
 from streamboost.predictions import Scored
 from streamboost.storage import Arrays, pack_json, unpack_json
 
@@ -81,7 +81,7 @@ class Model:
     def learn(self, values: Sequence[Any], label: Label) -> None:
         """Learn a record's label."""
         self._labels.setdefault(label, len(self._labels))
-        self._kept.append((packed(tuple(values)), label))
+        self._kept.append((encode_values(tuple(values)), label))
         self._call("learn", self._classifier.learn_one, values, label)
 
     def _call(self, what: str, method: Callable[..., Any], values: Sequence[Any], *y: Any) -> Any:
@@ -98,7 +98,7 @@ class Model:
 
     def recent_records(self, most: int) -> list[dict[str, Any]]:
         """Return at most `most` of the newest labelled records."""
-        return [self._record(unpacked(values)) for values, _ in list(self._kept)[-most:]]
+        return [self._record(decode_values(values)) for values, _ in list(self._kept)[-most:]]
 
     def _record(self, values: Sequence[Any]) -> dict[str, Any]:
         """Return a record as a dict for River, without missing values."""
@@ -122,7 +122,7 @@ class Model:
         self.names, self.failures = about["names"], about["failures"]
         if relearn:
             for values, label in about["kept"]:
-                self.learn(unpacked(values.encode()), label)
+                self.learn(decode_values(values.encode()), label)
             return
         self._labels = {label: k for k, label in enumerate(about["labels"])}
         self._kept.extend((values.encode(), label) for values, label in about["kept"])

@@ -20,9 +20,9 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.connectors.messages.decoding import Records
-from streamboost.connectors.messages.labels import LabelKind, as_json
+from streamboost.connectors.messages.labels import LabelKind, label_as_json
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import unpacked, whole_in
+from streamboost.connectors.messages.values import decode_values, original_record_in
 from streamboost.errors import StateError
 from streamboost.evaluation.evaluation import Evaluation
 from streamboost.pipelines.models.model import Model
@@ -94,17 +94,18 @@ class Models:
     ) -> None:
         """Learn the labels of records, and evaluate the shadow models by them.
 
-        Corrections of labels are not learned here. `values` are the records' values, packed by
-        `held_values`. With `kind` "boolean", a transformer gets the labels as true and false.
+        Corrections of labels are not learned here. `values` are the result of
+        `encode_values_of_records`. With `kind` "boolean", a transformer gets the labels
+        as true and false.
         """
         for judge in self._evaluations.values():
             judge.label_validated(ids, labels)
         for held, label in zip(values, labels, strict=True):
-            row, whole = unpacked(held or b"[]"), whole_in(held or b"")
+            row, whole = decode_values(held or b"[]"), original_record_in(held or b"")
             for model in self._models_by_name().values():
                 model.learn(row, label)
             if self.transformer is not None and whole is not None:
-                self.transformer.learn(whole, as_json(label, kind))
+                self.transformer.learn(whole, label_as_json(label, kind))
 
     def expire(self, ids: Sequence[str]) -> None:
         """Expire the requests for the records `ids` in the evaluations."""

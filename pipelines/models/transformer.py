@@ -19,10 +19,10 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoding import Records, plain_numbers, values_reader
+from streamboost.connectors.messages.decoding import Records, convert_plain_numbers, values_reader
 from streamboost.connectors.messages.outgoing import Time, milliseconds
 from streamboost.connectors.messages.schema import LABEL, Schema
-from streamboost.connectors.messages.values import whole_of
+from streamboost.connectors.messages.values import encode_original_record
 from streamboost.storage import Arrays, pack_json, unpack_json
 
 __all__ = ["RiverTransformer", "Transformer", "raw_record", "to_datetime"]
@@ -84,7 +84,9 @@ class Transformer:
         """Return arrived records with their transformed values."""
         read = values_reader(schema.features)
         xs = [raw_record(message, schema) for message in records.messages]
-        wholes = [whole_of(x, time) for x, time in zip(xs, records.times, strict=True)]
+        wholes = [
+            encode_original_record(x, time) for x, time in zip(xs, records.times, strict=True)
+        ]
         made = [self.transform(x, time) for x, time in zip(xs, records.times, strict=True)]
         return replace(records, values=[read(one) for one in made], wholes=wholes)
 
@@ -145,7 +147,7 @@ def raw_record(message: Message, schema: Schema) -> Document:
     record: Document = msgspec.json.decode(message.payload)
     for path in hidden:
         record = _without_field(record, str(path))
-    return plain_numbers(record) if message.is_row else record
+    return convert_plain_numbers(record) if message.is_row else record
 
 
 def to_datetime(time: Time) -> datetime | None:

@@ -274,7 +274,7 @@ def _query_lag(source: Source, place: Position, bookmark: str | None) -> _LagQue
     """Query lag, beginning and end offsets of a source at `place`, checked by its `bookmark`."""
     try:
         if bookmark is not None:
-            source.expect(bookmark)
+            source.expect_content(bookmark)
         source.seek(place)
         return _LagQueryResult(lag_of(source), source.beginning_offsets(), source.end_offsets())
     except StreamBoostError:

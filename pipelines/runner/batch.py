@@ -10,7 +10,7 @@ import numpy as np
 
 from streamboost.connectors.base import ForwardedPayloads, Message, Sink
 from streamboost.connectors.messages.decoding import Records, decode_object
-from streamboost.connectors.messages.labels import as_json
+from streamboost.connectors.messages.labels import label_as_json
 from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, encode_all
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import getter
@@ -190,7 +190,7 @@ def encode_predictions(
     rows = zip(
         records.ids,
         records.times,
-        [as_json(label, kind) for label in scored.labels.tolist()],
+        [label_as_json(label, kind) for label in scored.labels.tolist()],
         np.where(best < 0, np.nan, best).tolist(),
         scored.margins.tolist(),
         strict=True,
@@ -203,7 +203,7 @@ def encode_predictions(
     whole = _complete_predictions(bare, records, scored, schema)
     if decided is not None:
         whole = [
-            msgspec.structs.replace(one, decision=as_json(label, kind))
+            msgspec.structs.replace(one, decision=label_as_json(label, kind))
             for one, label in zip(whole, decided.tolist(), strict=True)
         ]
     return ForwardedPayloads(encode_all(whole), records.messages)

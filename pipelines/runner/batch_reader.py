@@ -85,7 +85,7 @@ class BatchReader:
         if commands is not None:
             self.sources["commands"] = commands
         # A source without replay is not buffered: a buffered message could not be read again.
-        self._held = BufferedSource(labels, label_time if labels.replays else _no_timestamp)
+        self._held = BufferedSource(labels, label_time if labels.is_replayable else _no_timestamp)
         self._readers: dict[str, _SourceReader] = self.sources | {"labels": self._held}
         self._limits = {"records": most_records, "commands": _PAGE}
         self._limits |= dict.fromkeys(("labels", "initial_data"), most_labels)
@@ -150,7 +150,7 @@ class BatchReader:
             self._caught_up |= before
             self._resumed = False
             for source in self.sources.values():
-                source.rest()
+                source.release_resources()
             return None
         self.last_batch_time_ms = batch_time_ms
         return self._batch(
@@ -217,7 +217,7 @@ class BatchReader:
             if name not in READ:
                 continue
             n = read.get(name, 0)
-            if n and not source.replays:
+            if n and not source.is_replayable:
                 raise GapError(f"{name}: what came by standard input cannot be read again")
             ranges = _without_deleted(inputs.ranges.get(name, {}), inputs.deleted.get(name, {}))
             messages[name] = _read(source, name, ranges, n)
@@ -249,7 +249,7 @@ class BatchReader:
         """Require that each source has the content that its bookmark identifies."""
         for name, bookmark in bookmarks.items():
             if name in self.sources:
-                self.sources[name].expect(bookmark)
+                self.sources[name].expect_content(bookmark)
         self._journalled |= bookmarks
 
     def seek(self, positions: Mapping[str, Position]) -> None:

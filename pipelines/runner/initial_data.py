@@ -14,7 +14,7 @@ from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import held_values
+from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import ConfigurationError
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
@@ -101,7 +101,7 @@ def decode_initial_data(
     ]
     usable = made_of(records.take(rows))
     named = [label_of[_message_offset(message)] for message in usable.messages]
-    known = InitialData(usable.ids, usable.X, held_values(usable), named, labels.kind)
+    known = InitialData(usable.ids, usable.X, encode_values_of_records(usable), named, labels.kind)
     dead = {tuple(letter.position.items()): letter for letter in (*unread, *dropped, *damaged)}
     return known, [dead[place] for place in sorted(dead)]
 

@@ -51,7 +51,11 @@ from streamboost.checks import as_wide
 from streamboost.connectors.base import Message, MessageMetadata
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.outgoing import DeadLetter, Time
-from streamboost.connectors.messages.values import unpacked, values_from_arrays, values_in_arrays
+from streamboost.connectors.messages.values import (
+    decode_values,
+    values_from_arrays,
+    values_to_arrays,
+)
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.config.durations import PausableClock, StreamTime, WindowSize
@@ -196,7 +200,8 @@ class LabelledBatch:
             tick=batch_time_ms,
             sources=[one.source for one in self.corrections],
             records=[
-                None if one.values is None else unpacked(one.values) for one in self.corrections
+                None if one.values is None else decode_values(one.values)
+                for one in self.corrections
             ],
         )
 
@@ -209,7 +214,7 @@ class LabelledBatch:
             tick=batch_time_ms,
             propensity=np.array(self.propensity),
             predicted=self.predicted,
-            records=[unpacked(held or b"[]") for held in self.values] if mixed else None,
+            records=[decode_values(held or b"[]") for held in self.values] if mixed else None,
             sources=self.sources,
         )
 
@@ -452,7 +457,9 @@ class LabelJoin:
                     f"a record with the id {name!r} is held already: ids must not come again "
                     f"within join_window ({self.window})"
                 )
-                letter = DeadLetter.of(message, "duplicate_id", detail, source="records", time=time)
+                letter = DeadLetter.from_message(
+                    message, "duplicate_id", detail, source="records", time=time
+                )
                 dead.append(letter)
         return records.take([row for row, is_first in enumerate(fresh) if is_first]), dead
 
@@ -730,7 +737,7 @@ class LabelJoin:
             "state": pack_json(state),
             "window": self._window.rows(),
             "pinned": as_wide([record.x for record in pinned], self._window.n_features),
-            **values_in_arrays(held),
+            **values_to_arrays(held),
         }
 
     def restore(self, arrays: Arrays) -> None:

@@ -169,7 +169,9 @@ class LabelMapping:
                 f"the class {labels.labels[i]!r} was dropped: `streamboost control` was told so"
             )
             message = labels.messages[i]
-            dead.append(DeadLetter.of(message, "dropped_class", detail, source=source, time=time))
+            dead.append(
+                DeadLetter.from_message(message, "dropped_class", detail, source=source, time=time)
+            )
         left = [i for i in range(len(labels)) if i not in set(gone)]
         for i in left:
             if (label := labels.labels[i]) is None:

@@ -20,7 +20,7 @@ from streamboost.connectors.messages.inline_labels import split_messages
 from streamboost.connectors.messages.labels import Labels
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import held_values
+from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.evaluation.decisions import Decisions
 from streamboost.features.fields import Field, as_field
@@ -291,7 +291,7 @@ class Pipeline:
             learner.decisions = decisions_of(self.decision)
         if extras.fields is not None:
             fields = _gain(extras.fields, learner)
-            self.schema = self.schema.extended(fields)
+            self.schema = self.schema.with_fields(fields)
             self.fields.remove(fields)
             if self.models is not None:
                 self.models.set_field_names(self.schema.features)
@@ -346,7 +346,7 @@ class Pipeline:
         self, records: Records, X: np.ndarray, scored: Scored, asked: Requests
     ) -> LabelledBatch:
         """Add the records of a batch to the join; return the pending labels that match them."""
-        predicted, values = scored.labels.tolist(), held_values(records)
+        predicted, values = scored.labels.tolist(), encode_values_of_records(records)
         requests = asked.ids, asked.propensity
         self.classes.remove_originals(records.ids, self.join.has_pending_label)
         joined = self.join.add(
@@ -378,7 +378,7 @@ class Pipeline:
         if self.schema.inline_labels:
             given, source = _usable(given, damaged), "records"
         labels, unread = self.schema.decode_labels(
-            given, source=source, time=self.batch_time_ms, nulls=True
+            given, source=source, time=self.batch_time_ms, allow_nulls=True
         )
         self.schema = self.schema.with_label_type(labels.kind)
         labels, dropped = self.classes.resolve(labels, source, self.batch_time_ms)

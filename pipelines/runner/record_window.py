@@ -30,8 +30,9 @@ class HeldRecord(NamedTuple):
     predicted_label: Label | None
     time: Time = None
     values: bytes | None = None
-    """Original field values (`packed`), if the schema has fields of several types. If a transformer
-    made the values, its input record follows on a separate line (`whole_of`)."""
+    """Original field values (`encode_values`), if the schema has fields of several types. If a
+    transformer made the values, its input record follows on a separate line
+    (`encode_original_record`)."""
     metadata: MessageMetadata = _NOTHING_CARRIED
     """Metadata of the record's message, if its label may be requested later."""
 

@@ -8,10 +8,10 @@ import msgspec
 from streamboost.checks import as_wide
 from streamboost.connectors.base import ForwardedPayloads
 from streamboost.connectors.messages.decoding import Records
-from streamboost.connectors.messages.labels import as_json
-from streamboost.connectors.messages.outgoing import Request, features_of
+from streamboost.connectors.messages.labels import label_as_json
+from streamboost.connectors.messages.outgoing import Request, features_by_name
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import as_fields
+from streamboost.connectors.messages.values import decode_fields
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.learner.learner import StreamLearner
 from streamboost.pipelines.runner.label_join import LabelJoin
@@ -94,7 +94,7 @@ def build_request(
         id=id,
         time=record.time,
         features=feature_values(schema.features, record),
-        label=as_json(scored.labels[row], schema.label_kind),
+        label=label_as_json(scored.labels[row], schema.label_kind),
         probabilities=dict(zip(scored.classes.tolist(), probabilities, strict=True)),
         utility=utility,
         propensity=propensity,
@@ -108,5 +108,5 @@ def build_request(
 def feature_values(features: Sequence[str], record: HeldRecord) -> dict[str, Any]:
     """Return the original field values of a record; without stored values, its numeric row."""
     if record.values is not None:
-        return as_fields(features, record.values)
-    return features_of(features, record.x[-len(features) :])  # behind the labels' lags
+        return decode_fields(features, record.values)
+    return features_by_name(features, record.x[-len(features) :])  # behind the labels' lags

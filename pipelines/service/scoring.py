@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streamboost.connectors.messages.labels import as_json
+from streamboost.connectors.messages.labels import label_as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import StateError
 from streamboost.features.paths import getter
@@ -41,7 +41,7 @@ class _LoadedModel:
 
     def label(self, label: Any) -> Any:
         """Return a label in the form of messages."""
-        return as_json(label, self.schema.label_kind)
+        return label_as_json(label, self.schema.label_kind)
 
 
 class Scoring:

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.sqlite.database import Database, append, table_exists
+from streamboost.connectors.sqlite.database import Database, append_payloads, table_exists
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError
 
@@ -116,12 +116,12 @@ def queue_command(state: Path, command: Command) -> None:
     """
     path = state / FILE
     with _exclusive(state), closing(Database(path)) as database:
-        if path.is_dir() or database.damage() is not None:
+        if path.is_dir() or database.find_damage() is not None:
             aside = _set_aside(path)
             _log.warning("%s is damaged; it is set aside as %s for a new one", path, aside)
-        with database.writing() as connection:
+        with database.write_transaction() as connection:
             now = time.time_ns() // 1_000
-            append(connection, STREAM, [msgspec.json.encode(command)], at_least=now)
+            append_payloads(connection, STREAM, [msgspec.json.encode(command)], min_offset=now)
 
 
 @contextmanager
@@ -176,7 +176,7 @@ class CommandSource(SqliteSource):
 
     def lag(self) -> int:
         """Return the number of queued commands, which offsets (times) do not give."""
-        with self._database.reading() as connection:
+        with self._database.read_transaction() as connection:
             if connection is None or not table_exists(connection, STREAM):
                 return 0
             query = f"SELECT count(*) FROM {STREAM} WHERE offset >= ?"

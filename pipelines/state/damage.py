@@ -41,7 +41,7 @@ def _found(log: Path, stop: StopToken) -> str | None:
 
     def look() -> None:
         try:
-            found.set_result(Database(log).damage())
+            found.set_result(Database(log).find_damage())
         except BaseException as error:  # raised again in the waiting thread
             found.set_exception(error)
 

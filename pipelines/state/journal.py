@@ -76,7 +76,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     fields
         Fields added to the configuration and learned from this batch on, with their options.
     rules
-        Rules for labels and ids from this batch on (`Schema.rules`), if changed.
+        Rules for labels and ids from this batch on (`Schema.changeable_settings`), if changed.
     decision
         Decisions of the configuration from this batch on, if changed; empty: no decisions.
     """

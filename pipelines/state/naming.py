@@ -9,10 +9,10 @@ from typing import Any, get_args
 
 from streamboost.connectors.messages.labels import (
     LabelKind,
-    hidden_fault,
+    convert_label,
     nearest_class,
     normalize_label,
-    read_label,
+    unprintable_character_fault,
 )
 from streamboost.errors import StateError
 from streamboost.pipelines.state.commands import Command
@@ -46,7 +46,7 @@ def to_label(text: str, kind: LabelKind | None) -> Label:
     """Convert the class name of a command to a label; StateError if not of the label type."""
     if kind is None:
         raise StateError("no label has come yet that would tell what labels are: wait for one")
-    label, fault = read_label(text, kind)
+    label, fault = convert_label(text, kind)
     if label is None:
         raise StateError(f"the class named {fault}")
     return label
@@ -73,7 +73,7 @@ def refuse_unconfirmed(command: Command, label: Label, known: Collection[Label])
         refuse_unknown_class(label, known, _NEW)
     if label in known or not isinstance(label, str):
         return
-    fault = hidden_fault(label)
+    fault = unprintable_character_fault(label)
     if not fault and (_TAG.search(label) or unescape(label) != label):
         fault = "holds markup: leave out tags and entities such as &lt;"
     elif not fault and (tidy := normalize_label(label)[0]) != label:

@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 
 from streamboost.checks import Label
-from streamboost.connectors.messages.outgoing import features_of
+from streamboost.connectors.messages.outgoing import features_by_name
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import as_fields
+from streamboost.connectors.messages.values import decode_fields
 from streamboost.errors import DataError
 from streamboost.learner.labelled_rows import verdict
 from streamboost.pipelines.runner.batch import StepResult
@@ -284,9 +284,9 @@ def _unsolicited(told: LabelEvent, schema: Schema) -> dict[str, Any]:
     """Return the data of a record with an unsolicited label."""
     features: Mapping[str, Any] = {}
     if told.values is not None:
-        features = as_fields(schema.features, told.values)
+        features = decode_fields(schema.features, told.values)
     elif told.x is not None:
-        features = features_of(schema.features, told.x[-len(schema.features) :])
+        features = features_by_name(schema.features, told.x[-len(schema.features) :])
     return {
         "id": told.id,
         "label": told.predicted,

@@ -14,7 +14,7 @@ from streamboost.connectors.files.open import (
     is_compressed,
     is_json_lines,
     is_parquet,
-    unit_of,
+    position_unit,
 )
 from streamboost.pipelines.config.connectors.base import (
     Connector,
@@ -65,7 +65,7 @@ class FilesInput(File, Input):
     @property
     def unit(self) -> str:
         """Unit of the positions, which depends on the format."""
-        return unit_of(self.path)
+        return position_unit(self.path)
 
     @property
     def closed(self) -> str | None:

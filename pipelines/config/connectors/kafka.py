@@ -167,11 +167,11 @@ class KafkaInput(KafkaTopic, Input):
 
     def registered(self, context: ConnectorContext) -> str:
         """Describe the newest registered schema of the topic, and its fields."""
-        from streamboost.connectors.kafka.formats.decoding import described
+        from streamboost.connectors.kafka.formats.decoding import describe_newest_schema
 
         assert self.format != "json"
         with closing(registry_of(context)) as registry:
-            return described(registry, self.format, self.topic)
+            return describe_newest_schema(registry, self.format, self.topic)
 
 
 class KafkaOutput(KafkaTopic, Output):

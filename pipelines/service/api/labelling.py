@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
-from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.messages.labels import label_as_text
 from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
 from streamboost.pipelines.service.api.write import LabelValue
 from streamboost.pipelines.service.labelling.store import Action, EntryStage, LabellingEntry
@@ -67,7 +67,7 @@ def next_request(served: ServedPipeline, asker: Asker) -> Before:
 @router.post("/answer", responses=_WRITES)
 def answer(served: ServedPipeline, asker: Asker, given: Answer) -> Done:
     """Hold a label for the record; it can be undone for a few seconds."""
-    return _done(served.queue.answer(asker, given.id, as_text(given.label)))
+    return _done(served.queue.answer(asker, given.id, label_as_text(given.label)))
 
 
 @router.post("/skip", responses=_WRITES)

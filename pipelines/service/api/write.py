@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from starlette.requests import Request
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
-from streamboost.connectors.messages.labels import LONGEST_LABEL, as_text
+from streamboost.connectors.messages.labels import LONGEST_LABEL, label_as_text
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConfigurationError
 from streamboost.escaping import escaped
@@ -126,7 +126,7 @@ def post_labels(request: Request, served: ServedPipeline, asker: Asker, given: L
         key = None if one.source is None else name_key(one.source)
         if key not in names:
             names[key] = _source(people, asker, one.source)
-        labels.append(Label(one.id, as_text(one.label), one.time, names[key]))
+        labels.append(Label(one.id, label_as_text(one.label), one.time, names[key]))
     served.queue.post(asker, labels)
     return Written(written=len(labels))
 

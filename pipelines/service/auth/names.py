@@ -4,7 +4,7 @@ import re
 import unicodedata
 from html import unescape
 
-from streamboost.connectors.messages.labels import hidden_fault
+from streamboost.connectors.messages.labels import unprintable_character_fault
 from streamboost.errors import DataError
 
 __all__ = ["LONGEST_NAME", "checked_name", "name_key"]
@@ -32,7 +32,7 @@ def checked_name(given: str) -> str:
     ('Zoë M.', 'Tom & Ann')
     """
     name = _compatible(given)
-    if not name or len(name) > LONGEST_NAME or hidden_fault(name):
+    if not name or len(name) > LONGEST_NAME or unprintable_character_fault(name):
         raise DataError(
             f"the name {given!r} cannot be a person's: give 1 to {LONGEST_NAME} letters "
             "without control or invisible characters"

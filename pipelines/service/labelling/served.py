@@ -50,7 +50,7 @@ class ServedState:
         state, mask = State(config.state), config.mask
         told = config.sections.build_schema()
         # The state may be older than the label rules and the classes in the file.
-        schema = replace(state.schema() or told, **told.rules)
+        schema = replace(state.schema() or told, **told.changeable_settings)
         status = StatusReader(state.path)
         answers = _feeder(config, "labels", config.sections.labels)
         labels = LabelWriter(answers, schema, mask, lambda: _kind(status))

@@ -131,7 +131,7 @@ class RecordWriter(SourceWriter):
     def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
         super().__init__(sink, mask)
         # Without named features a record is judged by its id alone, as the pipeline will find them.
-        self._schema = schema if schema.resolved else _with_id_alone(schema)
+        self._schema = schema if schema.has_known_features else _with_id_alone(schema)
 
     def write(self, records: Sequence[dict[str, Any]]) -> None:
         """Append `records`, or none of them.

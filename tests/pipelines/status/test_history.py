@@ -70,7 +70,9 @@ def test_lists_keep_the_newest_under_numbers_never_given_twice():
 
 @pytest.mark.parametrize("payload", [b"x" * 60_000, b"\xff" * 60_000])
 def test_of_a_long_dead_letter_the_beginning_is_shown(payload):
-    letter = DeadLetter.of(Message(payload, "0", 1, 60_000), "bad_json", "why", source="records")
+    letter = DeadLetter.from_message(
+        Message(payload, "0", 1, 60_000), "bad_json", "why", source="records"
+    )
     board = HistoryBuffer()
     board.add_dead_letters([letter.encode()])
     ((text,),) = board.dead_letters.values()
