@@ -24,7 +24,7 @@ __all__ = ["build_scorer", "score"]
 
 
 def score(config: Config, stop: StopToken) -> int:
-    """Run a scorer in the pipeline's group until a stop request; return its number of records."""
+    """Run a scorer until a stop request; return the number of records that it scored."""
     require_distributed(config)
     section = config.sections.pipeline
     with stop.interruptible():
@@ -35,7 +35,7 @@ def score(config: Config, stop: StopToken) -> int:
 
 
 def build_scorer(config: Config, stop: StopToken) -> "Scorer":
-    """Return a scorer of `config`, which joins the consumer group with its first poll."""
+    """Build a scorer of `config`; the scorer joins the consumer group at its first poll."""
     from streamboost.connectors.kafka.compacted_topic import CompactedTopicReader
     from streamboost.connectors.kafka.group.committed_reader import CommittedReader
     from streamboost.connectors.kafka.group.member import KafkaMember

@@ -46,7 +46,7 @@ def check(
             passed = "ok    " if finding.ok else "FAILED"
             say_block(f"{finding.part:<13} {passed}  {finding.text}")
         if not failed:
-            say(f"{'guarantee':<13} {checking.guarantee(config)}")
+            say(f"{'guarantee':<13} {checking.delivery_guarantee(config)}")
     if show:
         say("", f"# {path}, all defaults filled in; relative paths start at {config.folder}", "")
         say(*config.to_toml().split("\n"))

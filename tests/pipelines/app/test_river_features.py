@@ -303,7 +303,7 @@ def test_with_another_river_a_transformer_begins_from_the_labelled_records(
     config = load(make("aggregates"))
     feed(config, 200)
     run(config, until_idle=True)
-    monkeypatch.setattr(factories, "_release", lambda: "river 99")
+    monkeypatch.setattr(factories, "_river_version_text", lambda: "river 99")
     feed(config, 100, 200)
     run(config, until_idle=True)
     assert "is now river 99: River's models are rebuilt" in caplog.text
