@@ -143,12 +143,12 @@ def serve(
     configs: Sequence[Config],
     address: ServeAddress,
     users: Sequence[tuple[str, Role]] = (),
-    say: Callable[[str], None] = print,
+    print_line: Callable[[str], None] = print,
     on_exit: Callable[[], None] | None = None,
 ) -> None:
     """Serve the pipelines of `configs` until SIGINT or SIGTERM.
 
-    `say` is called with a login link for each of `users`, pairs of name and role. Without
+    `print_line` is called with a login link for each of `users`, pairs of name and role. Without
     `users`, the user who starts the server gets a link as operator. `on_exit` is called in the
     handler of the first signal.
     """
@@ -161,9 +161,11 @@ def serve(
         pages.add_pages(app, pipelines)
         for name, role in users or ((_process_user_name(), "operator"),):
             key = store.invite(name, role)
-            say(f"{store.known_spelling(name)} ({role}): {address.url(port)}{LOGIN}?key={key}")
+            print_line(
+                f"{store.known_spelling(name)} ({role}): {address.url(port)}{LOGIN}?key={key}"
+            )
         file = State(configs[0].state).path / TOKEN
-        say(f"each link works once, for a day; programs send the token in {file}")
+        print_line(f"each link works once, for a day; programs send the token in {file}")
         build_server(app, settings, address, on_exit).run(sockets=[listening])
 
 

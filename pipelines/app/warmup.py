@@ -36,14 +36,14 @@ MOMENT = 0.05
 """Seconds between two attempts to get the lock."""
 
 
-def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KINDS)) -> float:
+def warm_up(announce: Callable[[str], object], estimators: Iterable[str] = tuple(KINDS)) -> float:
     """Call all kernels once: train, score and explain small committees, stack experts, evaluate.
 
-    If this takes long because kernels are compiled, `say` is called with an announcement from
+    If this takes long because kernels are compiled, `announce` is called with an announcement from
     another thread. If several processes start at once, one compiles, and the others load its
     results. Returns the duration in seconds.
     """
-    timer = threading.Timer(PATIENCE, say, [ANNOUNCEMENT])
+    timer = threading.Timer(PATIENCE, announce, [ANNOUNCEMENT])
     timer.daemon = True
     timer.start()
     start = time.perf_counter()

@@ -11,8 +11,8 @@ from streamboost.pipelines.cli.options import (
     Rebuild,
     UntilIdle,
     Upgrade,
-    end_with_stdin,
     exit_code,
+    exit_when_stdin_closes,
     stop_on_signals,
 )
 from streamboost.pipelines.cli.run import STOPPING, run_pipeline
@@ -33,7 +33,7 @@ def learn(
     Only one process learns; if a second one starts, it takes over, as with `run`.
     """
     if child:
-        end_with_stdin()
+        exit_when_stdin_closes()
     from streamboost.pipelines.app.distributed import require_distributed
     from streamboost.pipelines.config.file import load
 
@@ -47,7 +47,7 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
     There may be as many processes as the records topic has partitions. They need no state folder.
     """
     if child:
-        end_with_stdin()
+        exit_when_stdin_closes()
     import logging
 
     from streamboost.pipelines.app.score import score as run_scorer

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import DEFAULT_FILE, say
+from streamboost.pipelines.cli.options import DEFAULT_FILE, print_lines
 
 __all__ = ["inspect"]
 
@@ -39,7 +39,7 @@ def inspect(
             raise ConfigurationError(f"{path} is a folder: --verify needs the pipeline file")
         config = load(path)
         with masking(config.mask):
-            say(replay(config))
+            print_lines(replay(config))
         return
     if path.is_dir():
         found = inspection.describe(path)
@@ -48,4 +48,4 @@ def inspect(
         with masking(config.mask):
             found = inspection.describe(config.state, config)
     said = json.dumps(found, indent=2) if as_json else inspection.description_text(found)
-    say(*said.split("\n"))
+    print_lines(*said.split("\n"))

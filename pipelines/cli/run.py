@@ -88,7 +88,7 @@ def run_pipeline(
     log, report = logging.getLogger(__name__), RunLog()
     try:
         config = load(path)
-        report.quiet = not child and _is_watched(config, log_json)
+        report.quiet = not child and _can_show_status_line(config, log_json)
         said = live.ERASE.encode() * report.quiet + STOPPING
         stop = stop_on_signals(b"" if log_json or child else said)
         with stop.interruptible():
@@ -116,6 +116,6 @@ def run_pipeline(
         raise typer.Exit(exit_code(error)) from None
 
 
-def _is_watched(config: "Config", log_json: bool) -> bool:
+def _can_show_status_line(config: "Config", log_json: bool) -> bool:
     """Return whether standard error is a terminal that can show the status line."""
     return sys.stderr.isatty() and not log_json and config.sections.monitor.publish_every > 0
