@@ -161,8 +161,8 @@ def from_memory(file, n, batch, gate, found):
     The bytes are those of a scoring log entry, of a prediction, and of a model snapshot.
     """
     config = load(file)
-    editions = ModelLog(lambda schema: config.core.learner(schema, 0), "memory")
-    learner = config.core.learner(config.sections.build_schema(), 0)
+    editions = ModelLog(lambda schema: config.core.build_learner(schema, 0), "memory")
+    learner = config.core.build_learner(config.sections.build_schema(), 0)
     records, labels = messages(0, TAUGHT)
     schema = config.sections.build_schema()
     decoded, _ = schema.decode([Message(p, "0", i, len(p)) for i, p in enumerate(records)])

@@ -21,7 +21,7 @@ from streamboost.pipelines.app.factories import check_models, factory_names, tra
 from streamboost.pipelines.app.first_records import peek_messages
 from streamboost.pipelines.app.recovery import checkpoint_copies, initial_model, refuse_lost_state
 from streamboost.pipelines.app.run import has_begun
-from streamboost.pipelines.config.compatibility import verify
+from streamboost.pipelines.config.compatibility import verify_compatibility
 from streamboost.pipelines.config.connectors.base import Output, check_writable
 from streamboost.pipelines.config.connectors.kafka import KafkaTopic
 from streamboost.pipelines.config.connectors.registry import ENDPOINTS, OUTPUTS, refuse_unwritable
@@ -167,7 +167,7 @@ def _registered_schemas_text(config: Config) -> str:
     for name in ENDPOINTS:
         section = getattr(config.sections, name)
         if isinstance(section, KafkaTopic) and section.format != "json":
-            found.append(f"{name}: {section.registered(config.connector_context)}")
+            found.append(f"{name}: {section.registered_schema_text(config.connector_context)}")
     return "; ".join(found)
 
 
@@ -177,7 +177,7 @@ def _resume_text(config: Config, state: State, transaction: Transaction) -> str:
     running = state.running()
     committed = transaction.committed()
     refuse_lost_state(config, committed, checkpoint_copies(config))
-    verify(config, state, begun=has_begun(state, transaction, committed))
+    verify_compatibility(config, state, begun=has_begun(state, transaction, committed))
     found = state.start_at(committed.sequence if committed else None)
     if running is not None:
         batch = committed.sequence if committed else 0
@@ -323,7 +323,7 @@ def _initial_committee_text(
         schema, _ = schema.infer(records)
     if not schema.resolved:
         return f"{said}; compared with the records' fields once there are some"
-    deploy_initial_model(committee, schema, config.core.learner(schema, 0))
+    deploy_initial_model(committee, schema, config.core.build_learner(schema, 0))
     return said
 
 

@@ -74,7 +74,7 @@ def create_sources(config: Config) -> dict[str, Source]:
     records = (
         scoring_log_source(config) if config.is_distributed else sections.source.source(around)
     )
-    outputs = {name: getattr(sections, name) for name in sections.labels.listens_to}
+    outputs = {name: getattr(sections, name) for name in sections.labels.outputs_read_by_oracle}
     labels = sections.labels.label_source(around, records, outputs)
     found = {"records": records, "labels": labels, "commands": CommandSource(config.state)}
     if sections.initial_data.file is not None:

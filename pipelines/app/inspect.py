@@ -12,7 +12,11 @@ from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 from streamboost.escaping import escaped
 from streamboost.pipelines.app.connect import Connectors, connect
-from streamboost.pipelines.config.compatibility import commits_to_kafka, name_of, units
+from streamboost.pipelines.config.compatibility import (
+    commits_to_kafka,
+    pipeline_name,
+    position_units,
+)
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.monitoring.last_error import read_last_error
 from streamboost.pipelines.state.folder import State
@@ -37,7 +41,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
       `sequence` and `positions` are those of the checkpoint.
     """
     state = State(path)
-    name = name_of(state)
+    name = pipeline_name(state)
     if name is None and config is not None:
         raise StateError(f"{path}: pipeline {config.name} has not begun: `streamboost run` does")
     if name is None:
@@ -64,7 +68,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
         "distributed": config is not None and config.is_distributed,
         "sequence": committed.sequence if committed else 0,
         "positions": committed.positions if committed else {},
-        "units": units(state),
+        "units": position_units(state),
         "lag": lag,
         "unknown": unknown,
         "last_error": None if trouble is None else msgspec.structs.asdict(trouble),

@@ -28,7 +28,7 @@ from streamboost.errors import (
     ModelFileError,
     StateError,
 )
-from streamboost.pipelines.config.compatibility import refuse_another
+from streamboost.pipelines.config.compatibility import refuse_other_config
 from streamboost.pipelines.config.connectors.base import Endpoint
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
@@ -339,7 +339,7 @@ def rebuild_state(
 
 def _check_origin(config: Config, state: State, origin: dict[str, str]) -> dict[str, str]:
     """Return `origin`; StateError if its fingerprint is that of another configuration."""
-    refuse_another(config, state, origin["fingerprint"], origin["configuration"])
+    refuse_other_config(config, state, origin["fingerprint"], origin["configuration"])
     return origin
 
 
@@ -400,7 +400,7 @@ def _lost_sources(config: Config) -> set[str]:
     These sources restart at their beginning.
     """
     sections = config.sections
-    asked = getattr(sections, next(iter(sections.labels.listens_to), "labels"))
+    asked = getattr(sections, next(iter(sections.labels.outputs_read_by_oracle), "labels"))
     read: dict[str, Endpoint] = {"records": sections.source, "labels": asked}
     return {name for name, section in read.items() if _is_in_state_log(config, section)}
 
@@ -416,7 +416,7 @@ def _restore_command_offset(state: State, committed: Committed) -> None:
 
 
 def _is_in_state_log(config: Config, section: Endpoint) -> bool:
-    place = section.place(config.connector_context)
+    place = section.location(config.connector_context)
     return place is not None and place.system == os.path.realpath(config.connector_context.log)
 
 

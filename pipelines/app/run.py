@@ -151,7 +151,7 @@ def _apply_config_changes(config: Config, pipeline: Pipeline) -> None:
         pipeline.journal_extras.fields = {name: field.given() for name, field in fields.items()}
     if (rules := rules_for(config, pipeline.schema)) != pipeline.schema.rules:
         pipeline.journal_extras.rules = rules
-    if (decision := config.sections.decided_by) != pipeline.decision:
+    if (decision := config.sections.decision_parameters) != pipeline.decision:
         pipeline.journal_extras.decision = decision
 
 
@@ -202,10 +202,10 @@ def build_runner(
         poll_interval=section.poll_interval,
         observers=observers,
         open_sources=partial(create_sources, config),
-        pipelined_commits=not config.sections.labels.listens_to,
+        pipelined_commits=not config.sections.labels.outputs_read_by_oracle,
     )
     fingerprint = state.fingerprint()
-    configuration = toml.write(bound_config(config))
+    configuration = toml.format_sections(bound_config(config))
     runner.about = {
         "fingerprint": fingerprint,
         "environment": environment(),
@@ -226,7 +226,7 @@ def _build_pipeline(
     core, models = config.core, create_models(config, schema, state)
     if models is not None and models.serving is not None:
         core = replace(core, experts=("committee",))  # the external model predicts instead
-    learner = core.learner(schema, section.seed, config.sections.labels.on_conflict)
+    learner = core.build_learner(schema, section.seed, config.sections.labels.on_conflict)
     if initial is not None:
         schema = deploy_initial_model(initial.committee, schema, learner)
     join = LabelJoin(

@@ -29,13 +29,13 @@ def check(
     the records, and the delivery guarantee.
     """
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.config.masking import mask_secrets
 
     config = load(path)
     from streamboost.pipelines.app import check as checking
     from streamboost.pipelines.state.folder import State
 
-    with masking(config.mask):
+    with mask_secrets(config.mask):
         created = _create_missing_topics(config) if create_topics else []
         findings = sorted(checking.check(config), key=lambda finding: finding.ok)
         n_failed = sum(not finding.ok for finding in findings)

@@ -53,7 +53,7 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
     from streamboost.pipelines.app.score import score as run_scorer
     from streamboost.pipelines.app.warmup import warm_up
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.config.masking import mask_secrets
     from streamboost.pipelines.monitoring import log_format
     from streamboost.pipelines.shutdown import Interrupted
 
@@ -64,7 +64,7 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
         stop = stop_on_signals(b"" if log_json or child else STOPPING)
         with stop.interruptible():
             warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
-        with masking(config.mask):
+        with mask_secrets(config.mask):
             log.info("%d records predicted", run_scorer(config, stop))
     except Interrupted:
         log.warning("stopped while it waited: others continue")

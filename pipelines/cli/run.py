@@ -79,7 +79,7 @@ def run_pipeline(
     from streamboost.pipelines.app.warmup import warm_up
     from streamboost.pipelines.cli.heap import frozen_heap
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.config.masking import mask_secrets
     from streamboost.pipelines.monitoring import log_format
     from streamboost.pipelines.monitoring.run_log import RunLog
     from streamboost.pipelines.shutdown import Interrupted
@@ -94,7 +94,7 @@ def run_pipeline(
         with stop.interruptible():
             warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
         line = live.status_line(config.state, handler) if report.quiet else nullcontext()
-        with masking(config.mask), line, frozen_heap() as freezer:
+        with mask_secrets(config.mask), line, frozen_heap() as freezer:
             sequence = assembly.run(
                 config,
                 until_idle=until_idle,

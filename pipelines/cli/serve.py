@@ -69,7 +69,7 @@ def serve(
     """
     import signal
 
-    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.config.masking import mask_secrets
     from streamboost.pipelines.monitoring import log_format
 
     try:
@@ -90,7 +90,7 @@ def serve(
     configs = [served.find(path) for path in paths]
     with ExitStack() as hidden:
         for config in configs:
-            hidden.enter_context(masking(config.mask))
+            hidden.enter_context(mask_secrets(config.mask))
         if log_out:
             for name, ended in server.log_out(configs, log_out).items():
                 print_lines(f"{name}: {ended} logins ended")

@@ -261,7 +261,7 @@ def create_pipeline(sections: Tables, folder: Path) -> Config:
             f"{folder} holds an earlier demo: name another folder, or move that one away"
         )
     config.state.mkdir(parents=True)
-    (folder / FILE).write_text(toml.write(sections), encoding="utf-8")
+    (folder / FILE).write_text(toml.format_sections(sections), encoding="utf-8")
     return config
 
 

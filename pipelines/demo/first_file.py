@@ -12,8 +12,8 @@ import msgspec
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import STDIN, file_source
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.config.templates.brief import render_own
-from streamboost.pipelines.config.variables import names_in
+from streamboost.pipelines.config.templates.brief import render_for_records
+from streamboost.pipelines.config.variables import variable_names
 from streamboost.pipelines.demo.own import RecordSplitter, refuse_invalid_field_names
 
 __all__ = ["GeneratedFile", "generate_pipeline_file"]
@@ -63,14 +63,14 @@ def generate_pipeline_file(
     assert id is not None
     path = Path(os.path.relpath(records.resolve(), folder.resolve())).as_posix()
     batch = min(max(len(own.truth) // 200, 10), 100)
-    return GeneratedFile(render_own(_pipeline_name(records), path, id, label, batch), about)
+    return GeneratedFile(render_for_records(_pipeline_name(records), path, id, label, batch), about)
 
 
 def _refuse_path(records: Path) -> None:
     """Raise ConfigurationError for a path that a pipeline file cannot contain."""
     if str(records) == STDIN:
         raise ConfigurationError("init: labels come from the same file, which must be one: name it")
-    if names_in(str(records)):
+    if variable_names(str(records)):
         raise ConfigurationError(
             f"init {records}: ${{...}} in a pipeline file is a variable of the environment: rename "
             "the file"

@@ -205,7 +205,7 @@ def _create_or_continue_pipeline(sections: Tables, folder: Path) -> Config:
     config, file = parse(sections, folder.absolute(), name="the demo"), folder / demo.FILE
     if not config.state.exists():
         return demo.create_pipeline(sections, folder)
-    if not file.is_file() or file.read_text(encoding="utf-8") != toml.write(sections):
+    if not file.is_file() or file.read_text(encoding="utf-8") != toml.format_sections(sections):
         raise StateError(
             f"{folder} holds a demo of other settings: give those, or name another folder"
         )

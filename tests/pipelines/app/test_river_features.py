@@ -224,7 +224,7 @@ def test_a_part_within_a_pipeline_learns_of_what_the_part_before_makes():
 
 
 def test_words_are_the_fields_that_most_of_the_first_records_show(make, monkeypatch):
-    monkeypatch.setattr(factories, "_WIDEST", 3)
+    monkeypatch.setattr(factories, "_MAX_FIELDS", 3)
     config = load(make("words"))
     feed(config, 60)
     run(config, until_idle=True)

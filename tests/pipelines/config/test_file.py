@@ -148,9 +148,11 @@ def test_parameters_that_follow_from_other_keys_are_no_keys(tmp_path):
 def test_label_lags_stand_before_the_features_as_categories(tmp_path):
     core = made(tmp_path, committee={"label_lags": 2}).core
     assert core.estimator.get_params()["categorical_features"] == [0, 1]
-    assert core.learner(Schema(numeric=["a", "b", "c"]), seed=0).n_features == 5
+    assert core.build_learner(Schema(numeric=["a", "b", "c"]), seed=0).n_features == 5
     assert core.settings["committee"]["label_lags"] == 2
-    assert made(tmp_path).core.learner(Schema(numeric=["a", "b", "c"]), seed=0).n_features == 3
+    assert (
+        made(tmp_path).core.build_learner(Schema(numeric=["a", "b", "c"]), seed=0).n_features == 3
+    )
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, True, "none"])
@@ -504,7 +506,7 @@ def test_the_written_configuration_reads_back_as_itself(tmp_path):
 
 
 def test_relative_paths_start_at_the_file(tmp_path):
-    (tmp_path / "p.toml").write_text(toml.write(LEAST))
+    (tmp_path / "p.toml").write_text(toml.format_sections(LEAST))
     config = load(tmp_path / "p.toml")
     assert config.resolve("x/y") == tmp_path.resolve() / "x/y"
     assert config.resolve("/x/y").as_posix() == "/x/y"
@@ -525,10 +527,10 @@ def test_files_that_cannot_be_read_are_refused_with_what_to_do(tmp_path):
 
 def test_toml_text_survives_whatever_it_holds():
     text = 'quote " backslash \\ tab \t line \n delete \x7f null \x00 smile \U0001f600'
-    written = toml.write({"a": {"b": text, "c": [1, 2.5, True], "d": None}})
+    written = toml.format_sections({"a": {"b": text, "c": [1, 2.5, True], "d": None}})
     assert tomllib.loads(written) == {"a": {"b": text, "c": [1, 2.5, True]}}
     with pytest.raises(TypeError, match="cannot be written"):
-        toml.write({"a": {"b": object()}})
+        toml.format_sections({"a": {"b": object()}})
 
 
 def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_path):
@@ -545,7 +547,10 @@ def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_
                 continue
             assert (name, key) in shown, f"[{name}] {key} is not shown"
             if value is not None:
-                assert toml.write({"x": {"k": value}}).split(" = ")[1].strip() in shown[name, key]
+                assert (
+                    toml.format_sections({"x": {"k": value}}).split(" = ")[1].strip()
+                    in shown[name, key]
+                )
     known = {(name, key) for name, values in config.written.items() for key in values}
     # Left out where they say nothing.
     known |= {
@@ -758,9 +763,9 @@ def test_the_short_template_is_the_same_pipeline_on_a_screen(tmp_path, kafka):
 
 def test_who_has_a_voice_beside_the_committee_is_a_key(tmp_path):
     schema = Schema(numeric=["a", "b", "c"])
-    assert made(tmp_path).core.learner(schema, seed=0).experts == EXPERTS
+    assert made(tmp_path).core.build_learner(schema, seed=0).experts == EXPERTS
     core = made(tmp_path, committee={"experts": ["linear", "committee"]}).core
-    assert core.learner(schema, seed=0).experts == ("committee", "linear")
+    assert core.build_learner(schema, seed=0).experts == ("committee", "linear")
     assert core.settings["committee"]["experts"] == ["linear", "committee"]
     for wrong in ("nobody", ["linear"], 3, ["committee", 1], {"committee": 1}):
         (line,) = problems(tmp_path, committee={"experts": wrong})
@@ -769,9 +774,13 @@ def test_who_has_a_voice_beside_the_committee_is_a_key(tmp_path):
 
 
 def test_whether_probabilities_are_calibrated_is_a_key(tmp_path):
-    assert made(tmp_path).core.learner(Schema(numeric=["a", "b", "c"]), seed=0).evaluator.calibrate
+    assert (
+        made(tmp_path)
+        .core.build_learner(Schema(numeric=["a", "b", "c"]), seed=0)
+        .evaluator.calibrate
+    )
     core = made(tmp_path, committee={"calibrate": False}).core
-    assert not core.learner(Schema(numeric=["a", "b", "c"]), seed=0).evaluator.calibrate
+    assert not core.build_learner(Schema(numeric=["a", "b", "c"]), seed=0).evaluator.calibrate
     assert core.settings["committee"]["calibrate"] is False
     (line,) = problems(tmp_path, committee={"calibrate": 1})
     assert line == "[committee] calibrate: must be true or false, and is 1"
@@ -793,7 +802,7 @@ def test_files_that_cannot_be_what_they_are_named_for_are_refused(tmp_path):
 
 def test_compressed_files_are_read_and_neither_followed_nor_written(tmp_path):
     named = {"connector": "files", "path": "records.jsonl.gz"}
-    assert made(tmp_path, source=named).sections.source.closed
+    assert made(tmp_path, source=named).sections.source.read_only_reason
     found = problems(
         tmp_path,
         source=named | {"follow": True},
@@ -840,14 +849,14 @@ def test_text_without_quotes_is_guessed_where_it_is_one_word_or_a_list_of_such(l
     text = f"[x]\r\n{line}\r\nlast = 1\r\n"
     if value is None:
         with pytest.raises(tomllib.TOMLDecodeError):
-            toml.read(text)
+            toml.parse_text(text)
         return
-    assert toml.read(text) == ({"x": {"path": value, "last": 1}}, {2: "path"})
+    assert toml.parse_text(text) == ({"x": {"path": value, "last": 1}}, {2: "path"})
 
 
 def test_text_is_read_as_it_stands_wherever_it_can_be():
     text = 'x = """\npath = a\n"""\nb = true\n'
-    assert toml.read(text) == (tomllib.loads(text), {})
+    assert toml.parse_text(text) == (tomllib.loads(text), {})
 
 
 def test_text_without_quotes_is_refused_by_line_without_the_value_which_may_be_a_secret(tmp_path):
