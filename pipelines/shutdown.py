@@ -51,8 +51,8 @@ class StopToken:
     def retry_until_success(self, action: Callable[[], T], interval: float) -> T:
         """Call `action`, and again after retriable errors, until success; return its result.
 
-        The retries are `interval` seconds apart. After a stop request, the next error is raised.
-        The first failure and the success after failures are logged.
+        `interval` is the time between retries in seconds. After a stop request, the next error is
+        raised. The first failure and the success after failures are logged.
         """
         is_waiting = False
         while True:

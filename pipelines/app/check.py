@@ -323,7 +323,7 @@ def _initial_committee_text(
         schema, _ = schema.infer(records)
     if not schema.resolved:
         return f"{said}; compared with the records' fields once there are some"
-    deploy_initial_model(committee, schema, config.core.build_learner(schema, 0))
+    deploy_initial_model(committee, schema, config.learner_config.build_learner(schema, 0))
     return said
 
 

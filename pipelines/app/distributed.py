@@ -101,7 +101,7 @@ def scorer_limits_text(config: Config) -> str:
 
     records = topic_of(config, "source")
     n = partitions_of(cluster_of(config.connector_context), [records])[records]
-    query = config.core.query
+    query = config.learner_config.query
     each = TaskSettings(query, 0, WindowSize(records=1), "").for_partitions(n)
     return (
         f"up to {n} scorers, as many as topic {records} has partitions; each partition asks for "
@@ -145,14 +145,14 @@ def prepare_distributed_scoring(config: Config, runner: "Runner") -> None:
 
 
 class _PartitionSynchronizer(Observer):
-    """Observer that calls `synchronize` between batches, to add partitions like the records'."""
+    """Observer that calls `synchronize` between batches to add missing partitions."""
 
     def __init__(self, synchronize: Callable[[], None]) -> None:
         self._synchronize = synchronize
         self._due = time.monotonic() + _EVERY
 
     def between_batches(self) -> None:
-        """Add missing partitions if the previous query is `_EVERY` seconds ago; log a failure."""
+        """Call `synchronize` every `_EVERY` seconds; log a warning if the call fails."""
         if time.monotonic() < self._due:
             return
         try:

@@ -119,7 +119,7 @@ def create_models(config: Config, schema: Schema, state: State) -> Models | None
     shadow_models = {
         name: made[f"[shadow_models.{name}]"] for name in config.sections.shadow_models or {}
     }
-    block = config.core.build_learner(schema, 0).evaluation.block
+    block = config.learner_config.build_learner(schema, 0).evaluation.block
     samples = partial(_sample_records, made, transformer)
     return Models(
         made.get("[model]"),

@@ -33,7 +33,7 @@ from streamboost.pipelines.app.recovery import (
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.compatibility import adopt_config, bound_config
 from streamboost.pipelines.config.durations import WindowSize
-from streamboost.pipelines.config.field_changes import added_fields, rules_for
+from streamboost.pipelines.config.field_changes import added_fields, configured_rules
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.learning import LearningPipeline
 from streamboost.pipelines.monitoring.last_error import LastError
@@ -149,7 +149,7 @@ def _apply_config_changes(config: Config, pipeline: Pipeline) -> None:
     """Add changed fields, rules and decisions of `config` to the next batch's journal entry."""
     if fields := added_fields(config, pipeline.schema):
         pipeline.journal_extras.fields = {name: field.given() for name, field in fields.items()}
-    if (rules := rules_for(config, pipeline.schema)) != pipeline.schema.rules:
+    if (rules := configured_rules(config, pipeline.schema)) != pipeline.schema.rules:
         pipeline.journal_extras.rules = rules
     if (decision := config.sections.decision_parameters) != pipeline.decision:
         pipeline.journal_extras.decision = decision
@@ -223,7 +223,7 @@ def _build_pipeline(
     config: Config, state: State, schema: Schema, initial: InitialModel | None
 ) -> Pipeline:
     section, expires_after = config.sections.pipeline, config.sections.requests.expires_after
-    core, models = config.core, create_models(config, schema, state)
+    core, models = config.learner_config, create_models(config, schema, state)
     if models is not None and models.serving is not None:
         core = replace(core, experts=("committee",))  # the external model predicts instead
     learner = core.build_learner(schema, section.seed, config.sections.labels.on_conflict)

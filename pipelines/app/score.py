@@ -53,7 +53,7 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
     )
     worker = f"{socket.gethostname()}:{os.getpid()}:{token_hex(3)}"
     settings = TaskSettings(
-        config.core.query,
+        config.learner_config.query,
         section.seed,
         WindowSize.parse(config.sections.requests.expires_after),
         worker,
@@ -84,5 +84,5 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
 
 def _learner_factory(config: Config) -> "Callable[[Schema], StreamLearner]":
     """Return a function that creates untrained learners with the settings of the pipeline."""
-    core, seed = config.core, config.sections.pipeline.seed
+    core, seed = config.learner_config, config.sections.pipeline.seed
     return lambda schema: core.build_learner(schema, seed)

@@ -63,7 +63,7 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
         config = load(path)
         stop = stop_on_signals(b"" if log_json or child else STOPPING)
         with stop.interruptible():
-            warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
+            warm_up(log.info, [str(config.learner_config.settings["committee"]["estimator"])])
         with mask_secrets(config.mask):
             log.info("%d records predicted", run_scorer(config, stop))
     except Interrupted:

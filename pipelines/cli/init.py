@@ -47,10 +47,10 @@ def init(
         return
     _refuse_records_without_label(path, id, output)
     if every:
-        from streamboost.pipelines.config.templates.every import render
+        from streamboost.pipelines.config.templates.every import render_template
     else:
-        from streamboost.pipelines.config.templates.brief import render
-    _write_new_file(path, render(kafka=kafka))
+        from streamboost.pipelines.config.templates.brief import render_template
+    _write_new_file(path, render_template(kafka=kafka))
     print_lines(f"wrote {path}; see `streamboost check {path}`, then `streamboost run {path}`")
 
 

@@ -87,7 +87,7 @@ _REPEAT_INTERVAL = 0.25
 
 
 def call_after_grace_period(action: Callable[[], None]) -> None:
-    """Call `action` in the main thread after `GRACE` seconds, and repeatedly after that.
+    """Call `action` in the main thread after `GRACE` seconds, and then every 0.25 seconds.
 
     May be called in a signal handler.
     """

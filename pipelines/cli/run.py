@@ -92,7 +92,7 @@ def run_pipeline(
         said = live.ERASE.encode() * report.quiet + STOPPING
         stop = stop_on_signals(b"" if log_json or child else said)
         with stop.interruptible():
-            warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
+            warm_up(log.info, [str(config.learner_config.settings["committee"]["estimator"])])
         line = live.status_line(config.state, handler) if report.quiet else nullcontext()
         with mask_secrets(config.mask), line, frozen_heap() as freezer:
             sequence = assembly.run(

@@ -29,8 +29,8 @@ from typing import Any
 from streamboost.errors import StateError
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.connectors.registry import (
+    section_classes,
     section_without_validation,
-    sections_for,
 )
 from streamboost.pipelines.config.field_changes import field_changes
 from streamboost.pipelines.config.file import LEARNER, Config, Tables
@@ -111,7 +111,9 @@ def adopt_config(config: Config, state: State, *, begun: bool) -> None:
     `begun` is whether the state has committed batches or checkpoints. Raises StateError if the
     state has begun and is incompatible with `config`.
     """
-    assert config.has_core, "a state belongs to a whole configuration, the learner's included"
+    assert config.has_learner_config, (
+        "a state belongs to a whole configuration, the learner's included"
+    )
     if not verify_compatibility(config, state, begun=begun):
         state.forget_schema()
     state.keep_configuration(config.to_toml(), fingerprint(config, _salt_of(state.fingerprint())))
@@ -129,7 +131,7 @@ def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
         If the state has `begun` and is incompatible, incomplete or lost.
     """
     kept, schema = state.fingerprint(), state.schema()
-    learner = {} if config.has_core else _only_keys(_stored_config(state), LEARNER)
+    learner = {} if config.has_learner_config else _only_keys(_stored_config(state), LEARNER)
     same = bool(kept) and _is_made_from(config, kept, learner)
     if begun and not state.is_made:
         again = f"`streamboost {'learn' if config.is_distributed else 'run'} --rebuild`"
@@ -211,8 +213,8 @@ def _binding_part(config: Config, tables: Tables) -> Tables:
 
 def _changeable_keys(config: Config) -> dict[str, set[str]]:
     """Return the keys of each section that may change between two runs on one state."""
-    read = {key for section in sections_for("input") for key in section.changeable}
-    outputs = (*sections_for("output"), *sections_for("predictions"))
+    read = {key for section in section_classes("input") for key in section.changeable}
+    outputs = (*section_classes("output"), *section_classes("predictions"))
     written = {key for section in outputs for key in section.model_fields}
     free = {"pipeline": _PIPELINE, "schema": {"fields", "classes"}, "source": read, "labels": read}
     free |= dict.fromkeys(("predictions", "requests", "dead_letters"), written)

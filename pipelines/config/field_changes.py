@@ -10,7 +10,7 @@ from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.config.sections import field_declarations
 
-__all__ = ["added_fields", "field_changes", "rules_for"]
+__all__ = ["added_fields", "configured_rules", "field_changes"]
 
 
 def added_fields(config: Config, known: Schema) -> dict[str, Field]:
@@ -19,7 +19,7 @@ def added_fields(config: Config, known: Schema) -> dict[str, Field]:
     return {name: field for name, field in named.items() if name not in known.features}
 
 
-def rules_for(config: Config, known: Schema) -> dict[str, Any]:
+def configured_rules(config: Config, known: Schema) -> dict[str, Any]:
     """Return the rules for labels and predictions (`Schema.rules`) in the pipeline file.
 
     Raises ConfigurationError if the classes in the file do not match the label type.

@@ -74,13 +74,13 @@ class Config:
     variables: Variables = field(repr=False)
 
     @property
-    def core(self) -> "LearnerConfig":
+    def learner_config(self) -> "LearnerConfig":
         """The settings of the learner; AssertionError if the file was loaded without them."""
         assert self._core is not None, "the file was loaded without the learner's sections"
         return self._core
 
     @property
-    def has_core(self) -> bool:
+    def has_learner_config(self) -> bool:
         """Whether the learner's sections were loaded."""
         return self._core is not None
 

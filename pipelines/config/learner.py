@@ -80,7 +80,7 @@ class LearnerConfig:
     settings: dict[str, dict[str, Any]]
 
     def build_learner(self, schema: Schema, seed: int, on_conflict: str = "last") -> StreamLearner:
-        """Return an untrained learner of these parts, for records of `schema`; `seed` is its seed.
+        """Return an untrained learner of these parts; `seed` seeds its random numbers.
 
         `on_conflict` is the value of [labels] on_conflict.
         """

@@ -12,10 +12,10 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.oracle.table import AnswerFields
 from streamboost.pipelines.config.connectors.base import (
     ConnectorContext,
-    RequestsSection,
     Input,
     Output,
     PredictionsSection,
+    RequestsSection,
     Section,
     SpanKey,
     Text,
@@ -25,7 +25,7 @@ from streamboost.pipelines.config.connectors.files import FilesInput
 from streamboost.pipelines.config.connectors.formats import SchemaRegistrySection
 from streamboost.pipelines.config.connectors.inline import InlineLabels
 from streamboost.pipelines.config.connectors.kafka import KafkaSection, name_topics
-from streamboost.pipelines.config.connectors.registry import sections_for
+from streamboost.pipelines.config.connectors.registry import section_classes
 from streamboost.pipelines.config.connectors.sqlite import (
     SqliteInput,
     SqliteOutput,
@@ -248,7 +248,7 @@ if TYPE_CHECKING:
     AnyRequests = RequestsSection
 else:
     AnyInput, AnyLabels, AnyOutput, AnyPredictions, AnyRequests = (
-        Annotated[Union[sections_for(use)], Field(discriminator="connector")]  # noqa: UP007
+        Annotated[Union[section_classes(use)], Field(discriminator="connector")]  # noqa: UP007
         for use in ("input", "labels", "output", "predictions", "requests")
     )
 
@@ -316,7 +316,7 @@ class Sections(Section):
         )
 
     def connector_context(self, folder: Path) -> ConnectorContext:
-        """Return the context in which sections of a file in `folder` open sources and sinks."""
+        """Return the context with which sections open sources and sinks; `folder` has the file."""
         schema, names = self.schema_, self.labels.fields
         text = {schema.id, "id", "source"} | ({names.id} if names and names.id else set())
         if schema.label in ("auto", "string"):

@@ -52,7 +52,7 @@ FEWEST = 20
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream of records to replay, with their true labels.
+    """Records for the demo to replay, with their true labels.
 
     `sections` are the pipeline file's sections for records and labels, with paths relative to a
     subfolder of the demo's folder. `truth` maps record ids to labels. If `fill` is given, it writes

@@ -38,9 +38,9 @@ def load_digit_records() -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def picture_url(ink: np.ndarray) -> str:
-    """Return ink (height, width), from 0 to 16, as a ``data:`` URL of an image.
+    """Return the ink values (height, width), 0 to 16, as a ``data:`` URL of a PNG image.
 
-    The image is a PNG (ISO/IEC 15948) in greyscale of 4 bits, dark on white.
+    The image is greyscale of 4 bits (ISO/IEC 15948), dark on white, and enlarged.
     """
     from scipy.ndimage import zoom
 

@@ -124,7 +124,7 @@ class StreamSimulator:
             part.close()
 
     def _is_left_to_user(self, number: int) -> bool:
-        """Return whether the request for record `number` is left for the user."""
+        """Count a request; return whether the request for record `number` is left to the user."""
         if number < FIRST:
             return False
         self._asked += 1

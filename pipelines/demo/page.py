@@ -52,7 +52,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 960, 340, 52, 16, 12, 44
 def results_page(
     records: str, about: str, rows: Sequence[Result], curves: dict[str, list[Point]]
 ) -> str:
-    """Return the page: the table of `rows`, and the learning curves.
+    """Return an HTML page with the table of results `rows`, and the learning curves.
 
     `records` is the name of the records, and `about` a sentence about them. Both are escaped.
     """
@@ -84,7 +84,7 @@ def _html_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _chart_section(curves: dict[str, list[Point]]) -> str:
-    """Return the curves with their legend, and their points as a table for screen readers."""
+    """Return HTML: the curves as SVG with a legend, and a table of their points."""
     legend = "".join(
         f'<span><i class="key" style="border-top-color: var({_LOOKS[name][0]}); '
         f'border-top-style: {"dashed" if _LOOKS[name][1] else "solid"}"></i>'

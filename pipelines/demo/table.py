@@ -96,7 +96,7 @@ def results_table(rows: Sequence[demo.Result], records: str = demo.DATASET) -> T
 
 
 def result_cells(row: demo.Result) -> tuple[str, ...]:
-    """Return the cells of a row, in the order of `HEADINGS`."""
+    """Return the result of one strategy as table cells, in the order of `HEADINGS`."""
     ran = row.strategy != "repeat_last"  # this baseline has no run of its own
     return (
         display_name(row.strategy),

@@ -73,7 +73,7 @@ class ConnectorContext:
     registry: Section | None = None
 
     def resolve(self, path: str) -> Path:
-        """Return `path` as a path relative to the folder of the pipeline file."""
+        """Return `path` as a Path; a relative path starts at `folder`."""
         return resolve(self.folder, path)
 
 

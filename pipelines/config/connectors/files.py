@@ -43,11 +43,11 @@ class File(Endpoint):
         return StreamLocation(os.path.realpath(context.resolve(self.path)), None)
 
     def tailing_source(self, context: ConnectorContext) -> Source:
-        """Return a source that follows the lines appended to the file."""
+        """Return a source that also reads lines appended later, by other processes."""
         return file_source(context.resolve(self.path), follow=True)
 
     def sink(self, context: ConnectorContext) -> Sink:
-        """Return a sink that appends lines."""
+        """Return a sink that appends lines to the file."""
         return JsonLinesSink(context.resolve(self.path))
 
 
@@ -64,7 +64,7 @@ class FilesInput(File, Input):
 
     @property
     def position_unit(self) -> str:
-        """Unit of the positions, which depends on the format."""
+        """Unit of the source's positions: "lines" of standard input, Parquet "rows", or "bytes"."""
         return unit_of(self.path)
 
     @property
@@ -99,7 +99,7 @@ class FilesOutput(File, Output):
     path: Text = Field(description="file to append to")
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield a problem if the path is standard input, compressed or a table."""
+        """Yield a problem if the path is standard input or compressed."""
         if self.path == STDIN:
             yield "path", 'must be a file, and is "-"'
         elif is_compressed(self.path):

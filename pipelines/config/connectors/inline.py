@@ -15,7 +15,7 @@ class InlineLabels(Input):
 
     @property
     def read_only_reason(self) -> str:
-        """Reason why no label can be appended."""
+        """Reason why labels cannot be appended to this section."""
         return "labels come among the records, whose source is to be written to"
 
     def location(self, context: ConnectorContext) -> None:

@@ -93,7 +93,7 @@ class KafkaTopic(Endpoint):
         return StreamLocation("the Kafka cluster", self.topic)
 
     def sink(self, context: ConnectorContext) -> Sink:
-        """Return a sink that appends to the topic."""
+        """Return a sink that appends messages to the topic."""
         if self.format != "json":
             from streamboost.connectors.kafka.formats.encoding import EncodedSink
 
@@ -154,7 +154,7 @@ class KafkaInput(KafkaTopic, Input):
         """Return None, as any process may append to the topic."""
 
     def source(self, context: ConnectorContext) -> Source:
-        """Return a source of the topic."""
+        """Return a source that reads the topic."""
         return self._build_source(context, self.on_corrupt, keys=self.id_from == "key")
 
     def message_type(self) -> type[msgspec.Struct]:
@@ -178,7 +178,7 @@ class KafkaOutput(KafkaTopic, Output):
     """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
 
     def tailing_source(self, context: ConnectorContext) -> Source:
-        """Return a source of the topic."""
+        """Return a source that reads the topic."""
         return self._build_source(context)
 
     def check_access(self, context: ConnectorContext) -> str:
@@ -190,7 +190,7 @@ class KafkaOutput(KafkaTopic, Output):
         return DeadLetter
 
     def registered_schema_text(self, context: ConnectorContext) -> str:
-        """Check that the schema of the messages is registered, or can be registered."""
+        """Return a text if the schema of the messages is registered, or can be registered."""
         with closing(self._build_encoder(context)) as encoder:
             return encoder.check_access()
 

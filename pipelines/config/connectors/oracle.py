@@ -53,19 +53,19 @@ class OracleSection(Input):
 
     @property
     def outputs_read_by_oracle(self) -> tuple[str, ...]:
-        """Names of the outputs that the oracle reads; the oracle answers the messages of the first."""
+        """Names of the outputs that the oracle reads; messages of the first are answered."""
         if self.answer == "all":
             return ("predictions",)
         return ("requests", "predictions") if self.delay else ("requests",)
 
     @property
     def position_unit(self) -> str:
-        """Unit of the positions: messages of the answered output."""
+        """Unit of the oracle's positions: the name of the output whose messages are counted."""
         return self.outputs_read_by_oracle[0]
 
     @property
     def read_only_reason(self) -> str:
-        """Reason why no label can be appended."""
+        """Reason why labels cannot be appended: the file has the answers."""
         return "a file answers in its place"
 
     @property

@@ -14,8 +14,8 @@ __all__ = [
     "OUTPUTS",
     "append_sink",
     "refuse_unwritable",
+    "section_classes",
     "section_without_validation",
-    "sections_for",
 ]
 
 OUTPUTS = ("predictions", "requests", "dead_letters")
@@ -32,7 +32,7 @@ CONNECTORS = (
 )
 
 
-def sections_for(use: str) -> tuple[Any, ...]:
+def section_classes(use: str) -> tuple[Any, ...]:
     """Return the section classes of all connectors for a `use`, a field name of `Connector`."""
     found = (getattr(connector, use) for connector in CONNECTORS)
     return tuple(section for section in found if section is not None)
@@ -40,7 +40,7 @@ def sections_for(use: str) -> tuple[Any, ...]:
 
 def section_without_validation(use: str, table: Mapping[str, Any]) -> Any:
     """Return the section object of `table` for a `use` such as "input", without validation."""
-    models = {get_args(m.model_fields["connector"].annotation)[0]: m for m in sections_for(use)}
+    models = {get_args(m.model_fields["connector"].annotation)[0]: m for m in section_classes(use)}
     return models[table["connector"]].model_construct(**table)
 
 

@@ -27,7 +27,7 @@ class RiverInput(Input):
 
     @property
     def read_only_reason(self) -> str:
-        """Reason why no record can be appended."""
+        """Reason why records cannot be appended to a dataset."""
         return "its dataset cannot be added to"
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -39,7 +39,7 @@ class RiverInput(Input):
         """Return None, as no other section can use the location of a dataset."""
 
     def source(self, context: ConnectorContext) -> Source:
-        """Return a source of the dataset's records."""
+        """Return a source that reads the records of the dataset."""
         return RiverSource(self.dataset)
 
 

@@ -38,11 +38,11 @@ class SqliteStream(Endpoint):
         return StreamLocation(os.path.realpath(self.file(context)), self.stream)
 
     def tailing_source(self, context: ConnectorContext) -> Source:
-        """Return a source of the stream."""
+        """Return a source that reads the stream of the log."""
         return SqliteSource(self.file(context), self.stream, context.max_bytes)
 
     def sink(self, context: ConnectorContext) -> Sink:
-        """Return a sink that appends to the stream."""
+        """Return a sink that appends messages to the stream of the log."""
         return SqliteSink(self.file(context), self.stream)
 
     def file(self, context: ConnectorContext) -> Path:
@@ -58,7 +58,7 @@ class SqliteInput(SqliteStream, Input):
         """Return None, as any process may append to the stream."""
 
     def source(self, context: ConnectorContext) -> Source:
-        """Return a source of the stream."""
+        """Return a source that reads the stream of the log."""
         return self.tailing_source(context)
 
 

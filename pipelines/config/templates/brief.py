@@ -2,7 +2,7 @@
 
 import json
 
-__all__ = ["render", "render_for_records"]
+__all__ = ["render_for_records", "render_template"]
 
 _BRIEF_ABOUT = """\
 # {about}
@@ -120,7 +120,7 @@ def render_for_records(name: str, path: str, id: str, label: str, batch: int) ->
     return _OWN.format(batch=batch, **quoted) + _BRIEF_LEARNER
 
 
-def render(*, kafka: bool = False) -> str:
+def render_template(*, kafka: bool = False) -> str:
     """Return the text of a pipeline file with the most important keys; records: ImageSegments."""
     about = (
         "A streamboost pipeline over topics of a Kafka cluster."

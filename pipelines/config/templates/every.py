@@ -6,7 +6,7 @@ from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.connectors.base import Section
 from streamboost.pipelines.config.sections import MonitorSection, PipelineSection, ServeSection
 
-__all__ = ["render"]
+__all__ = ["render_template"]
 
 _GIVEN: dict[str, tuple[type[Section], dict[str, Any]]] = {
     "pipeline": (PipelineSection, {"name": "segments", "batch_records": 10}),
@@ -270,7 +270,7 @@ estimator = "sketch"        # or "gamble"
 """
 
 
-def render(*, kafka: bool = False) -> str:
+def render_template(*, kafka: bool = False) -> str:
     """Return the text of a pipeline file with all keys and their defaults."""
     about, connectors = (_KAFKA_ABOUT, _KAFKA) if kafka else (_RIVER_ABOUT, _RIVER)
     text = about + _JOB + connectors + _LEARNER
