@@ -14,7 +14,7 @@ from fastapi import FastAPI, WebSocket
 from waiting import until
 
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
-from streamboost.pipelines.app.serve import SESSIONS, ServeAddress, server
+from streamboost.pipelines.app.serve import SESSIONS, ServeAddress, build_server
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.auth.settings import AuthSettings
 from streamboost.pipelines.service.auth.users import Users
@@ -126,7 +126,7 @@ def site_of(file, place=None, **settings):
         served = ServedState.of(find(file))
         people = Users(TOKEN, served.config.state / SESSIONS, scorer=SCORER)
         app = create_app([served], known, people)
-        running = server(app, known, place)
+        running = build_server(app, known, place)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
         thread.start()
         site = Site(place.url(port), served, people, known, app)

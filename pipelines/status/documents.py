@@ -83,7 +83,7 @@ def static_columns(pipeline: Pipeline) -> dict[str, int]:
 
 def pipeline_document(config: Config, pipeline: Pipeline) -> dict[str, Any]:
     """Return the part of the document ``pipeline`` that is constant in a run, without paths."""
-    sections, query = config.sections, config.core.query
+    sections, query = config.sections, config.learner_config.query
     return {
         "name": config.name,
         "id_field": pipeline.schema.id,
@@ -94,8 +94,8 @@ def pipeline_document(config: Config, pipeline: Pipeline) -> dict[str, Any]:
             "predictions": sections.predictions.connector,
             "requests": sections.requests.connector,
         },
-        "accepts_labels": sections.labels.closed is None,
-        "accepts_records": sections.source.closed is None,
+        "accepts_labels": sections.labels.read_only_reason is None,
+        "accepts_records": sections.source.read_only_reason is None,
         "budget": float(query.budget),
         "query": {
             "mode": query.mode,

@@ -10,11 +10,11 @@ from typing import Any
 from streamboost.connectors.base import Sink
 from streamboost.connectors.files.open import STDIN
 from streamboost.errors import ConfigurationError, StateError
-from streamboost.pipelines.config.compatibility import verify
+from streamboost.pipelines.config.compatibility import verify_compatibility
 from streamboost.pipelines.config.connectors.base import Input
 from streamboost.pipelines.config.connectors.registry import append_sink
 from streamboost.pipelines.config.file import Config, load, parse
-from streamboost.pipelines.config.masking import masked
+from streamboost.pipelines.config.masking import mask_errors
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.service.labelling.queue import LabelQueue
@@ -102,7 +102,7 @@ class ServedState:
 
         Raises StateError if the command names an unknown version or class.
         """
-        with masked(self.config.mask):
+        with mask_errors(self.config.mask):
             refuse_unknown(self.config.state, command, self.status.documents())
             queue_command(self.config.state, command)
 
@@ -124,9 +124,10 @@ def find(path: Path) -> Config:
     state = State(config.state)
     if state.fingerprint():
         try:
-            verify(config, state, begun=True)
+            verify_compatibility(config, state, begun=True)
         except StateError:
-            verify(_read(path, learner=True), state, begun=True)  # names the changed keys
+            # names the changed keys
+            verify_compatibility(_read(path, learner=True), state, begun=True)
     return config
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from streamboost.connectors.sqlite.database import Database, table_exists
 from streamboost.errors import StateError
-from streamboost.pipelines.config.masking import masked
+from streamboost.pipelines.config.masking import mask_errors
 
 __all__ = [
     "FILE",
@@ -76,13 +76,13 @@ class LabellingStore:
     @contextmanager
     def reading(self) -> Iterator[Connection | None]:
         """Give a connection that sees one moment, None where nothing was ever written."""
-        with masked(self._mask), self._database.read_transaction() as connection:
+        with mask_errors(self._mask), self._database.read_transaction() as connection:
             yield connection if connection and table_exists(connection, "entries") else None
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Give a connection within a transaction, with the tables made if need be."""
-        with masked(self._mask), self._database.write_transaction() as connection:
+        with mask_errors(self._mask), self._database.write_transaction() as connection:
             if not table_exists(connection, "entries"):
                 for statement in _TABLES:
                     connection.execute(statement)

@@ -18,7 +18,7 @@ from streamboost.connectors.messages.outgoing import DeadLetter, Label
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError, DataError, UnavailableError
 from streamboost.features.fields import Field
-from streamboost.pipelines.config.masking import Mask, masked
+from streamboost.pipelines.config.masking import Mask, mask_errors
 
 __all__ = ["LabelWriter", "RecordWriter", "SourceWriter", "decoded"]
 
@@ -50,7 +50,7 @@ class SourceWriter:
         if not self._lock.acquire(timeout=_PATIENCE):
             raise UnavailableError("an earlier write has not ended yet: try again later")
         try:
-            with masked(self._mask):
+            with mask_errors(self._mask):
                 write_directly(self._sink_or_raise(), payloads)
         finally:
             self._lock.release()

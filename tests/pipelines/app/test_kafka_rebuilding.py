@@ -98,7 +98,7 @@ def predicted(made):
 
 
 def journal(made):
-    with closing(connect.transaction(made.config)) as transaction:
+    with closing(connect.create_transaction(made.config)) as transaction:
         return [JournalEntry.decode(message) for _, message in transaction.journal()]
 
 

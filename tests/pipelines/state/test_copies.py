@@ -13,7 +13,7 @@ from streamboost.errors import ConfigurationError, ConnectorError, ModelFileErro
 from streamboost.pipelines.app import recovery
 from streamboost.pipelines.app.check import check
 from streamboost.pipelines.app.inspect import describe
-from streamboost.pipelines.app.recovery import copies_of
+from streamboost.pipelines.app.recovery import checkpoint_copies
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import parse
@@ -91,7 +91,7 @@ def test_a_copy_goes_where_fsspec_leads(tmp_path, grown, kind):
     place = f"memory://{tmp_path.name}/copies" if kind == "memory" else f"file://{tmp_path}/far"
     grown(60)
     run(config(tmp_path, place), until_idle=True)
-    copies = copies_of(config(tmp_path, place))
+    copies = checkpoint_copies(config(tmp_path, place))
     assert copies.sequences[0] == 6
     assert len(copies.sequences) <= 3
     lose(tmp_path)
@@ -365,7 +365,9 @@ def test_the_loop_waits_for_no_copy_and_the_newest_takes_the_place_of_those_that
 ):
     grown(200)
     slow = Slow(tmp_path / "copies")
-    monkeypatch.setattr("streamboost.pipelines.app.run.copies_of", lambda _: Copies(slow, "test"))
+    monkeypatch.setattr(
+        "streamboost.pipelines.app.run.checkpoint_copies", lambda _: Copies(slow, "test")
+    )
     seen = []
 
     def let_go(effects):

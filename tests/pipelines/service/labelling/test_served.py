@@ -64,7 +64,7 @@ def test_a_pipeline_is_found_without_what_only_its_learner_needs(file, monkeypat
     monkeypatch.setitem(sys.modules, "streamboost.pipelines.config.learner", None)
     for path in (file, file.parent / "state"):
         config = find(path)
-        assert not config.has_core
+        assert not config.has_learner_config
         assert ServedState.of(config).is_running() is False
 
 
