@@ -107,7 +107,7 @@ class Scorer:
                 self._stop.wait(self._poll_interval)
 
     def run_once(self) -> int:
-        """Poll, predict and commit once; return the number of records."""
+        """Poll, predict and commit once; return the number of predicted records."""
         self._member.ready()
         polled = self._member.poll(self._max_records)
         try:
@@ -120,39 +120,43 @@ class Scorer:
             raise
 
     def _score_polled(self, polled: PolledBatch) -> int:
-        """Predict polled messages of partitions with a task; create tasks for the others."""
+        """Predict the polled messages; for partitions without a task, create a task instead.
+
+        Returns the number of predicted records.
+        """
         ours = polled.ownership.partitions
         for partition in polled.ownership.changed | (self.tasks.keys() - ours):
             self.tasks.pop(partition, None)
-        edition = self._newest()
+        edition = self._poll_newest_snapshot()
         if edition is None:
-            self._wait_for("`streamboost learn` has not published anything to predict by yet")
+            self._log_and_wait("`streamboost learn` has not published anything to predict by yet")
             return 0
         found = self._messages_by_partition(polled)
         if missing := ours - self.tasks.keys():
             self._create_tasks(sorted(missing))
-        return self._score(found, edition, polled) if found else 0
+        return self._predict_and_commit(found, edition, polled) if found else 0
 
-    def _newest(self) -> ModelSnapshot | None:
-        """Return the newest model snapshot, or None before the first."""
+    def _poll_newest_snapshot(self) -> ModelSnapshot | None:
+        """Poll the model log; return the newest model snapshot, or None before the first."""
         if self._has_read:
-            self._model_log.read(self._table.poll(), are_all=False)
+            self._model_log.read(self._table.poll(), is_complete=False)
         else:
             self._model_log.read(self._table.read())
         self._has_read = True
         return self._model_log.newest
 
-    def _wait_for(self, what: str) -> None:
+    def _log_and_wait(self, reason: str) -> None:
         """Log the reason of a wait once, and wait for one poll interval."""
         if not self.is_waiting:
-            _log.info("%s: waiting", what)
+            _log.info("%s: waiting", reason)
         self.is_waiting = True
         self._stop.wait(self._poll_interval)
 
     def _messages_by_partition(self, polled: PolledBatch) -> dict[int, list[Message]]:
-        """Return the messages of partitions with a task, unless they precede the task's offset.
+        """Return the polled messages of partitions with a task.
 
-        Other messages are read again after their task was created from the committed state.
+        If messages precede the next offset of a task, the task is removed, and they are left out.
+        Messages left out are read again after their task was created from the committed state.
         """
         found = {}
         for partition, messages in sorted(polled.messages.items()):
@@ -172,7 +176,9 @@ class Scorer:
         n = member.partitions()
         for partition in partitions:
             if partition >= written:
-                self._wait_for(f"partition {partition} has no place in {topics.predictions!r} yet")
+                self._log_and_wait(
+                    f"partition {partition} has no place in {topics.predictions!r} yet"
+                )
                 continue
             newest = self._beside.newest(topics.scoring_log, partition)
             where = f"partition {partition} of topic {topics.scoring_log!r}"
@@ -180,23 +186,23 @@ class Scorer:
             task = PartitionTask(partition, self._settings, n, entry, member.identity)
             edition = self._snapshot_since(task.snapshot_number)
             if edition is None:
-                self._wait_for(
+                self._log_and_wait(
                     f"edition {task.snapshot_number} of what partition {partition} is predicted by"
                 )
                 continue
             if task.retained_range is not None:
-                task.resume(self._read_retained(partition, *task.retained_range), edition)
+                task.resume(self._read_retained_messages(partition, *task.retained_range), edition)
             task.next, task.gap = self._seek(partition, task.next)
             self.tasks[partition] = task
             _log.info("partition %d from offset %d on", partition, task.next)
 
-    def _read_retained(self, partition: int, start: int, end: int) -> list[Message]:
-        """Return the retained records of the offsets [start, end)."""
+    def _read_retained_messages(self, partition: int, start: int, end: int) -> list[Message]:
+        """Read the messages of a partition with offsets in [start, end) again."""
         member = self._member
         return self._beside.between(member.topic, partition, start, end, member.max_bytes)
 
     def _snapshot_since(self, number: int) -> ModelSnapshot | None:
-        """Return the newest model snapshot, or None if all are older than `number`."""
+        """Return the newest model snapshot, or None if its number is less than `number`."""
         newest = self._model_log.newest
         if newest is None or newest.number < number:
             self._model_log.read(self._table.read())
@@ -217,18 +223,21 @@ class Scorer:
             _log.error("%s. They are passed over", error)
             return self._member.seek(partition, start), [offset, start]
 
-    def _score(
-        self, found: Mapping[int, list[Message]], edition: ModelSnapshot, polled: PolledBatch
+    def _predict_and_commit(
+        self,
+        messages_by_partition: Mapping[int, list[Message]],
+        snapshot: ModelSnapshot,
+        polled: PolledBatch,
     ) -> int:
         batch_time_ms, steps = self._clock(), {}
-        for partition, messages in found.items():
+        for partition, messages in messages_by_partition.items():
             lag = self._member.lag(partition)
             end = polled.ends[partition]
             steps[partition] = self.tasks[partition].step(
-                messages, edition, batch_time_ms, lag, end
+                messages, snapshot, batch_time_ms, lag, end
             )
         places = {partition: step.end for partition, step in steps.items()}
-        self._member.commit(self._output_writes(steps), places, polled)
+        self._member.commit(self._outgoing_writes(steps), places, polled)
         if self.is_waiting:
             _log.info(RECOVERED)
         self.is_waiting = False
@@ -236,8 +245,8 @@ class Scorer:
         self.records += n
         return n
 
-    def _output_writes(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingWrite]:
-        """Return the output messages of the steps; predictions keep the partition of records."""
+    def _outgoing_writes(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingWrite]:
+        """Return all output messages of `steps`; predictions get the partition of their record."""
         topics, writes = self._topics, []
         for partition, step in steps.items():
             made = step.messages

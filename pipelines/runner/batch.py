@@ -111,8 +111,8 @@ class Messages:
     requests: ForwardedPayloads
     dead_letters: ForwardedPayloads
 
-    def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
-        """Return pairs of sink and messages."""
+    def messages_by_sink(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
+        """Return pairs of a sink and the encoded messages to write to the sink."""
         return [
             (outputs.predictions, self.predictions),
             (outputs.requests, self.requests),

@@ -112,24 +112,27 @@ class Pipeline:
         self.journal_extras = JournalExtras()
         self.on_stage_end: Callable[[str], None] = _nothing
 
-    def step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
-        """Process one batch; deploy `swap`, a committee trained in the background, if not None."""
+    def step(self, inputs: Inputs, trained_committee: Committee | None) -> StepResult:
+        """Process one batch.
+
+        A `trained_committee` from a background training is deployed before the batch.
+        """
         before = self._start_batch(inputs)
-        started = [*self.learner.deploy(swap), *self._apply_commands(inputs.commands)]
+        started = [*self.learner.deploy(trained_committee), *self._apply_commands(inputs.commands)]
         expired = self.join.advance(inputs.batch_time_ms, inputs.caught_up, resumed=inputs.resumed)
         self.learner.expire(expired)
         if self.models is not None:
             self.models.expire(expired)
         came = self._split_inline_labels(inputs)
-        records, damaged = self._decode(came)
+        records, damaged = self._decode_records(came)
         self.on_stage_end("decode")
         records, X = self._encode_records(records)
-        scored, asked = self._decide(records, X)
+        scored, asked = self._predict_and_query(records, X)
         self.on_stage_end("query")
         joined = self._add_to_join(records, X, scored, asked)
         unusable = self._add_initial_data(inputs, joined)
         again = self._relabel_requests()
-        requested = self._requests(asked, again, records, scored)
+        requested = self._encode_requests(asked, again, records, scored)
         unread = self._learn_labels(came, joined, damaged)
         self.on_stage_end("join")
         with (
@@ -143,10 +146,10 @@ class Pipeline:
         self.on_stage_end("learn")
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
-        predicted = self._predictions(records, scored, asked)
+        predicted = self._encode_predictions(records, scored, asked)
         messages = Messages(predicted, requested, encode_dead_letters(dead, inputs))
         self.digest = chain_digest(self.digest, records, messages, joined, started)
-        promoted = self._update_versions(swap, before.committee)
+        promoted = self._update_versions(trained_committee, before.committee)
         effects = StepResult(
             sequence=self.sequence,
             batch_time_ms=self.batch_time_ms,
@@ -166,7 +169,7 @@ class Pipeline:
             dead=dead,
             read=inputs.replay_counts(),
             digest=self.digest,
-            journal=self._journal(inputs, swap, promoted, started),
+            journal=self._journal(inputs, trained_committee, promoted, started),
         )
         self.on_stage_end("messages")
         return effects
@@ -305,7 +308,7 @@ class Pipeline:
         records, labels = split_messages(self.schema, inputs.records)
         return replace(inputs, records=records, labels=labels)
 
-    def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
+    def _decode_records(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
         """Decode the records of a batch; return new records, and dead letters in order."""
         sound, damaged = self.schema.decode(
             inputs.records, source="records", time=self.batch_time_ms
@@ -319,7 +322,7 @@ class Pipeline:
             sound
         ) else damaged
 
-    def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
+    def _predict_and_query(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
         """Return the predictions of the records, and the label requests."""
         models = self.models
         is_ours = models is None or models.serving is None
@@ -330,17 +333,23 @@ class Pipeline:
             models.predict_shadows(records, asked)
         return scored, asked
 
-    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> ForwardedPayloads:
+    def _encode_predictions(
+        self, records: Records, scored: Scored, requests: Requests
+    ) -> ForwardedPayloads:
         decided = None if self.learner.decisions is None else self.learner.decide(scored)
         return encode_predictions(
-            records, scored, asked, self.sequence, self.schema, decided=decided
+            records, scored, requests, self.sequence, self.schema, decided=decided
         )
 
-    def _requests(
-        self, asked: Requests, again: RelabelRequests, records: Records, scored: Scored
+    def _encode_requests(
+        self,
+        requests: Requests,
+        relabel_requests: RelabelRequests,
+        records: Records,
+        scored: Scored,
     ) -> ForwardedPayloads:
         known = self.join, self.learner, self.schema, self.sequence
-        return build_requests(asked, again, records, scored, *known)
+        return build_requests(requests, relabel_requests, records, scored, *known)
 
     def _add_to_join(
         self, records: Records, X: np.ndarray, scored: Scored, asked: Requests
@@ -382,7 +391,7 @@ class Pipeline:
         )
         self.schema = self.schema.with_label_type(labels.kind)
         labels, dropped = self.classes.resolve(labels, source, self.batch_time_ms)
-        self._add_records_of_labels(labels, joined)
+        self._add_records_from_label_messages(labels, joined)
         pairs = list(zip(labels.ids, labels.labels, strict=True))
         self.join.resolve(pairs, joined, labels.sources, self.learner)
         self.classes.prune(self._is_known)
@@ -391,7 +400,7 @@ class Pipeline:
     def _is_known(self, id: str) -> bool:
         return self.join.is_known(id) or self.learner.label_of(id) is not None
 
-    def _add_records_of_labels(self, labels: Labels, joined: LabelledBatch) -> None:
+    def _add_records_from_label_messages(self, labels: Labels, joined: LabelledBatch) -> None:
         """Add records that arrive within label messages; here none, as records have a source."""
 
     def _add_initial_data(self, inputs: Inputs, joined: LabelledBatch) -> list[DeadLetter]:
@@ -420,22 +429,28 @@ class Pipeline:
         """Return records after the transformer; without a transformer, the records unchanged."""
         return records if self.models is None else self.models.transform(records, self.schema)
 
-    def _update_versions(self, swap: Committee | None, served: Committee | None) -> int | None:
-        """Keep the committees of this batch; return the version deployed in this batch, or None.
+    def _update_versions(
+        self, trained_committee: Committee | None, previous_committee: Committee | None
+    ) -> int | None:
+        """Store the committees of this batch; return the version deployed in this batch, or None.
 
         An initial committee counts as deployed in the first batch.
         """
         committee = self.learner.committee
-        served = served if self.sequence > 1 else None
-        self.versions.add([swap, self.learner.trainer.challenger, committee])
-        return committee.version if committee and committee is not served else None
+        previous_committee = previous_committee if self.sequence > 1 else None
+        self.versions.add([trained_committee, self.learner.trainer.challenger, committee])
+        return committee.version if committee and committee is not previous_committee else None
 
     def _journal(
-        self, inputs: Inputs, swap: Committee | None, promoted: int | None, started: list[Training]
+        self,
+        inputs: Inputs,
+        trained_committee: Committee | None,
+        promoted: int | None,
+        started: list[Training],
     ) -> bytes:
         return inputs.entry(
             sequence=self.sequence,
-            swap=swap.version if swap else None,
+            swap=trained_committee.version if trained_committee else None,
             promoted=promoted,
             trainings=started,
             digest=self.digest,

@@ -129,14 +129,14 @@ class Runner:
                     self.stop.wait(self.poll_interval)
             self.await_commit()
 
-    def step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
-        """Process one batch; deploy `swap`, a committee trained in the background, if not None."""
+    def step(self, inputs: Inputs, trained_committee: Committee | None) -> StepResult:
+        """Process one batch; a `trained_committee` from a background training is deployed first."""
         self.is_committed = False
-        return self.pipeline.step(inputs, swap)
+        return self.pipeline.step(inputs, trained_committee)
 
-    def replay_step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
+    def replay_step(self, inputs: Inputs, trained_committee: Committee | None) -> StepResult:
         """Process a committed batch again in a replay, and notify the observers."""
-        effects = self.pipeline.step(inputs, swap)
+        effects = self.pipeline.step(inputs, trained_committee)
         self.pipeline.journal_extras = JournalExtras()
         for observer in self.observers:
             observer.replayed(effects)
@@ -148,7 +148,11 @@ class Runner:
         If commits are pipelined, wait for the previous commit, and only start this one.
         """
         self.await_commit()
-        what = effects.messages.writes(self.outputs), self.intake.positions(), effects.journal
+        what = (
+            effects.messages.messages_by_sink(self.outputs),
+            self.intake.positions(),
+            effects.journal,
+        )
         attempt = partial(self.transaction.commit, effects.sequence, *what)
         self.pipeline.journal_extras = JournalExtras()
         self._pending_commit = (
