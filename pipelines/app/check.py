@@ -336,9 +336,9 @@ def _copies(config: Config) -> str:
 def _project(config: Config) -> str:
     """Describe the Label Studio project; ConfigurationError if labels cannot be written."""
     refuse_unwritable(config.sections.labels, "labels")
-    studio, choices = label_studio.project_of(config)
+    studio, choices = label_studio.open_project(config)
     told = f"{studio.where}, choices {', '.join(choices.labels)}"
-    refusals = TaskStore(config.state / FILE).refusals()
+    refusals = TaskStore(config.state / FILE).refusal_reasons()
     aside = f"; set aside: {len(refusals)} requests, the last as {refusals[-1]}" if refusals else ""
     return told + aside
 

@@ -32,7 +32,7 @@ from streamboost.pipelines.config.field_changes import added_fields, rules_for
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.learning import LearningPipeline
 from streamboost.pipelines.monitoring.last_error import LastError
-from streamboost.pipelines.monitoring.log_format import with_timestamp
+from streamboost.pipelines.monitoring.log_format import add_sequence_to_log
 from streamboost.pipelines.runner.batch_reader import BatchReader
 from streamboost.pipelines.runner.initial_data import deploy_initial_model
 from streamboost.pipelines.runner.label_join import LabelJoin
@@ -118,14 +118,14 @@ def run(
         begin = f"continuing after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
         last_error = LastError(state.last_error, config.mask, lambda: newest)
-        with last_error.recorded():
+        with last_error.record_errors():
             with records_source(config, connectors.records) as records:
                 schema = infer_schema(config, state, records, stop, until_idle=until_idle)
             if schema is None:
                 return 0
             loop = build_runner(config, state, schema, connectors, stop, [*observers, last_error])
             last_error.sequence = lambda: loop.pipeline.sequence
-            with with_timestamp(last_error.sequence), monitored(config, state, loop):
+            with add_sequence_to_log(last_error.sequence), monitored(config, state, loop):
                 on_data_loss = config.sections.pipeline.on_data_loss
                 recover(loop, checkpoint, newest, on_data_loss=on_data_loss, upgrade=upgrade)
                 if stop.requested:

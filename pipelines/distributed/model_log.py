@@ -28,7 +28,7 @@ _KIND = "table"
 
 
 class _Manifest(msgspec.Struct, frozen=True):
-    """Manifest of a snapshot: batch number, schema, and for each table n_chunks and digest."""
+    """Manifest of a snapshot: batch, schema, and for each table its number of chunks and hash."""
 
     edition: int
     schema: str

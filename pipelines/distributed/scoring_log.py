@@ -173,7 +173,7 @@ def to_requests(entries: Sequence[RequestEntry]) -> Requests:
 
 @dataclass(frozen=True, slots=True)
 class ScoringStep:
-    """Result of one batch of a partition: messages, encoded log entry, next offset, n_records."""
+    """Result of one batch: messages, encoded log entry, next offset and number of records."""
 
     messages: Messages
     entry: bytes

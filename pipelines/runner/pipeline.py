@@ -218,7 +218,7 @@ class Pipeline:
         failures = {} if serving is None else {"model": {"failures": serving.failures}}
         if self.models.transformer is not None:
             failures["transformer"] = {"failures": self.models.transformer.failures}
-        return failures | {"shadow_models": self.models.in_numbers()}
+        return failures | {"shadow_models": self.models.shadow_metrics()}
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Restore the state that `snapshot` returned."""
@@ -330,7 +330,7 @@ class Pipeline:
         self.on_stage_end("score")
         asked = self.learner.query(X, scored, records.ids)
         if models is not None:
-            models.predict_shadows(records, asked)
+            models.predict_with_shadow_models(records, asked)
         return scored, asked
 
     def _encode_predictions(
