@@ -8,11 +8,11 @@ from streamboost.pipelines.app.connect import connect
 from streamboost.pipelines.app.run import build_runner
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.replay import (
+    ForeignBatches,
     Replay,
-    ReplaySource,
-    digest_of,
     foreign_batches,
     journal_entries,
+    snapshot_digest,
 )
 from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.damage import refuse_damage
@@ -53,7 +53,7 @@ def verify(config: Config) -> str:
         loop = build_runner(config, state, schema, connectors)
         replay = Replay(loop, start, later=state.checkpoints.sequences)
         replay.run(until)
-        found, expected = digest_of(*loop.snapshot()), digest_of(*newest)
+        found, expected = snapshot_digest(*loop.snapshot()), snapshot_digest(*newest)
     if not replay.is_same and replay.made_here:
         return (
             f"batches {begin + 1} to {until} replayed, and not compared: River's models depend on "
@@ -87,7 +87,7 @@ def _oldest(state: State, at_least: int = 0) -> Checkpoint:
     return state.checkpoints.load(min(n for n in state.checkpoints.sequences if n >= at_least))
 
 
-def _require_own_batches(before: ReplaySource, until: int) -> None:
+def _require_own_batches(before: ForeignBatches, until: int) -> None:
     """Raise StateError if another release made all batches."""
     if before.last >= until:
         raise StateError(

@@ -181,7 +181,7 @@ class LearningPipeline(Pipeline):
         self._seen[name] = entry.sequence
         before = self.workers.get(name, {"records": 0, "dead_letters": 0, "deleted_unread": 0})
         self.dead_letters += entry.dead
-        self.fields.add(entry.unknown)
+        self.fields.add_counts(entry.unknown)
         deleted = entry.gap[1] - entry.gap[0] if entry.gap else 0
         self.deleted_unread += deleted
         self.workers[name] = {
@@ -215,7 +215,7 @@ class LearningPipeline(Pipeline):
         """
         self._scored = []
         for entry, kept in zip(self._entries, self._kept, strict=True):
-            now = {label: self.classes.current(label) for label in entry.classes}
+            now = {label: self.classes.current_class(label) for label in entry.classes}
             mended = {label: into for label, into in now.items() if label != into}
             scored, asked = renamed(entry.predictions_of(kept), mended), to_requests(kept)
             self._scored.append(scored)

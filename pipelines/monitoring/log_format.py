@@ -40,9 +40,9 @@ def text_formatter(prefix: str = "") -> logging.Formatter:
     """Return a formatter with time, level and batch sequence; `prefix` begins each line.
 
     >>> record = logging.LogRecord("x", logging.INFO, "", 0, "trained", (), None)
-    >>> as_text().format(record)
+    >>> text_formatter().format(record)
     '... INFO [0] trained'
-    >>> as_text("scorer 2").format(record)
+    >>> text_formatter("scorer 2").format(record)
     'scorer 2 | ... INFO [0] trained'
     """
     return _TextFormatter(prefix)

@@ -22,7 +22,7 @@ from streamboost.pipelines.app.check import check
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.runner.replay import digest_of
+from streamboost.pipelines.runner.replay import snapshot_digest
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.copies import Copies, Folder
 from streamboost.pipelines.state.folder import State
@@ -110,7 +110,7 @@ def lose(made):
     """Take the state folder away; return what its newest checkpoint held."""
     newest = state_of(made).checkpoints.newest()
     shutil.rmtree(made.config.state)
-    return digest_of(*newest)
+    return snapshot_digest(*newest)
 
 
 def test_the_journals_first_entry_says_what_it_belongs_to_without_secrets(made, make_records):
@@ -144,7 +144,7 @@ def test_a_lost_folder_is_refused_then_made_again_from_the_journal_alone(
 
     assert run(made.config, rebuild=True, until_idle=True) == newest
     assert "is made again from the journal. Lost: commands that waited" in caplog.text
-    assert digest_of(*state_of(made).checkpoints.newest()) == before
+    assert snapshot_digest(*state_of(made).checkpoints.newest()) == before
     feed(made, records[100:], truth[100:])
     run(made.config, until_idle=True)
     assert sorted(predicted(made)) == sorted(record["id"] for record in records)
@@ -173,7 +173,7 @@ def test_a_lost_folder_begins_again_with_the_committee_it_began_with_and_no_othe
     shutil.rmtree(made.config.state)
     model.write_bytes(blob)
     assert run(made.config, rebuild=True, until_idle=True) == newest
-    assert digest_of(*state_of(made).checkpoints.newest()) == before
+    assert snapshot_digest(*state_of(made).checkpoints.newest()) == before
     assert "batches 1 to" in verify(made.config)
 
 
@@ -197,7 +197,7 @@ def test_with_a_copy_only_what_lies_after_it_is_replayed(made, make_records, cap
     assert run(made.config, rebuild=True, until_idle=True) == newest
     assert f"is made again from the copy of batch {first}" in caplog.text
     assert f"replaying batches {first + 1} to {newest}" in caplog.text
-    assert digest_of(*state_of(made).checkpoints.newest()) == before
+    assert snapshot_digest(*state_of(made).checkpoints.newest()) == before
     assert sorted(predicted(made)) == sorted(record["id"] for record in records)
     assert copies.sequences[0] == newest
 

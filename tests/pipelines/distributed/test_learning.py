@@ -216,7 +216,7 @@ def test_label_without_features_is_learned_once_another_brings_them(make):
     assert pipeline.learner.label_of("other") == "left"
     counts = pipeline.join.counts
     assert (counts.early, counts.unsolicited, counts.duplicate, counts.unknown) == (1, 1, 1, 0)
-    assert pipeline.join.in_numbers()["waiting_labels"] == 0
+    assert pipeline.join.counters()["waiting_labels"] == 0
 
 
 def forget(learned):
