@@ -36,7 +36,7 @@ from streamboost.pipelines.runner.replay import (
     journal_entries,
     require_same_release,
 )
-from streamboost.pipelines.state.copies import Folder
+from streamboost.pipelines.state.copies import FolderTarget
 from streamboost.pipelines.state.folder import State
 
 __all__ = ["Finding", "check", "guarantee"]
@@ -167,11 +167,11 @@ def _registered(config: Config) -> str:
 def _resume_batch(config: Config, state: State, transaction: Transaction) -> str:
     """Return the batch after which the next run continues; StateError if the run would fail."""
     check_writable(state.log)
-    running = state.running()
+    running = state.running_process_id()
     committed = transaction.committed()
     refuse_lost(config, committed, copies_of(config))
     verify(config, state, begun=has_begun(state, transaction, committed))
-    found = state.start_at(committed.sequence if committed else None)
+    found = state.checkpoint_to_restore(committed.sequence if committed else None)
     if running is not None:
         batch = committed.sequence if committed else 0
         return f"process {running} is running on this state; batch {batch} is committed"
@@ -323,7 +323,7 @@ def _copies(config: Config) -> str:
     copies = copies_of(config)
     assert copies is not None
     name = f"{config.name}.check"
-    if isinstance(copies.place, Folder):
+    if isinstance(copies.place, FolderTarget):
         check_writable(copies.place.path / name)
     else:
         copies.place.write(name, b"")

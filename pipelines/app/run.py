@@ -42,7 +42,7 @@ from streamboost.pipelines.runner.replay import recover
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.runner.timestamp_aligner import RECORDS_WITHOUT_LABELS
 from streamboost.pipelines.shutdown import Interrupted, StopToken
-from streamboost.pipelines.state.damage import refuse_damage
+from streamboost.pipelines.state.damage import refuse_damaged_log
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.state.versions import Versions
@@ -101,7 +101,7 @@ def run(
     state = State(config.state)
     stop = stop or StopToken()
     with stop.interruptible(), state.locked(), closing(connect(config)) as connectors:
-        refuse_damage(state.log, most=CHECKED_BYTES, stop=stop)
+        refuse_damaged_log(state.log, max_bytes=CHECKED_BYTES, stop=stop)
         committed = _fence(config, connectors.transaction, stop)
         copies = copies_of(config)
         if rebuild:
@@ -114,7 +114,7 @@ def run(
         begun = has_begun(state, connectors.transaction, committed)
         adopt_config(config, state, begun=begun)
         save_initial_model(config, state, begun=begun)
-        checkpoint = state.start_at(committed.sequence if committed else None)
+        checkpoint = state.checkpoint_to_restore(committed.sequence if committed else None)
         begin = f"continuing after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
         last_error = LastError(state.last_error, config.mask, lambda: newest)

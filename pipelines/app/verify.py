@@ -15,7 +15,7 @@ from streamboost.pipelines.runner.replay import (
     snapshot_digest,
 )
 from streamboost.pipelines.state.checkpoints import Checkpoint
-from streamboost.pipelines.state.damage import refuse_damage
+from streamboost.pipelines.state.damage import refuse_damaged_log
 from streamboost.pipelines.state.folder import State
 
 __all__ = ["verify"]
@@ -40,7 +40,7 @@ def verify(config: Config) -> str:
     newest, schema = state.checkpoints.newest(), state.schema()
     if newest is None or schema is None:
         raise StateError(f"{state.path}: there is no checkpoint to verify: run the pipeline first")
-    refuse_damage(state.log)
+    refuse_damaged_log(state.log)
     until = newest[1]["sequence"]
     with closing(connect(config)) as connectors:
         first = next(connectors.transaction.journal(), (0, b""))[0]

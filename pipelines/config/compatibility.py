@@ -107,8 +107,8 @@ def adopt_config(config: Config, state: State, *, begun: bool) -> None:
     """
     assert config.has_core, "a state belongs to a whole configuration, the learner's included"
     if not verify(config, state, begun=begun):
-        state.forget_schema()
-    state.keep_configuration(config.to_toml(), fingerprint(config, _salt(state.fingerprint())))
+        state.delete_schema()
+    state.write_configuration(config.to_toml(), fingerprint(config, _salt(state.fingerprint())))
 
 
 def verify(config: Config, state: State, *, begun: bool) -> bool:
@@ -125,7 +125,7 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
     kept, schema = state.fingerprint(), state.schema()
     learner = {} if config.has_core else _only_keys(_kept(state), LEARNER)
     same = bool(kept) and _build(config, kept, learner)
-    if begun and not state.is_made:
+    if begun and not state.has_files:
         again = f"`streamboost {'learn' if config.is_distributed else 'run'} --rebuild`"
         raise StateError(
             f"{state.path} is empty, though batches of {config.name} are committed: put it back "
@@ -139,7 +139,8 @@ def verify(config: Config, state: State, *, begun: bool) -> bool:
     if begun and not kept:
         raise StateError(
             f"{state.path / 'fingerprint'} is missing, so nobody can tell whether this state was "
-            f"made by this configuration: put it back from a copy. {state.remove_begun()}"
+            f"made by this configuration: put it back from a copy. "
+            f"{state.empty_state_instruction()}"
         )
     if begun and not same:
         raise _other_release(config, state, _kept(state))

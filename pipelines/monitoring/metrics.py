@@ -269,7 +269,9 @@ _READ: dict[str, tuple[str, Callable[[Runner, Numbers], float]]] = {
     ),
     "last_checkpoint_timestamp_seconds": (
         "When the newest checkpoint was written; 0: none was.",
-        lambda loop, numbers: loop.checkpoints.newest_time() if loop.checkpoints else 0.0,
+        lambda loop, numbers: (
+            loop.checkpoints.newest_checkpoint_time() if loop.checkpoints else 0.0
+        ),
     ),
     "held_records": (
         "Records kept for labels to come.",

@@ -9,7 +9,11 @@ from streamboost.pipelines.runner.batch_reader import log_rejection
 from streamboost.pipelines.runner.label_mapping import LabelMapping
 from streamboost.pipelines.runner.pipeline import Pipeline, parse_decisions
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.state.naming import refuse_unconfirmed, refuse_unknown_class, to_label
+from streamboost.pipelines.state.naming import (
+    refuse_unconfirmed_class,
+    refuse_unknown_class,
+    to_label,
+)
 
 __all__ = ["known_classes", "validate_commands"]
 
@@ -60,7 +64,7 @@ def validate_command(pipeline: Pipeline, command: Command, classes: LabelMapping
         if decisions is not None and kind is not None:
             known = _known_classes(pipeline, classes)
             for name in decisions.classes:
-                refuse_unconfirmed(command, to_label(name, kind), known)
+                refuse_unconfirmed_class(command, to_label(name, kind), known)
     if command.command == "promote" and pipeline.learner.trainer.challenger is None:
         raise StateError("no challenger is being judged")
 
@@ -76,7 +80,7 @@ def _validate_class_command(pipeline: Pipeline, command: Command, classes: Label
         return
     refuse_unknown_class(label, known)
     if command.into is not None:
-        refuse_unconfirmed(command, to_label(command.into, kind), known)
+        refuse_unconfirmed_class(command, to_label(command.into, kind), known)
     classes.apply_class_command(command, kind)
 
 

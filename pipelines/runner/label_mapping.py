@@ -9,7 +9,7 @@ from streamboost.connectors.messages.labels import LabelKind, Labels
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.errors import StateError
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.state.naming import refuse_unmerged, to_label
+from streamboost.pipelines.state.naming import refuse_unmerged_class, to_label
 
 __all__ = ["LabelMapping", "Restored"]
 
@@ -72,7 +72,7 @@ class LabelMapping:
         assert command.label is not None
         label = to_label(command.label, label_type)
         if command.command == "unmerge":
-            refuse_unmerged(label, self._merged_into)
+            refuse_unmerged_class(label, self._merged_into)
             return label, label
         if command.command == "merge" and label in self._merged_into:  # its labels would stay there
             raise StateError(
