@@ -279,8 +279,8 @@ def refuse_lost(config: Config, committed: Committed | None, copies: Copies | No
         mend = "if the journal's topic was deleted, no run can continue from there"
     raise StateError(
         f"no batch is committed, but {copies.place} holds a copy of {config.name}'s checkpoint of "
-        f"batch {known[0]}: {mend}; to start with an empty state, move {copies.file(known[0])} "
-        "and its like away"
+        f"batch {known[0]}: {mend}; to start with an empty state, move "
+        f"{copies.file_name(known[0])} and its like away"
     )
 
 

@@ -236,18 +236,20 @@ class LearningPipeline(Pipeline):
             version,
         ), to_requests(kept)
 
-    def _add_records_from_label_messages(self, labels: Labels, joined: LabelledBatch) -> None:
+    def _add_records_from_label_messages(
+        self, labels: Labels, labelled_batch: LabelledBatch
+    ) -> None:
         """Add records from the `features` of label messages, for records that the join lacks.
 
         Therefore, labels of records without a request are learned too. Pending labels of an added
-        record are appended to `joined`.
+        record are appended to `labelled_batch`.
         """
         for id, label, message in zip(labels.ids, labels.labels, labels.messages, strict=True):
             if label is not None and self.join.needs_record(id) and not self.learner.has_row(id):
-                self._add_record_from_label_message(id, message, joined)
+                self._add_record_from_label_message(id, message, labelled_batch)
 
     def _add_record_from_label_message(
-        self, id: str, message: Message, joined: LabelledBatch
+        self, id: str, message: Message, labelled_batch: LabelledBatch
     ) -> None:
         """Add the record `id` to the join, if the label message has valid `features`."""
         if b'"features"' not in message.payload:
@@ -265,8 +267,8 @@ class LearningPipeline(Pipeline):
             return
         records, X = self._encode_records(records)
         none = np.zeros(0)
-        held = records.times, held_values(records), self.learner, joined
-        self.join.add(records.ids, X, [None], [], none, *held)
+        held = records.times, held_values(records), self.learner, labelled_batch
+        self.join.add_records(records.ids, X, [None], [], none, *held)
 
     def _encode_predictions(
         self, records: Records, scored: Scored, requests: Requests

@@ -79,13 +79,13 @@ class ModelLog:
 
     Parameters
     ----------
-    make : returns an untrained learner for a schema, with the settings of the pipeline
+    create_learner : returns an untrained learner for a schema, with the settings of the pipeline
     where : name of the topic in errors
     """
 
-    def __init__(self, make: Callable[[Schema], StreamLearner], where: str) -> None:
+    def __init__(self, create_learner: Callable[[Schema], StreamLearner], where: str) -> None:
         self.newest: ModelSnapshot | None = None
-        self._make = make
+        self._create_learner = create_learner
         self._where = where
         self._chunks: dict[str, bytes] = {}
         self._tables: dict[str, tuple[tuple[int, str], Arrays]] = {}
@@ -146,7 +146,7 @@ class ModelLog:
                 tables[table] = named, self._decode_table(table, named[1], b"".join(chunks[table]))
         self._tables = tables
         schema = Schema.from_json(manifest.schema)
-        learner = self._make(schema)
+        learner = self._create_learner(schema)
         learner.load_scoring_state(
             {name: a for _, arrays in tables.values() for name, a in arrays.items()}
         )

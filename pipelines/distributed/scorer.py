@@ -42,11 +42,11 @@ class Scorer:
     Parameters
     ----------
     member : group member with its consumer and producer
-    beside : reader of committed messages (``read_committed``)
+    committed_reader : reader of committed messages (``read_committed``)
     topics : Topics
-    table, editions : reader of the compacted topic, and the model log that decodes its messages
+    table, model_log : reader of the compacted topic, and the model log that decodes its messages
     settings : TaskSettings
-    most : maximum number of messages of a poll
+    max_records : maximum number of messages of a poll
     stop : token that requests a stop
     poll_interval : seconds to wait before a retry
     on_data_loss : "fail", or "continue": skip records that were deleted before they were read
@@ -62,13 +62,13 @@ class Scorer:
     def __init__(
         self,
         member: KafkaMember,
-        beside: CommittedReader,
+        committed_reader: CommittedReader,
         topics: Topics,
         table: CompactedTopicReader,
-        editions: ModelLog,
+        model_log: ModelLog,
         settings: TaskSettings,
         *,
-        most: int = 100,
+        max_records: int = 100,
         stop: StopToken | None = None,
         poll_interval: float = 0.1,
         on_data_loss: str = "fail",
@@ -77,12 +77,12 @@ class Scorer:
         self.tasks: dict[int, PartitionTask] = {}
         self.records = 0
         self._member = member
-        self._beside = beside
+        self._committed_reader = committed_reader
         self._topics = topics
         self._table = table
-        self._model_log = editions
+        self._model_log = model_log
         self._settings = settings
-        self._max_records = most
+        self._max_records = max_records
         self._stop = stop or StopToken()
         self._poll_interval = poll_interval
         self._on_data_loss = on_data_loss
@@ -180,11 +180,11 @@ class Scorer:
                     f"partition {partition} has no place in {topics.predictions!r} yet"
                 )
                 continue
-            newest = self._beside.newest(topics.scoring_log, partition)
+            newest = self._committed_reader.newest(topics.scoring_log, partition)
             where = f"partition {partition} of topic {topics.scoring_log!r}"
             entry = ScoringLogEntry.decode(newest.payload, where) if newest else None
             task = PartitionTask(partition, self._settings, n, entry, member.identity)
-            edition = self._snapshot_since(task.snapshot_number)
+            edition = self._snapshot_at_least(task.snapshot_number)
             if edition is None:
                 self._log_and_wait(
                     f"edition {task.snapshot_number} of what partition {partition} is predicted by"
@@ -199,9 +199,9 @@ class Scorer:
     def _read_retained_messages(self, partition: int, start: int, end: int) -> list[Message]:
         """Read the messages of a partition with offsets in [start, end) again."""
         member = self._member
-        return self._beside.between(member.topic, partition, start, end, member.max_bytes)
+        return self._committed_reader.between(member.topic, partition, start, end, member.max_bytes)
 
-    def _snapshot_since(self, number: int) -> ModelSnapshot | None:
+    def _snapshot_at_least(self, number: int) -> ModelSnapshot | None:
         """Return the newest model snapshot, or None if its number is less than `number`."""
         newest = self._model_log.newest
         if newest is None or newest.number < number:
@@ -266,5 +266,5 @@ class Scorer:
     def close(self) -> None:
         """Leave the group, which starts a rebalance at once, and close the readers."""
         self._member.close()
-        self._beside.close()
+        self._committed_reader.close()
         self._table.close()

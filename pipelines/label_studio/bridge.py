@@ -41,11 +41,11 @@ class Bridge:
     ----------
     name
         The pipeline's name.
-    studio
+    project
         The Label Studio project.
     find_choices
         Returns the current tag of the labelling interface that takes the answers.
-    book
+    task_store
         Store of the tasks.
     requests, labels
         Sources of the pipeline's requests and labels.
@@ -61,9 +61,9 @@ class Bridge:
     def __init__(
         self,
         name: str,
-        studio: LabelStudio,
+        project: LabelStudio,
         find_choices: Callable[[], Choices],
-        book: TaskStore,
+        task_store: TaskStore,
         requests: Source,
         labels: Source,
         answers: Sink,
@@ -71,20 +71,20 @@ class Bridge:
         schema: Schema,
     ) -> None:
         self._name = name
-        self._project = studio
+        self._project = project
         self._find_choices = find_choices
         self._choices: Choices = find_choices()
-        self._task_store = book
+        self._task_store = task_store
         self._requests = requests
         self._labels = labels
         self._answers = answers
         self._status = status
         self._schema = schema
         self._logged: set[str] = set()
-        self._key_prefix = book.key_prefix(name)
-        book.mark_unsent(book.entries("refused"))
-        book.resume("requests", requests)
-        book.resume("labels", labels)
+        self._key_prefix = task_store.key_prefix(name)
+        task_store.mark_unsent(task_store.entries("refused"))
+        task_store.resume("requests", requests)
+        task_store.resume("labels", labels)
 
     def run_once(self) -> None:
         """Process all new requests, labels and annotations; after an error, it can be repeated."""

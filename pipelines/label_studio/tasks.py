@@ -128,11 +128,11 @@ class TaskStore:
         found = self._stored_position(source)
         return {} if found is None else _position(found)
 
-    def resume(self, name: str, source: Source) -> None:
-        """Seek the source `name` to its stored position."""
-        if (bookmark := self._stored_position(f"{name}.bookmark")) is not None:
+    def resume(self, source_name: str, source: Source) -> None:
+        """Seek the source `source_name` to its stored position."""
+        if (bookmark := self._stored_position(f"{source_name}.bookmark")) is not None:
             source.expect(bookmark)
-        source.seek(self.position(name))
+        source.seek(self.position(source_name))
 
     def _stored_position(self, source: str) -> str | None:
         with self._write_transaction() as connection:

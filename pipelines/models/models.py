@@ -49,7 +49,7 @@ class Models:
     transformer
         Transformer of the records' fields; None: fields are unchanged.
     block
-        m, the number of records in a block of the audit.
+        Number of records in a block of the audit sample.
     folder
         The state folder.
     release
@@ -109,7 +109,7 @@ class Models:
             if self.transformer is not None and whole is not None:
                 self.transformer.learn(whole, as_json(label, label_type))
 
-    def expire(self, ids: Sequence[str]) -> None:
+    def expire_requests(self, ids: Sequence[str]) -> None:
         """Mark the requests for records `ids` as expired in the shadow models' evaluations."""
         for evaluation in self._evaluations.values():
             evaluation.expire(ids)

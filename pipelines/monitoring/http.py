@@ -118,11 +118,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = AT_ONCE  # the listen backlog: further connections depend on TCP retries
 
-    def __init__(self, place: HealthAddress, handler: type[BaseHTTPRequestHandler]) -> None:
-        self.address_family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    def __init__(self, address: HealthAddress, handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self._open: deque[socket.socket] = deque()
         self._lock = threading.Lock()
-        super().__init__((place.host, place.port), handler)
+        super().__init__((address.host, address.port), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a connection; if there are too many, close the oldest."""
@@ -149,7 +149,7 @@ class HealthServer:
 
     Parameters
     ----------
-    place : address to listen on, or only the port
+    address : address to listen on, or only the port
     token : token that /metrics requires
     ready : returns whether the pipeline is ready
     metrics : returns the metrics in Prometheus' text format
@@ -170,12 +170,12 @@ class HealthServer:
 
     def __init__(
         self,
-        place: HealthAddress | int,
+        address: HealthAddress | int,
         token: str,
         ready: Callable[[], bool],
         metrics: Callable[[], bytes],
     ) -> None:
-        place = HealthAddress(place) if isinstance(place, int) else place
+        address = HealthAddress(address) if isinstance(address, int) else address
         handler = type(
             "Handler",
             (_Handler,),
@@ -183,10 +183,10 @@ class HealthServer:
                 "token": f"Bearer {token}".encode(),
                 "ready": staticmethod(ready),
                 "metrics": staticmethod(metrics),
-                "knows": staticmethod(place.allows_host),
+                "knows": staticmethod(address.allows_host),
             },
         )
-        self._server = place.listen(handler)
+        self._server = address.listen(handler)
         self.port = int(self._server.server_port)
         self._thread = threading.Thread(
             target=self._server.serve_forever,

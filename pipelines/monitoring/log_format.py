@@ -63,24 +63,24 @@ class EscapingFormatter(logging.Formatter):
 class _TextFormatter(EscapingFormatter):
     """Text formatter with time, level and batch sequence."""
 
-    def __init__(self, called: str) -> None:
+    def __init__(self, prefix: str) -> None:
         super().__init__(_TEXT, defaults={"sequence": 0})
-        self._called = f"{called} | " if called else ""
+        self._process_name = f"{prefix} | " if prefix else ""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, followed by the indented traceback of an exception."""
-        return indent(super().format(record), self._called, lambda line: True)
+        return indent(super().format(record), self._process_name, lambda line: True)
 
 
 class JsonFormatter(logging.Formatter):
     """JSON formatter: `time`, `level`, `sequence`, `logger`, `message`, and `trace` of an error.
 
-    If `called` is given, it is the value of the key `worker`.
+    If `process_name` is given, it is the value of the key `worker`.
     """
 
-    def __init__(self, called: str = "") -> None:
+    def __init__(self, process_name: str = "") -> None:
         super().__init__()
-        self._called = {"worker": called} if called else {}
+        self._process_name = {"worker": process_name} if process_name else {}
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the log record as one line of JSON."""
@@ -91,7 +91,7 @@ class JsonFormatter(logging.Formatter):
             "sequence": getattr(record, "sequence", 0),
             "logger": record.name,
             "message": record.getMessage(),
-            **self._called,
+            **self._process_name,
         }
         if record.exc_info:
             line["trace"] = record.exc_text or self.formatException(record.exc_info)

@@ -47,7 +47,7 @@ class BacklogMonitor:
 
     Parameters
     ----------
-    intake : reader whose sources the loop polls
+    intake : batch reader whose sources the runner polls
     open_sources : opens second connections to the sources by name, for the query thread; None: no
         queries are made
     clock : returns seconds that never decrease
@@ -236,8 +236,8 @@ class _LagQueryThread:
 
     Attributes
     ----------
-    places : queue of queries: positions and bookmarks of the sources, by name
-    answers : queue of answers, one for each query
+    requests : queue of queries: positions and bookmarks of the sources, by name
+    results : queue of results, one for each query
     """
 
     def __init__(self, open_sources: OpenSources) -> None:

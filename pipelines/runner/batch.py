@@ -238,18 +238,18 @@ def _included_values(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
         return dict.fromkeys(paths)
 
 
-def encode_dead_letters(dead: Sequence[DeadLetter], inputs: "Inputs") -> ForwardedPayloads:
+def encode_dead_letters(dead_letters: Sequence[DeadLetter], inputs: "Inputs") -> ForwardedPayloads:
     """Encode dead letters; each is paired with its rejected message, for key and headers."""
-    if not dead:
+    if not dead_letters:
         return ForwardedPayloads([], [])
     found = {
         (source, message.partition, message.offset): message
         for source in READ
         for message in getattr(inputs, source)
     }
-    places = [(letter.source, *next(iter(letter.position.items()))) for letter in dead]
+    places = [(letter.source, *next(iter(letter.position.items()))) for letter in dead_letters]
     return ForwardedPayloads(
-        [letter.encode() for letter in dead], [found[place] for place in places]
+        [letter.encode() for letter in dead_letters], [found[place] for place in places]
     )
 
 
@@ -257,7 +257,7 @@ def chain_digest(
     previous_digest: str,
     records: Records,
     messages: Messages,
-    joined: LabelledBatch,
+    labelled_batch: LabelledBatch,
     trainings: Sequence[Training],
 ) -> str:
     """Return the BLAKE2b hash (hex) of the previous digest and the changes of this batch.
@@ -270,8 +270,8 @@ def chain_digest(
     for written in (messages.predictions, messages.requests, messages.dead_letters):
         hashed.update(f"{len(written)}\n".encode())
         hashed.update(b"\n".join([*written, b""]))
-    learned: list[Any] = [joined.ids, joined.labels, joined.propensity]
-    if joined.corrections:
-        learned.append([one[:3] for one in joined.corrections])
+    learned: list[Any] = [labelled_batch.ids, labelled_batch.labels, labelled_batch.propensity]
+    if labelled_batch.corrections:
+        learned.append([one[:3] for one in labelled_batch.corrections])
     hashed.update(msgspec.json.encode([learned, [asdict(training) for training in trainings]]))
     return hashed.hexdigest()

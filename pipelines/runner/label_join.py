@@ -35,7 +35,7 @@ the record, the label is treated as early, waits, and ends as ``unknown``. Pendi
 record are applied in order of arrival. Labels of new classes are learned like others. A record
 whose id is still held is a duplicate: it is not predicted again, and goes to the dead letters.
 
-A step calls, in this order, `expire_and_evict`, `are_new` (deduplication), `add` (the records of
+A step calls, in this order, `expire_and_evict`, `are_new` (deduplication), `add_records` (the records of
 the batch) and `match_labels` (the labels of the batch).
 """
 
@@ -346,7 +346,7 @@ class LabelJoin:
         return StreamTime(self._now.records, self._for_labels.stream_start.batch_time_ms)
 
     @property
-    def has_room(self) -> bool:
+    def has_room_for_labels(self) -> bool:
         """Whether the number of pending labels is below its limit."""
         return len(self._pending_labels) < MOST_WAITING
 
@@ -382,7 +382,7 @@ class LabelJoin:
         for id in expired_keys(self._evicted, self.window, self._eviction_time):
             del self._evicted[id]
         surplus = 0
-        if self.has_room:
+        if self.has_room_for_labels:
             self._last_match = self._now
         elif self.window.has_passed(self._last_match, self._now):
             surplus = MOST_WAITING // 2
@@ -437,12 +437,12 @@ class LabelJoin:
         return fresh
 
     def drop_duplicates(
-        self, records: Records, labels: Sequence[Message], time: int
+        self, records: Records, labels: Sequence[Message], batch_time_ms: int
     ) -> tuple[Records, list[DeadLetter]]:
         """Remove records with duplicate ids; return the others, and dead letters of the removed.
 
         If the message of a duplicate is in `labels` (an inline label), it gives no dead letter.
-        `time` is the batch time in milliseconds.
+        `batch_time_ms` is the batch time in milliseconds.
         """
         fresh = self.are_new(records.ids)
         if all(fresh):
@@ -455,15 +455,17 @@ class LabelJoin:
                     f"a record with the id {name!r} is held already: ids must not come again "
                     f"within join_window ({self.window})"
                 )
-                letter = DeadLetter.of(message, "duplicate_id", detail, source="records", time=time)
+                letter = DeadLetter.of(
+                    message, "duplicate_id", detail, source="records", time=batch_time_ms
+                )
                 dead.append(letter)
         return records.take([row for row, is_first in enumerate(fresh) if is_first]), dead
 
-    def add(
+    def add_records(
         self,
         ids: Sequence[str],
         X: np.ndarray,
-        predicted: Sequence[Label | None],
+        predicted_labels: Sequence[Label | None],
         requested_ids: Sequence[str],
         propensity: np.ndarray,
         times: Sequence[Time] | None = None,
@@ -477,14 +479,14 @@ class LabelJoin:
 
         Parameters
         ----------
-        ids, X, predicted : record ids, features (n, D), and predictions of the batch
+        ids, X, predicted_labels : record ids, features (n, D), and predictions of the batch
         requested_ids, propensity : ids of the records whose labels are requested, and their
             inclusion probabilities; these may be held records of earlier batches
         times, values : timestamps and packed values of the records: see `HeldRecord`
         learned : as for `match_labels`
         labelled_batch : labels of the batch so far, to append to; None: no labels so far
         """
-        self._window.add(ids, X, predicted, self._eviction_time, times, values)
+        self._window.add(ids, X, predicted_labels, self._eviction_time, times, values)
         self.counts.records += len(ids)
         self._now = StreamTime(self.counts.records, self._now.batch_time_ms)
         for id, p in zip(requested_ids, propensity, strict=True):

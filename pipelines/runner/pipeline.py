@@ -124,7 +124,7 @@ class Pipeline:
         )
         self.learner.expire(expired)
         if self.models is not None:
-            self.models.expire(expired)
+            self.models.expire_requests(expired)
         came = self._split_inline_labels(inputs)
         records, damaged = self._decode_records(came)
         self.on_stage_end("decode")
@@ -367,7 +367,7 @@ class Pipeline:
         predicted, values = scored.labels.tolist(), held_values(records)
         requested = requests.ids, requests.propensity
         self.classes.remove_original_labels(records.ids, self.join.has_pending_label)
-        joined = self.join.add(
+        joined = self.join.add_records(
             records.ids, X, predicted, *requested, records.times, values, self.learner
         )
         if self.learner.query_config.allows_late_requests:
@@ -384,13 +384,16 @@ class Pipeline:
         return again
 
     def _join_labels(
-        self, inputs: Inputs, joined: LabelledBatch, record_dead_letters: Sequence[DeadLetter]
+        self,
+        inputs: Inputs,
+        labelled_batch: LabelledBatch,
+        record_dead_letters: Sequence[DeadLetter],
     ) -> list[DeadLetter]:
         """Decode the labels of a batch, and match them in the join; return their dead letters.
 
-        Matched labels are appended to `joined`. `record_dead_letters` are the dead letters of the
-        records. If a record is damaged, its inline label is part of its dead letter, and is not
-        decoded separately.
+        Matched labels are appended to `labelled_batch`. `record_dead_letters` are the dead letters
+        of the records. If a record is damaged, its inline label is part of its dead letter, and is
+        not decoded separately.
         """
         given: Sequence[Message] = inputs.labels
         source = "labels"
@@ -401,19 +404,21 @@ class Pipeline:
         )
         self.schema = self.schema.with_label_type(labels.kind)
         labels, dropped = self.classes.map_labels(labels, source, self.batch_time_ms)
-        self._add_records_from_label_messages(labels, joined)
+        self._add_records_from_label_messages(labels, labelled_batch)
         pairs = list(zip(labels.ids, labels.labels, strict=True))
-        self.join.match_labels(pairs, joined, labels.sources, self.learner)
+        self.join.match_labels(pairs, labelled_batch, labels.sources, self.learner)
         self.classes.prune_original_labels(self._is_known_id)
         return sorted([*unread, *dropped], key=_partition_and_offset) if dropped else unread
 
     def _is_known_id(self, id: str) -> bool:
         return self.join.is_known(id) or self.learner.label_of(id) is not None
 
-    def _add_records_from_label_messages(self, labels: Labels, joined: LabelledBatch) -> None:
+    def _add_records_from_label_messages(
+        self, labels: Labels, labelled_batch: LabelledBatch
+    ) -> None:
         """Hook to add records from label messages; does nothing, as records have a source."""
 
-    def _add_initial_data(self, inputs: Inputs, joined: LabelledBatch) -> list[DeadLetter]:
+    def _add_initial_data(self, inputs: Inputs, labelled_batch: LabelledBatch) -> list[DeadLetter]:
         """Append the initial data of a batch to the labelled records; return dead letters."""
         if not inputs.initial_data:
             return []
@@ -426,7 +431,7 @@ class Pipeline:
         )
         self.schema = self.schema.with_label_type(known.kind)
         known.append_to(
-            joined, self.learner, StreamTime(self.join.counts.records, inputs.batch_time_ms)
+            labelled_batch, self.learner, StreamTime(self.join.counts.records, inputs.batch_time_ms)
         )
         self.initial_labels += len(known.ids)
         return unusable

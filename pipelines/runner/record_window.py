@@ -105,7 +105,7 @@ class RecordWindow:
         self,
         ids: Sequence[str],
         X: np.ndarray,
-        predicted: Sequence[Label | None],
+        predicted_labels: Sequence[Label | None],
         now: StreamTime,
         times: Sequence[Time] | None = None,
         values: Sequence[bytes | None] | None = None,
@@ -114,7 +114,7 @@ class RecordWindow:
         records = np.arange(now.records, now.records + len(ids)) + 1
         batch_times = np.full(len(ids), now.batch_time_ms)
         none = [None] * len(ids)
-        self._append(ids, X, predicted, times or none, values or none, records, batch_times)
+        self._append(ids, X, predicted_labels, times or none, values or none, records, batch_times)
 
     def add_metadata(self, metadata: Mapping[str, MessageMetadata]) -> None:
         """Store the metadata of messages, by record id."""
@@ -193,20 +193,24 @@ class RecordWindow:
         self,
         ids: Sequence[str],
         X: np.ndarray,
-        predicted: Sequence[Label | None],
+        predicted_labels: Sequence[Label | None],
         times: Sequence[Time],
         values: Sequence[bytes | None],
-        records: Any,
-        batch_times: Any,
+        record_numbers: Any,
+        arrival_times_ms: Any,
     ) -> None:
         self._add_columns(X.shape[1])
         self._reserve_rows(len(ids))
         rows = slice(self._end, self._end + len(ids))
         first = self._base + self._end
         X = as_wide(X, self.n_features)
-        self._X[rows], self._records[rows], self._batch_times[rows] = X, records, batch_times
+        self._X[rows], self._records[rows], self._batch_times[rows] = (
+            X,
+            record_numbers,
+            arrival_times_ms,
+        )
         self._ids += ids
-        self._predicted += predicted
+        self._predicted += predicted_labels
         self._times += times
         self._values += values
         self._number.update(zip(ids, range(first, first + len(ids)), strict=True))

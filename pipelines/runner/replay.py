@@ -42,11 +42,11 @@ _log = logging.getLogger(__name__)
 
 
 def journal_entries(
-    transaction: Transaction, checkpoint: Checkpoint | None, until: int
+    transaction: Transaction, checkpoint: Checkpoint | None, last_sequence: int
 ) -> Iterator[JournalEntry]:
-    """Yield the journal entries of the batches after `checkpoint`, up to batch `until`."""
+    """Yield the journal entries of the batches after `checkpoint`, up to batch `last_sequence`."""
     for sequence, message in transaction.journal(checkpoint[1]["sequence"] if checkpoint else 0):
-        if sequence > until:
+        if sequence > last_sequence:
             return
         yield JournalEntry.decode(message)
 
@@ -96,12 +96,12 @@ def require_same_release(foreign: ForeignBatches | None) -> None:
 def recover(
     runner: Runner,
     checkpoint: Checkpoint | None,
-    until: int,
+    last_sequence: int,
     *,
     on_data_loss: str = "fail",
     upgrade: bool = False,
 ) -> None:
-    """Recover the state of `runner` after batch `until`, the newest committed batch.
+    """Recover the state of `runner` after batch `last_sequence`, the newest committed batch.
 
     Recovery ends early on a stop request. Retriable errors of sources are retried until success.
 
@@ -124,9 +124,9 @@ def recover(
 
     def run_replay() -> None:
         if not upgrade:
-            entries = journal_entries(runner.transaction, checkpoint, until)
+            entries = journal_entries(runner.transaction, checkpoint, last_sequence)
             require_same_release(foreign_batches(entries, checkpoint))
-        replay.run(until)
+        replay.run(last_sequence)
 
     try:
         runner.stop.retry_until_success(run_replay, runner.poll_interval)
@@ -135,10 +135,10 @@ def recover(
         if on_data_loss != "continue":
             raise GapError(
                 f'{error}. Or set [pipeline] on_data_loss = "continue" to continue without what '
-                f"batches {first} to {until} had taught"
+                f"batches {first} to {last_sequence} had taught"
             ) from error
-        _log.error("%s. What batches %d to %d taught is lost", error, first, until)
-        replay.skip_to(until)
+        _log.error("%s. What batches %d to %d taught is lost", error, first, last_sequence)
+        replay.skip_to(last_sequence)
     runner.stop.retry_until_success(replay.add_changes_to_journal, runner.poll_interval)
 
 
@@ -158,18 +158,18 @@ class Replay:
     _environment: dict[str, str] | None = None
     _gaps: list[tuple[int, int]] = field(default_factory=list)
 
-    def run(self, until: int) -> None:
-        """Replay up to batch `until`; after a retriable error, continue at the failed batch."""
+    def run(self, last_sequence: int) -> None:
+        """Replay up to batch `last_sequence`; after a retriable error, continue at that batch."""
         pipeline = self.runner.pipeline
         if self.checkpoint is not None and not pipeline.sequence:
             self._check_identities(self.checkpoint[1]["identities"])
             self._check_initial_model(self.checkpoint[1].get("origin"))
             self._environment = self.checkpoint[1]["environment"]
             self.runner.restore(*self.checkpoint)
-        if until <= pipeline.sequence:
+        if last_sequence <= pipeline.sequence:
             return
-        _log.info("replaying batches %d to %d", pipeline.sequence + 1, until)
-        entries = partial(journal_entries, self.runner.transaction, self.checkpoint, until)
+        _log.info("replaying batches %d to %d", pipeline.sequence + 1, last_sequence)
+        entries = partial(journal_entries, self.runner.transaction, self.checkpoint, last_sequence)
         self._gaps = [entry.gap for entry in entries() if entry.gap is not None]
         for entry in entries():
             if self.runner.stop.requested:
@@ -182,8 +182,8 @@ class Replay:
             if entry.sequence != pipeline.sequence + 1:
                 raise self._missing_batches_error(entry.sequence - 1)
             self._replay_entry(entry)
-        if pipeline.sequence < until:
-            raise self._missing_batches_error(until)
+        if pipeline.sequence < last_sequence:
+            raise self._missing_batches_error(last_sequence)
 
     def skip_to(self, sequence: int) -> None:
         """Skip the batches up to `sequence`, and count them as lost."""

@@ -264,7 +264,7 @@ class Runner:
 
     def _has_room_for_labels(self) -> bool:
         """Return whether the join accepts pending labels; warn when their limit is reached."""
-        before, self._had_room = self._had_room, self.pipeline.join.has_room
+        before, self._had_room = self._had_room, self.pipeline.join.has_room_for_labels
         if before and not self._had_room:
             text = (
                 "too many labels wait for their records: no more are read until records come; "

@@ -175,7 +175,7 @@ class CommandSource(SqliteSource):
         return messages
 
     def lag(self) -> int:
-        """Return the number of queued commands; offsets are times, so they are counted."""
+        """Return the number of queued commands, by a count: their offsets are times."""
         with self._database.reading() as connection:
             if connection is None or not table_exists(connection, STREAM):
                 return 0

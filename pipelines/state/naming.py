@@ -42,11 +42,11 @@ _TAG = re.compile("<[a-z/!?]", re.IGNORECASE)
 Label = str | int
 
 
-def to_label(text: str, kind: LabelKind | None) -> Label:
-    """Convert the class name of a command to a label; StateError if it is not of type `kind`."""
-    if kind is None:
+def to_label(class_name: str, label_type: LabelKind | None) -> Label:
+    """Convert the class name in a command to a label; StateError if its type is another."""
+    if label_type is None:
         raise StateError("no label has come yet that would tell what labels are: wait for one")
-    label, fault = read_label(text, kind)
+    label, fault = read_label(class_name, label_type)
     if label is None:
         raise StateError(f"the class named {fault}")
     return label

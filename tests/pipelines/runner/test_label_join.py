@@ -19,7 +19,7 @@ def step(join, records=(), labels=(), asked=(), propensity=0.5, tick=0):
     ids = [id for id, first in zip(records, fresh, strict=True) if first]
     X = np.array([[ord(id[0]), i] for i, id in enumerate(ids)], dtype=np.float32).reshape(-1, 2)
     predicted = [f"predicted {id}" for id in ids]
-    joined = join.add(ids, X, predicted, list(asked), np.full(len(asked), propensity))
+    joined = join.add_records(ids, X, predicted, list(asked), np.full(len(asked), propensity))
     join.match_labels(list(labels), joined)
     return joined, expired
 
@@ -152,7 +152,7 @@ def test_the_waiting_room_is_full_of_as_many_labels_as_may_wait(monkeypatch):
     join = make_join()
     for i in range(7):
         step(join, labels=[(f"{i}-{j}", "grass") for j in range(5)])
-        assert join.has_room == (i == 0)
+        assert join.has_room_for_labels == (i == 0)
 
 
 def test_a_label_of_a_class_never_seen_is_simply_learnt():

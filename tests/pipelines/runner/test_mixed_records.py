@@ -62,7 +62,7 @@ def join_with(values):
     ids = [str(i) for i in range(len(values))]
     join.expire_and_evict(0)
     X = np.zeros((len(ids), 1), dtype=np.float32)
-    join.add(ids, X, [None] * len(ids), ids[:1], np.array([0.5]), None, values)
+    join.add_records(ids, X, [None] * len(ids), ids[:1], np.array([0.5]), None, values)
     join.expire_and_evict(1)  # the first is held for its request alone
     return join
 
@@ -71,7 +71,7 @@ def test_a_join_gives_a_label_the_values_of_its_record_also_after_a_restart():
     values = [packed((i, "text")) for i in range(4)]
     join = LabelJoin(WindowSize.parse(2), WindowSize.parse(100), 1)
     join.restore(join_with(values).to_arrays())
-    joined = join.add([], np.zeros((0, 1), np.float32), [], [], np.zeros(0))
+    joined = join.add_records([], np.zeros((0, 1), np.float32), [], [], np.zeros(0))
     join.match_labels([("0", "x"), ("3", "y")], joined)
     assert joined.values == [values[0], values[3]]
 
