@@ -158,7 +158,7 @@ def _run_to_end(loop: Runner, state: State, *, until_idle: bool) -> int:
     finally:
         if loop.is_committed and loop.pipeline.sequence > loop.checkpointed:
             with state.translate_errors():
-                loop.checkpoint()
+                loop.save_checkpoint()
     return loop.pipeline.sequence
 
 

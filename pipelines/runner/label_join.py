@@ -35,8 +35,8 @@ the record, the label is treated as early, waits, and ends as ``unknown``. Pendi
 record are applied in order of arrival. Labels of new classes are learned like others. A record
 whose id is still held is a duplicate: it is not predicted again, and goes to the dead letters.
 
-A step calls, in this order, `expire_and_evict`, `are_new` (deduplication), `add_records` (the records of
-the batch) and `match_labels` (the labels of the batch).
+A step calls, in this order, `expire_and_evict`, `are_new` (deduplication), `add_records` and
+`match_labels`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -442,7 +442,7 @@ class LabelJoin:
         """Remove records with duplicate ids; return the others, and dead letters of the removed.
 
         If the message of a duplicate is in `labels` (an inline label), it gives no dead letter.
-        `batch_time_ms` is the batch time in milliseconds.
+        `batch_time_ms` is the processing time of the batch.
         """
         fresh = self.are_new(records.ids)
         if all(fresh):

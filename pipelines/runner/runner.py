@@ -199,7 +199,7 @@ class Runner:
         """Take a checkpoint; log a failure and notify the observers, without raising."""
         self._attempted = self.pipeline.sequence
         try:
-            self.checkpoint()
+            self.save_checkpoint()
         except (OSError, ModelFileError) as error:
             text = (
                 f"no checkpoint of batch {self.pipeline.sequence}: {error}. The pipeline "
@@ -209,7 +209,7 @@ class Runner:
             self.lacks_checkpoint = True
             self.notify_error(text)
 
-    def checkpoint(self) -> None:
+    def save_checkpoint(self) -> None:
         """Save a checkpoint of the complete state, with the committees for rollback."""
         if self.checkpoints is None:
             return
