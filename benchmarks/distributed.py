@@ -167,7 +167,7 @@ def from_memory(file, n, batch, gate, found):
     schema = config.sections.build_schema()
     decoded, _ = schema.decode([Message(p, "0", i, len(p)) for i, p in enumerate(records)])
     learner.learn(decoded.ids, decoded.X, [json.loads(y)["label"] for y in labels])
-    published = ModelPublisher().messages(1, schema, learner)
+    published = ModelPublisher().encode_snapshot(1, schema, learner)
     parts = (m.partition(b"\n") for m in published)
     editions.read([(key, value) for key, _, value in parts])
     settings = TaskSettings(config.learner_config.query, 0, WindowSize.parse("1d"), "memory")

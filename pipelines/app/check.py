@@ -36,7 +36,7 @@ from streamboost.pipelines.runner.replay import (
     journal_entries,
     require_same_release,
 )
-from streamboost.pipelines.state.copies import Folder
+from streamboost.pipelines.state.copies import FolderTarget
 from streamboost.pipelines.state.folder import State
 
 __all__ = ["Finding", "check", "delivery_guarantee"]
@@ -174,11 +174,11 @@ def _registered_schemas_text(config: Config) -> str:
 def _resume_text(config: Config, state: State, transaction: Transaction) -> str:
     """Describe the batch after which the next run continues; StateError if a run would fail."""
     check_writable(state.log)
-    running = state.running()
+    running = state.running_process_id()
     committed = transaction.committed()
     refuse_lost_state(config, committed, checkpoint_copies(config))
     verify_compatibility(config, state, begun=has_begun(state, transaction, committed))
-    found = state.start_at(committed.sequence if committed else None)
+    found = state.checkpoint_to_restore(committed.sequence if committed else None)
     if running is not None:
         batch = committed.sequence if committed else 0
         return f"process {running} is running on this state; batch {batch} is committed"
@@ -332,7 +332,7 @@ def _copies_text(config: Config) -> str:
     copies = checkpoint_copies(config)
     assert copies is not None
     name = f"{config.name}.check"
-    if isinstance(copies.place, Folder):
+    if isinstance(copies.place, FolderTarget):
         check_writable(copies.place.path / name)
     else:
         copies.place.write(name, b"")
@@ -345,9 +345,9 @@ def _copies_text(config: Config) -> str:
 def _label_studio_text(config: Config) -> str:
     """Describe the Label Studio project; ConfigurationError if labels cannot be written."""
     refuse_unwritable(config.sections.labels, "labels")
-    studio, choices = label_studio.project_of(config)
+    studio, choices = label_studio.open_project(config)
     told = f"{studio.where}, choices {', '.join(choices.labels)}"
-    refusals = TaskStore(config.state / FILE).refusals()
+    refusals = TaskStore(config.state / FILE).refusal_reasons()
     aside = f"; set aside: {len(refusals)} requests, the last as {refusals[-1]}" if refusals else ""
     return told + aside
 

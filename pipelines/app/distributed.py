@@ -102,7 +102,7 @@ def scorer_limits_text(config: Config) -> str:
     records = topic_of(config, "source")
     n = partition_counts(cluster_of(config.connector_context), [records])[records]
     query = config.learner_config.query
-    each = TaskSettings(query, 0, WindowSize(records=1), "").for_partitions(n)
+    each = TaskSettings(query, 0, WindowSize(records=1), "").query_config_per_partition(n)
     return (
         f"up to {n} scorers, as many as topic {records} has partitions; each partition asks for "
         f"{float(query.budget):g} of its own records, in bursts of {each.burst}: where a key "

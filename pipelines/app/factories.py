@@ -259,7 +259,7 @@ def _sample_records(
     models: Mapping[str, Model], transformer: Transformer | None
 ) -> list[tuple[dict[str, Any], Time]]:
     if transformer is not None:
-        return transformer.newest(_MOST)
+        return transformer.recent_records(_MOST)
     return [(record, None) for record in next(iter(models.values())).recent_records(_MOST)]
 
 

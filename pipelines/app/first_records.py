@@ -52,7 +52,7 @@ def infer_schema(
             return None
         schema, sentence = found
         _log.info("%s", sentence)
-    state.keep_schema(schema)
+    state.write_schema(schema)
     return schema
 
 

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.runner import Runner
-from streamboost.pipelines.state.folder import State, kept_token
+from streamboost.pipelines.state.folder import State, read_or_create_token
 
 __all__ = ["monitor_runner"]
 
@@ -35,7 +35,7 @@ def _serve_health_endpoints(config: Config, state: State, runner: Runner) -> Ite
         for file in (section.certificate, section.key)
     )
     place = HealthAddress(section.port, section.host, section.allowed_hosts, certificate, key)
-    token = kept_token(state.token)
+    token = read_or_create_token(state.token)
     server = HealthServer(place, token, lambda: runner.is_ready, metrics.expose)
     runner.observers.append(metrics)
     with closing(server):

@@ -35,7 +35,7 @@ from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state import commands
-from streamboost.pipelines.state.copies import Copies, Copy, Folder, Remote
+from streamboost.pipelines.state.copies import Copies, Copy, FolderTarget, RemoteTarget
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.storage import unseal, write_bytes
@@ -220,7 +220,7 @@ class CheckpointCopier(Observer):
         if newest > sequence:
             raise StateError(
                 f"there is one of batch {newest}, which another state has led to: move "
-                f"{self._copies.file(newest)} away, or name another place"
+                f"{self._copies.file_name(newest)} away, or name another place"
             )
         self._copies.write(copy)
 
@@ -238,7 +238,9 @@ def checkpoint_copies(config: Config) -> Copies | None:
     where = config.sections.pipeline.checkpoint_copy
     if where is None:
         return None
-    return Copies(Remote(where) if "://" in where else Folder(config.resolve(where)), config.name)
+    return Copies(
+        RemoteTarget(where) if "://" in where else FolderTarget(config.resolve(where)), config.name
+    )
 
 
 @contextmanager
@@ -251,7 +253,7 @@ def copy_checkpoints(copies: Copies | None, runner: Runner) -> Iterator[None]:
 
     def read_copy(sequence: int) -> Copy:
         path = checkpoints.path(sequence)
-        copy = Copy.of(str(path), path.read_bytes(), {})
+        copy = Copy.from_files(str(path), path.read_bytes(), {})
         files = {version: versions.file(version) for version in copy.manifest["versions"]}
         return Copy(
             copy.checkpoint, {n: file.read_bytes() for n, file in files.items()}, copy.manifest
@@ -282,8 +284,8 @@ def refuse_lost_state(config: Config, committed: CommittedBatch | None, copies: 
         mend = "if the journal's topic was deleted, no run can continue from there"
     raise StateError(
         f"no batch is committed, but {copies.place} holds a copy of {config.name}'s checkpoint of "
-        f"batch {known[0]}: {mend}; to start with an empty state, move {copies.file(known[0])} "
-        "and its like away"
+        f"batch {known[0]}: {mend}; to start with an empty state, move "
+        f"{copies.file_name(known[0])} and its like away"
     )
 
 
@@ -304,7 +306,7 @@ def rebuild_state(
         If the folder is not empty, if neither journal nor copy exists, or if they belong to another
         configuration.
     """
-    if state.is_made:
+    if state.has_files:
         raise StateError(
             f"{state.path} is not empty, and --rebuild fills an empty state folder: run without "
             "it, or move the folder away first"
@@ -330,7 +332,7 @@ def rebuild_state(
     _restore_command_offset(state, committed)
     made = "the journal"
     if copy is not None and copies is not None:
-        copies.set_aside_newer(copy.sequence)  # damaged, or of another release
+        copies.rename_newer(copy.sequence)  # damaged, or of another release
         made = f"the copy of batch {copy.sequence} in {copies.place}"
     _log.warning("%s is made again from %s. Lost: %s", state.path, made, _losses_text(config, copy))
     left = {k: v for k, v in committed.positions.items() if k not in _lost_sources(config)}

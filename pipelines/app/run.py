@@ -37,7 +37,7 @@ from streamboost.pipelines.config.field_changes import added_fields, configured_
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.learning import LearningPipeline
 from streamboost.pipelines.monitoring.last_error import LastError
-from streamboost.pipelines.monitoring.log_format import with_timestamp
+from streamboost.pipelines.monitoring.log_format import add_sequence_to_log
 from streamboost.pipelines.runner.batch_reader import BatchReader
 from streamboost.pipelines.runner.initial_data import deploy_initial_model
 from streamboost.pipelines.runner.label_join import LabelJoin
@@ -47,7 +47,7 @@ from streamboost.pipelines.runner.replay import recover
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.runner.timestamp_aligner import RECORDS_WITHOUT_LABELS
 from streamboost.pipelines.shutdown import Interrupted, StopToken
-from streamboost.pipelines.state.damage import refuse_damage
+from streamboost.pipelines.state.damage import refuse_damaged_log
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.state.versions import Versions
@@ -108,7 +108,7 @@ def run(
     state = State(config.state)
     stop = stop or StopToken()
     with stop.interruptible(), state.locked(), closing(connect(config)) as connectors:
-        refuse_damage(state.log, most=CHECKED_BYTES, stop=stop)
+        refuse_damaged_log(state.log, max_bytes=CHECKED_BYTES, stop=stop)
         committed = _fence_other_processes(config, connectors.transaction, stop)
         copies = checkpoint_copies(config)
         if rebuild:
@@ -121,18 +121,18 @@ def run(
         begun = has_begun(state, connectors.transaction, committed)
         adopt_config(config, state, begun=begun)
         save_initial_model(config, state, begun=begun)
-        checkpoint = state.start_at(committed.sequence if committed else None)
+        checkpoint = state.checkpoint_to_restore(committed.sequence if committed else None)
         begin = f"continuing after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
         last_error = LastError(state.last_error, config.mask, lambda: newest)
-        with last_error.recorded():
+        with last_error.record_errors():
             with records_source(config, connectors.records) as records:
                 schema = infer_schema(config, state, records, stop, until_idle=until_idle)
             if schema is None:
                 return 0
             runner = build_runner(config, state, schema, connectors, stop, [*observers, last_error])
             last_error.sequence = lambda: runner.pipeline.sequence
-            with with_timestamp(last_error.sequence), monitor_runner(config, state, runner):
+            with add_sequence_to_log(last_error.sequence), monitor_runner(config, state, runner):
                 on_data_loss = config.sections.pipeline.on_data_loss
                 recover(runner, checkpoint, newest, on_data_loss=on_data_loss, upgrade=upgrade)
                 if stop.requested:
@@ -165,7 +165,7 @@ def _run_to_end(runner: Runner, state: State, *, until_idle: bool) -> int:
     finally:
         if runner.is_committed and runner.pipeline.sequence > runner.checkpointed:
             with state.translate_errors():
-                runner.checkpoint()
+                runner.save_checkpoint()
     return runner.pipeline.sequence
 
 

@@ -75,7 +75,7 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
         CompactedTopicReader(cluster, table),
         ModelLog(_learner_factory(config), f"topic {table!r}"),
         settings,
-        most=section.batch_records,
+        max_records=section.batch_records,
         stop=stop,
         poll_interval=section.poll_interval,
         on_data_loss=section.on_data_loss,

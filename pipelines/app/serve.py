@@ -22,7 +22,7 @@ from streamboost.pipelines.service.auth.settings import LOOPBACK, AuthSettings
 from streamboost.pipelines.service.auth.users import Users
 from streamboost.pipelines.service.connection_limits import LimitedConfig
 from streamboost.pipelines.service.labelling.served import ServedState
-from streamboost.pipelines.state.folder import State, kept_token
+from streamboost.pipelines.state.folder import State, read_or_create_token
 
 __all__ = ["SESSIONS", "TOKEN", "ServeAddress", "build_server", "log_out", "serve"]
 
@@ -182,9 +182,9 @@ def _token_and_users(config: Config) -> tuple[str, Users]:
     """Return the token for programs, created if missing, and the store of users."""
     state = State(config.state)
     with state.translate_errors():
-        state.make()
-        token = kept_token(state.path / TOKEN)
-        scorer = kept_token(state.path / SCORER)
+        state.create()
+        token = read_or_create_token(state.path / TOKEN)
+        scorer = read_or_create_token(state.path / SCORER)
     return token, Users(token, state.path / SESSIONS, scorer=scorer)
 
 

@@ -8,14 +8,14 @@ from streamboost.pipelines.app.connect import connect
 from streamboost.pipelines.app.run import build_runner
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.replay import (
+    ForeignBatches,
     Replay,
-    ReplaySource,
-    digest_of,
     foreign_batches,
     journal_entries,
+    snapshot_digest,
 )
 from streamboost.pipelines.state.checkpoints import Checkpoint
-from streamboost.pipelines.state.damage import refuse_damage
+from streamboost.pipelines.state.damage import refuse_damaged_log
 from streamboost.pipelines.state.folder import State
 
 __all__ = ["verify"]
@@ -40,7 +40,7 @@ def verify(config: Config) -> str:
     newest, schema = state.checkpoints.newest(), state.schema()
     if newest is None or schema is None:
         raise StateError(f"{state.path}: there is no checkpoint to verify: run the pipeline first")
-    refuse_damage(state.log)
+    refuse_damaged_log(state.log)
     until = newest[1]["sequence"]
     with closing(connect(config)) as connectors:
         first = next(connectors.transaction.journal(), (0, b""))[0]
@@ -53,7 +53,7 @@ def verify(config: Config) -> str:
         runner = build_runner(config, state, schema, connectors)
         replay = Replay(runner, start, later=state.checkpoints.sequences)
         replay.run(until)
-        found, expected = digest_of(*runner.snapshot()), digest_of(*newest)
+        found, expected = snapshot_digest(*runner.snapshot()), snapshot_digest(*newest)
     if not replay.is_same and replay.made_here:
         return (
             f"batches {begin + 1} to {until} replayed, and not compared: River's models depend on "
@@ -87,7 +87,7 @@ def _oldest_checkpoint(state: State, min_batch: int = 0) -> Checkpoint:
     return state.checkpoints.load(min(n for n in state.checkpoints.sequences if n >= min_batch))
 
 
-def _require_own_batches(foreign: ReplaySource, last_batch: int) -> None:
+def _require_own_batches(foreign: ForeignBatches, last_batch: int) -> None:
     """Raise StateError if another release made all batches."""
     if foreign.last >= last_batch:
         raise StateError(

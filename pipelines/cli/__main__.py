@@ -68,10 +68,10 @@ def _configure_logging(
     """Learn from a stream with few labels."""
     import logging
 
-    from streamboost.pipelines.monitoring.log_format import Escaping
+    from streamboost.pipelines.monitoring.log_format import EscapingFormatter
 
     if logging.lastResort is not None:  # for commands that configure no logging
-        logging.lastResort.setFormatter(Escaping())
+        logging.lastResort.setFormatter(EscapingFormatter())
     if not log_kafka:
         # Kafka's client logs each broken connection as an error, although it reconnects. The HTTP
         # clients of the schema registry log each request.

@@ -59,7 +59,7 @@ def control(
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.state.commands import queue_command
     from streamboost.pipelines.state.folder import State
-    from streamboost.pipelines.state.naming import refuse_unknown
+    from streamboost.pipelines.state.naming import refuse_unknown_names
     from streamboost.pipelines.status.reader import StatusReader
 
     config = load(path, learner=False)
@@ -67,7 +67,7 @@ def control(
         raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
     order = _build_command(command, about or [], new=new)
     with closing(StatusReader(config.state)) as status:
-        refuse_unknown(config.state, order, status.documents())
+        refuse_unknown_names(config.state, order, status.documents())
     queue_command(config.state, order)
     print_lines(f"{order}: {config.name} does so with its next batch, running or when it next runs")
 

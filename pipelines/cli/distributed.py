@@ -57,7 +57,7 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
     from streamboost.pipelines.monitoring import log_format
     from streamboost.pipelines.shutdown import Interrupted
 
-    log_format.configure_logging(as_json=log_json, called=child)
+    log_format.configure_logging(as_json=log_json, process_name=child)
     log = logging.getLogger(__name__)
     try:
         config = load(path)

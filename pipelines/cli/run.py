@@ -84,7 +84,7 @@ def run_pipeline(
     from streamboost.pipelines.monitoring.run_log import RunLog
     from streamboost.pipelines.shutdown import Interrupted
 
-    handler = log_format.configure_logging(as_json=log_json, called=child)
+    handler = log_format.configure_logging(as_json=log_json, process_name=child)
     log, report = logging.getLogger(__name__), RunLog()
     try:
         config = load(path)
@@ -103,12 +103,12 @@ def run_pipeline(
                 stop=stop,
                 observers=[report, freezer],
             )
-        with log_format.with_timestamp(lambda: sequence):
+        with log_format.add_sequence_to_log(lambda: sequence):
             report.close(sequence)
-            if why := report.unusable_warning(whole=until_idle):
+            if why := report.unusable_warning(is_complete=until_idle):
                 raise DataError(why)
     except Interrupted:
-        report.interrupted()
+        report.log_interruption()
     except StreamBoostError as error:
         if not (log_json or child):
             raise

@@ -115,8 +115,8 @@ def adopt_config(config: Config, state: State, *, begun: bool) -> None:
         "a state belongs to a whole configuration, the learner's included"
     )
     if not verify_compatibility(config, state, begun=begun):
-        state.forget_schema()
-    state.keep_configuration(config.to_toml(), fingerprint(config, _salt_of(state.fingerprint())))
+        state.delete_schema()
+    state.write_configuration(config.to_toml(), fingerprint(config, _salt_of(state.fingerprint())))
 
 
 def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
@@ -133,7 +133,7 @@ def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
     kept, schema = state.fingerprint(), state.schema()
     learner = {} if config.has_learner_config else _only_keys(_stored_config(state), LEARNER)
     same = bool(kept) and _is_made_from(config, kept, learner)
-    if begun and not state.is_made:
+    if begun and not state.has_files:
         again = f"`streamboost {'learn' if config.is_distributed else 'run'} --rebuild`"
         raise StateError(
             f"{state.path} is empty, though batches of {config.name} are committed: put it back "
@@ -147,7 +147,8 @@ def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
     if begun and not kept:
         raise StateError(
             f"{state.path / 'fingerprint'} is missing, so nobody can tell whether this state was "
-            f"made by this configuration: put it back from a copy. {state.remove_begun()}"
+            f"made by this configuration: put it back from a copy. "
+            f"{state.empty_state_instruction()}"
         )
     if begun and not same:
         raise _changed_config_error(config, state, _stored_config(state))

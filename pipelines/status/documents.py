@@ -160,7 +160,7 @@ def status_documents(loop: Runner) -> dict[str, dict[str, Any]]:
             "unanswered": evaluation.unanswered,
         },
         "lag": dict(loop.backlog.lag),
-        "latency": loop.stage_timer.in_numbers(),
+        "latency": loop.stage_timer.quantiles(),
     }
 
 

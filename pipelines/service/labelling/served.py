@@ -23,7 +23,7 @@ from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordW
 from streamboost.pipelines.service.scoring import Scoring
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.folder import State
-from streamboost.pipelines.state.naming import refuse_unknown
+from streamboost.pipelines.state.naming import refuse_unknown_names
 from streamboost.pipelines.status.reader import Status, StatusReader
 from streamboost.pipelines.status.record_filter import RecordFilter
 
@@ -103,7 +103,7 @@ class ServedState:
         Raises StateError if the command names an unknown version or class.
         """
         with mask_errors(self.config.mask):
-            refuse_unknown(self.config.state, command, self.status.documents())
+            refuse_unknown_names(self.config.state, command, self.status.documents())
             queue_command(self.config.state, command)
 
     def close(self) -> None:

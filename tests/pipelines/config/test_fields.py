@@ -155,7 +155,7 @@ def begun(tmp_path, monkeypatch):
     def go_on(before, after, schema):
         with state.locked():
             adopt_config(made(tmp_path, before), state, begun=False)
-            state.keep_schema(schema)
+            state.write_schema(schema)
             adopt_config(made(tmp_path, after), state, begun=True)
         return state
 

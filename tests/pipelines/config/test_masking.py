@@ -11,14 +11,14 @@ import pytest
 
 from streamboost.errors import DataError
 from streamboost.pipelines.config.masking import mask_secrets
-from streamboost.pipelines.monitoring.log_format import AsJson, as_text
+from streamboost.pipelines.monitoring.log_format import JsonFormatter, text_formatter
 
 
 def mask(text):
     return text.replace("hunter2", "***")
 
 
-@pytest.fixture(params=[as_text, AsJson], ids=["text", "json"])
+@pytest.fixture(params=[text_formatter, JsonFormatter], ids=["text", "json"])
 def log(request):
     """What the root logger writes meanwhile."""
     written, root = io.StringIO(), logging.getLogger()

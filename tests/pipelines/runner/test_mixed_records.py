@@ -14,7 +14,7 @@ from streamboost.connectors.messages.values import (
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.runner import replay as recovery
 from streamboost.pipelines.runner.label_join import LabelJoin
-from streamboost.pipelines.runner.replay import digest_of, recover
+from streamboost.pipelines.runner.replay import recover, snapshot_digest
 from tests.pipelines.mixed_records import FIELDS, mixed_records
 
 # What is held
@@ -60,10 +60,10 @@ def test_values_go_into_arrays_and_come_back():
 def join_with(values):
     join = LabelJoin(WindowSize.parse(2), WindowSize.parse(100), 1)
     ids = [str(i) for i in range(len(values))]
-    join.advance(0)
+    join.expire_and_evict(0)
     X = np.zeros((len(ids), 1), dtype=np.float32)
-    join.add(ids, X, [None] * len(ids), ids[:1], np.array([0.5]), None, values)
-    join.advance(1)  # the first is held for its request alone
+    join.add_records(ids, X, [None] * len(ids), ids[:1], np.array([0.5]), None, values)
+    join.expire_and_evict(1)  # the first is held for its request alone
     return join
 
 
@@ -71,8 +71,8 @@ def test_a_join_gives_a_label_the_values_of_its_record_also_after_a_restart():
     values = [encode_values((i, "text")) for i in range(4)]
     join = LabelJoin(WindowSize.parse(2), WindowSize.parse(100), 1)
     join.restore(join_with(values).to_arrays())
-    joined = join.add([], np.zeros((0, 1), np.float32), [], [], np.zeros(0))
-    join.resolve([("0", "x"), ("3", "y")], joined)
+    joined = join.add_records([], np.zeros((0, 1), np.float32), [], [], np.zeros(0))
+    join.match_labels([("0", "x"), ("3", "y")], joined)
     assert joined.values == [values[0], values[3]]
 
 
@@ -118,7 +118,7 @@ def play(world, batches, *, killed=None, restarted=None):
 def assert_its_journal_says_the_same(world):
     loop = world.fresh()
     recover(loop, None, world.transaction.committed().sequence)
-    assert digest_of(*loop.snapshot()) == digest_of(*world.loop.snapshot())
+    assert snapshot_digest(*loop.snapshot()) == snapshot_digest(*world.loop.snapshot())
 
 
 def assert_nobody_noticed(world, uninterrupted):

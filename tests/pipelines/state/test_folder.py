@@ -121,7 +121,7 @@ def test_before_the_first_batch_the_configuration_may_change_and_the_schema_is_f
     state, tmp_path
 ):
     adopt_config(config(tmp_path), state, begun=False)
-    state.keep_schema(Schema(numeric=["a"]))
+    state.write_schema(Schema(numeric=["a"]))
     adopt_config(config(tmp_path), state, begun=False)
     assert state.schema() == Schema(numeric=["a"])
     adopt_config(config(tmp_path, seed=7), state, begun=False)
@@ -171,7 +171,7 @@ def test_what_cannot_be_read_or_written_is_a_state_error(state, tmp_path):
     attempts = {
         "fingerprint": lambda: adopt_config(config(tmp_path), state, begun=False),
         "config.toml": lambda: adopt_config(config(tmp_path), state, begun=False),
-        "schema.json": lambda: state.keep_schema(Schema(numeric=["a"])),
+        "schema.json": lambda: state.write_schema(Schema(numeric=["a"])),
     }
     for name, attempt in attempts.items():
         (state.path / name).mkdir()
@@ -196,7 +196,7 @@ def test_a_folder_that_may_only_be_read_is_refused_with_the_mend(
 def test_small_files_are_made_durable_with_their_names(state, tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
-    state.keep_schema(Schema(numeric=["a"]))
+    state.write_schema(Schema(numeric=["a"]))
     assert synced == [(state.path / "schema.json").stat().st_ino, state.path.stat().st_ino]
 
 

@@ -134,7 +134,7 @@ def test_what_is_replayed_is_not_timed(grown, tmp_path):
     world.run()
     loop = world.fresh()
     recover(loop, None, world.pipeline.sequence)
-    assert loop.stage_timer.in_numbers() == {}
+    assert loop.stage_timer.quantiles() == {}
 
 
 def test_the_loop_spends_but_a_fraction_of_its_time_on_it(grown, tmp_path, monkeypatch):
@@ -212,7 +212,7 @@ def test_a_gap_is_marked(world, make_records, tmp_path, reader, monkeypatch):
     loop, sequence = world.fresh(), world.pipeline.sequence
     with published(loop, tmp_path):
         with monkeypatch.context() as patch:
-            patch.setattr(loop.intake, "read_batch", _no_records)
+            patch.setattr(loop.intake, "reread_batch", _no_records)
             recover(loop, None, sequence, on_data_loss="continue")
         loop.intake.seek(world.loop.intake.positions())
         world.feed(make_records(10, start=50)[0])
