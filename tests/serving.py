@@ -97,7 +97,10 @@ class Site:
     def browser(self, name="ann", role="annotator"):
         """A client with a cookie, which it got by a login link."""
         client = self.stranger(Origin=self.url)
-        assert client.post(f"/login?key={self.people.invite(name, role)}").status_code == 303
+        assert (
+            client.post(f"/login?key={self.people.create_login_link(name, role)}").status_code
+            == 303
+        )
         return client
 
     def cookie_of(self, browser):

@@ -160,7 +160,7 @@ def serve(
         app = create_app(pipelines, settings, entering)
         pages.add_pages(app, pipelines)
         for name, role in people or ((_user(), "operator"),):
-            key = entering.invite(name, role)
+            key = entering.create_login_link(name, role)
             say(f"{entering.known_spelling(name)} ({role}): {place.url(port)}{LOGIN}?key={key}")
         file = State(configs[0].state).path / TOKEN
         say(f"each link works once, for a day; programs send the token in {file}")
