@@ -156,7 +156,7 @@ def serve(
     with place.listen() as listening:
         port = listening.getsockname()[1]
         settings = AuthSettings(token, place.hosts, port, place.is_secure)
-        pipelines = [ServedState.of(config) for config in configs]
+        pipelines = [ServedState.from_config(config) for config in configs]
         app = create_app(pipelines, settings, entering)
         pages.add_pages(app, pipelines)
         for name, role in people or ((_user(), "operator"),):

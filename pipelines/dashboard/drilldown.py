@@ -190,7 +190,9 @@ def _traces(served: ServedState, person: User, id: str) -> Traces:
 def _may_correct(served: ServedState, person: User, found: Status) -> bool:
     """Return whether `person` may change the record's label."""
     truth = found["truth"]
-    return truth is not None and served.queue.correctable(person, found["id"], truth) is not None
+    return (
+        truth is not None and served.queue.correctable_entry(person, found["id"], truth) is not None
+    )
 
 
 def _refuse_blind(served: ServedState, request: Request) -> None:

@@ -133,7 +133,7 @@ class LabellingPage:
         return self._question(self._queue.next(self._person))
 
     def _current_request(self, id: str) -> OpenRequest | None:
-        return self._question(self._queue.keep(self._person, id))
+        return self._question(self._queue.renew_lease(self._person, id))
 
     def _question(self, request: OpenRequest | None) -> OpenRequest | None:
         return None if request is None else self._blind_mode.visible_request(self._person, request)
@@ -181,7 +181,7 @@ class LabellingPage:
 
     def _correctable(self, id: str) -> LabellingEntry | None:
         label = (self._status.labelled_record(id) or {}).get("truth")
-        return None if label is None else self._queue.correctable(self._person, id, label)
+        return None if label is None else self._queue.correctable_entry(self._person, id, label)
 
     async def _on_change(self, event: GenericEventArguments) -> None:
         """Start a correction of an answer in the history."""
@@ -223,7 +223,10 @@ class LabellingPage:
             label = labelling_request.label_of(given, self._view.label_type)
             id, before = self._changing.id, str(self._changing.label)
             if self._changing.number:
-                label = self._queue.correct(self._person, self._changing.number, label).label or ""
+                label = (
+                    self._queue.correct_label(self._person, self._changing.number, label).label
+                    or ""
+                )
             else:  # the label was not given on this page
                 self._queue.post(self._person, [Label(id, label, source=self._person.name)])
             return "Record {} is {} now, and was {}.", id, str(label), before

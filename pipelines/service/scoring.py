@@ -10,7 +10,7 @@ from streamboost.connectors.messages.labels import as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import StateError
 from streamboost.features.paths import getter
-from streamboost.pipelines.service.labelling.writers import decoded
+from streamboost.pipelines.service.labelling.writers import decode_posted_records
 from streamboost.pipelines.state.folder import State
 from streamboost.storage import part
 
@@ -131,7 +131,7 @@ class Scoring:
             {**record, model.schema.id: str(n)} if is_nameless else record
             for n, (record, is_nameless) in enumerate(zip(records, nameless, strict=True))
         ]
-        read, _ = decoded(model.schema, whole)
+        read, _ = decode_posted_records(model.schema, whole)
         learner = model.learner
         with self._scoring:
             X = learner.with_lags(read.X) if read.values is None else learner.rows(read.values)

@@ -73,7 +73,7 @@ def newest_predictions(
 ) -> list[Document]:
     """Return the newest predictions, the newest first; blind annotators see those they answered."""
     found = served.status.predictions(limit)
-    return served.blind_mode.visible_records(user, found, chosen=True)
+    return served.blind_mode.visible_records(user, found, selected_by_prediction=True)
 
 
 @router.get("/pipelines/{pipeline}/dead_letters", responses=_NAMED)
