@@ -171,7 +171,7 @@ def _matching_records(
     is_left_out = choice.disputed is False
     if served.blind_mode.is_blind(person):
         disputed = None if is_left_out else 0
-        total = None if choice.by_prediction else status.count(replace(choice, closed=True))
+        total = None if choice.depends_on_prediction else status.count(replace(choice, closed=True))
         return Found(records, total, more, disputed=disputed)
     sums = status.class_counts(choice)
     disputed = status.count(replace(choice, disputed=True)) if is_left_out else 0

@@ -87,7 +87,7 @@ class ServedState:
         if not self.blind_mode.is_blind(person):
             return status.labelled_records(record_filter, limit, offset)
         record_filter = replace(record_filter, closed=True)
-        if not record_filter.by_prediction:
+        if not record_filter.depends_on_prediction:
             return see(person, status.labelled_records(record_filter, limit, offset))
         return see(person, status.labelled_records(record_filter, -1), selected_by_prediction=True)[
             offset : offset + limit
