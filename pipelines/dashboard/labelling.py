@@ -140,7 +140,7 @@ class LabellingPage:
 
     async def release(self) -> None:
         """Release the lease of the record."""
-        await asyncio.to_thread(self._queue.release, self._person)
+        await asyncio.to_thread(self._queue.release_lease, self._person)
 
     async def _on_choice(self, event: GenericEventArguments) -> None:
         """Apply the annotator's choice, unless it was made for an earlier record.

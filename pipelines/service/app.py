@@ -25,7 +25,7 @@ _INTERVAL = 0.2
 
 
 def create_app(pipelines: Sequence[ServedState], settings: AuthSettings, people: Users) -> FastAPI:
-    """Create the application for `pipelines`, without pages.
+    """Create the FastAPI application with login and API, without the dashboard pages.
 
     While the application runs, it writes labels whose undo window has ended. At its end, it writes
     all held labels and closes `pipelines`. `people` creates login links.

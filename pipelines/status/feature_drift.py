@@ -65,15 +65,15 @@ def psi(before: np.ndarray, now: np.ndarray) -> float:
     return float(((q - p) * np.log(q / p)).sum())
 
 
-def psi_quantile(bins: int, before: int, now: int) -> float:
+def psi_quantile(n_bins: int, n_before: int, n_now: int) -> float:
     """Return the 95 % quantile of the PSI without drift.
 
-    `before` and `now` are the numbers of rows. The chi-square quantile is approximated by Wilson
-    and Hilferty (1931).
+    `n_before` and `n_now` are the numbers of rows. The chi-square quantile is approximated by
+    Wilson and Hilferty (1931).
     """
-    k = max(bins - 1, 1)
+    k = max(n_bins - 1, 1)
     quantile = k * (1.0 - 2.0 / (9.0 * k) + _NORMAL_95 * sqrt(2.0 / (9.0 * k))) ** 3
-    return float(quantile * (1.0 / before + 1.0 / now))
+    return float(quantile * (1.0 / n_before + 1.0 / n_now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Reference:
 
     @classmethod
     def from_rows(cls, X: np.ndarray, time_ms: int) -> "Reference":
-        """Return the reference of the rows `X` (n, D), n > 0; `time_ms` is since the epoch."""
+        """Return the reference of the rows `X` (n, D), n > 0, sampled at `time_ms` since 1970."""
         shares = np.arange(1, BINS) / BINS
         edges = [
             np.unique(np.quantile(known, shares)).tolist() if len(known) else []

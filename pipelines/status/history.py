@@ -131,7 +131,7 @@ class HistoryBuffer:
 
 
 def json_text(value: Any) -> str:
-    """Return `value` as JSON."""
+    """Return `value` as JSON text; NumPy scalars are allowed."""
     return encode(value).decode()
 
 

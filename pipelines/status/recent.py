@@ -107,7 +107,7 @@ class RecentRows:
         self._wanted = n_rows if wanted else 0
 
     def add(self, X: np.ndarray) -> None:
-        """Add the rows `X` (n, D)."""
+        """Append the rows `X` (n, D), the oldest first."""
         n_rows = len(self._rows)
         while self._wanted and len(X):
             part, X = X[: self._wanted], X[self._wanted :]

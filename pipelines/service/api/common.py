@@ -90,7 +90,7 @@ FOR_SCORERS = [Depends(_require_scorer)]
 
 
 class ErrorResponse(BaseModel):
-    """Error response."""
+    """Body of an error response; `detail` is the error text."""
 
     detail: str = Field(description="what failed, and how to fix it")
 

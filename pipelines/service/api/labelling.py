@@ -66,7 +66,7 @@ def next_request(served: ServedPipeline, user: CurrentUser) -> LeasedRequest:
 
 @router.post("/answer", responses=_WRITES)
 def answer_request(served: ServedPipeline, user: CurrentUser, body: LabelAnswer) -> RecordedAction:
-    """Hold a label for the record; it can be undone for a few seconds."""
+    """Store a label of the record, which is written after an undo window of a few seconds."""
     return _recorded_action(served.queue.answer(user, body.id, as_text(body.label)))
 
 
@@ -80,13 +80,13 @@ def skip_request(
 
 @router.post("/not-sure", responses=_WRITES)
 def mark_unsure(served: ServedPipeline, user: CurrentUser, body: RecordReference) -> RecordedAction:
-    """Leave the record to other annotators."""
+    """Mark the record as not sure: it is offered only to other annotators from now on."""
     return _recorded_action(served.queue.mark_unsure(user, body.id))
 
 
 @router.post("/undo", responses=_WRITES)
 def undo_last_action(served: ServedPipeline, user: CurrentUser) -> RecordedAction:
-    """Undo the last action, as long as its label was not written."""
+    """Undo the last action of this session; an error if its label was written already."""
     return _recorded_action(served.queue.undo(user))
 
 

@@ -59,7 +59,7 @@ def create_login_link(request: Request, body: LoginLinkIn) -> LoginLink:
 
 @router.get("", responses=error_descriptions(403))
 def list_sessions(request: Request) -> list[LoginSession]:
-    """List the login sessions."""
+    """Return the valid login sessions of all users."""
     return [
         LoginSession(name=one.name, role=one.role, until=int(1000 * one.until))
         for one in _users(request).valid_sessions()
@@ -70,7 +70,7 @@ def list_sessions(request: Request) -> list[LoginSession]:
 def end_user_logins(
     request: Request, name: Annotated[str, Path(max_length=LONGEST_NAME)]
 ) -> EndedLogins:
-    """End all sessions and login links of a person."""
+    """End all sessions and unused login links of a user; return their number."""
     return EndedLogins(ended=_users(request).log_out_all(name))
 
 

@@ -33,7 +33,7 @@ class RecordsToExplain(RecordsToPredict):
 
 
 class Prediction(BaseModel):
-    """Prediction of a record."""
+    """Prediction of one record: label, class probabilities, margin and model version."""
 
     id: str | None = Field(description="the record's; null: it has none")
     label: LabelValue | None = Field(description="null while no label is known")

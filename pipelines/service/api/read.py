@@ -45,7 +45,7 @@ class CommitteeVersion(BaseModel):
 
 @router.get("/pipelines", responses=error_descriptions())
 def list_pipelines(request: Request) -> list[PipelineSummary]:
-    """List the pipelines that are served."""
+    """Return name, state and accepted inputs of each served pipeline."""
     return [_pipeline_summary(served) for served in request.app.state.pipelines.values()]
 
 

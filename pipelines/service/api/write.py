@@ -42,7 +42,7 @@ class _RequestBody(BaseModel):
 
 
 class LabelIn(_RequestBody):
-    """A label of a record."""
+    """A label of a record, with optional time and annotator (`source`)."""
 
     id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
     label: LabelValue
@@ -163,7 +163,7 @@ def post_records(served: ServedPipeline, body: RecordsIn) -> WrittenCount:
     dependencies=FOR_OPERATORS,
 )
 def post_command(served: ServedPipeline, body: CommandIn) -> QueuedCommand:
-    """Queue a command.
+    """Queue a command, which the pipeline applies with its next batch.
 
     A command with an unknown version or class is refused; `new` allows a new class as the target
     of a merge. Other commands that the pipeline cannot apply are refused in its log.

@@ -96,21 +96,21 @@ class BlindMode:
         return self.is_blind(person) and self._queue.is_open(id)
 
     def visible_documents(self, person: User, documents: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the documents of the status that `person` may see."""
+        """Return the status documents; a blind annotator gets only those without class counts."""
         hides = self.is_blind(person)
         return {name: one for name, one in documents.items() if not hides or name in _DOCUMENTS}
 
     def visible_points(
         self, person: User, points: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """Return the points of the time charts, with the values that `person` may see."""
+        """Return the chart points; values that depend on predictions are hidden if blind."""
         hides = self.is_blind(person)
         return [{key: one[key] for key in one if not hides or key in _POINT} for one in points]
 
     def visible_dead_letters(
         self, person: User, letters: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """Return the dead letters, without payload and detail if `person` is blind.
+        """Return the dead letters; payload and detail are hidden from a blind annotator.
 
         Payload and detail may have the label of a record that is requested now or later.
         """
@@ -123,7 +123,7 @@ class BlindMode:
     def _visible_record(
         self, person: User, record: Mapping[str, Any], *, has_answered: bool
     ) -> dict[str, Any]:
-        """Return the fields of a record that `person`, who may have labelled it, may see."""
+        """Return the fields of a record that `person` may see, after their label or before."""
         is_open = self._queue.is_open(str(record["id"]))
         seen = self.visible_request(person, record)
         if not has_answered:

@@ -108,7 +108,7 @@ class Leases:
     def has_seen_prediction(
         self, connection: Connection, person: User, request: OpenRequest
     ) -> bool:
-        """Return whether a blind `person` has seen the prediction, after labelling the record.
+        """Return whether labelling is blind and `person` saw the prediction after their label.
 
         This stays true if the label is undone, and for another request for the same record.
         """

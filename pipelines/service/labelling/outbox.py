@@ -93,7 +93,7 @@ class LabelOutbox:
         return len(due)
 
     def _due_entries(self, *, at_once: bool) -> list[LabellingEntry]:
-        """Move labels without an undo window (`at_once`: all) to stage "writing"; return them."""
+        """Move labels past the undo window (`at_once`: all) to stage "writing"; return them."""
         with self._store.reading() as connection:
             query = "SELECT 1 FROM entries WHERE stage IN ('held', 'writing') LIMIT 1"
             if connection is None or connection.execute(query).fetchone() is None:

@@ -159,7 +159,7 @@ class LabelQueue:
                 self._leases.assign(connection, person, last.id)
         return last
 
-    def release(self, person: User) -> None:
+    def release_lease(self, person: User) -> None:
         """End the lease of the session of `person`."""
         with self._store.writing() as connection:
             connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
@@ -215,7 +215,7 @@ class LabelQueue:
             if not found:
                 raise StateError("there is no such answer to change: load the page again")
             (before,) = found
-            if not self._may_change(person, before):
+            if not self._may_correct(person, before):
                 raise StateError(
                     f"record {before.id!r} was labelled by somebody else"
                     if before.person != person.name
@@ -249,7 +249,7 @@ class LabelQueue:
         if given is None:
             there = LabellingEntry(0, 0, "", "", id, 0, "label", label, "written")
             return there if person.role == "operator" else None
-        return given if self._may_change(person, given) else None
+        return given if self._may_correct(person, given) else None
 
     def progress(self, person: User) -> LabellingProgress:
         """Return the labelling progress of `person`; today is that of this machine's clock."""
@@ -326,12 +326,12 @@ class LabelQueue:
     def _check_may_label(self, connection: Connection, person: User, id: str) -> None:
         """Raise StateError if `person` may neither label the record nor correct its label."""
         given = newest_label(connection, id)
-        if given is None or not self._corrects or not self._may_change(person, given):
+        if given is None or not self._corrects or not self._may_correct(person, given):
             self._answerable_request(connection, person, id)
 
-    def _may_change(self, person: User, given: LabellingEntry) -> bool:
+    def _may_correct(self, person: User, entry: LabellingEntry) -> bool:
         """Return whether `person` may change a label: operators all labels, others their own."""
-        is_own = given.person == person.name and not self._is_blinded(person)
+        is_own = entry.person == person.name and not self._is_blinded(person)
         return person.role == "operator" or is_own
 
     def _is_blinded(self, person: User) -> bool:

@@ -71,7 +71,7 @@ class ServedState:
 
     @property
     def name(self) -> str:
-        """The pipeline's name."""
+        """Name of the pipeline, from its configuration."""
         return self.config.name
 
     def labelled_records(

@@ -61,7 +61,7 @@ class SourceWriter:
         return self._sink
 
     def close(self) -> None:
-        """Close the sink."""
+        """Close the connection to the source, after a write in progress."""
         with self._lock:
             if isinstance(self._sink, Sink):
                 self._sink.close()

@@ -143,7 +143,7 @@ def test_what_was_skipped_comes_last_and_to_others_at_once(desk):
     desk.queue.skip(ANN, desk.before(ANN))
     assert desk.before(BEN) == "0"
     assert desk.before(ANN) == "1"
-    desk.queue.release(BEN)
+    desk.queue.release_lease(BEN)
     for id in ("1", "2"):
         desk.queue.answer(ANN, id, "left")
     assert desk.before(ANN) == "0"
