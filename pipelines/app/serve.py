@@ -156,11 +156,11 @@ def serve(
     with address.listen() as listening:
         port = listening.getsockname()[1]
         settings = AuthSettings(token, address.hosts, port, address.is_secure)
-        pipelines = [ServedState.of(config) for config in configs]
+        pipelines = [ServedState.from_config(config) for config in configs]
         app = create_app(pipelines, settings, store)
         pages.add_pages(app, pipelines)
         for name, role in users or ((_process_user_name(), "operator"),):
-            key = store.invite(name, role)
+            key = store.create_login_link(name, role)
             print_line(
                 f"{store.known_spelling(name)} ({role}): {address.url(port)}{LOGIN}?key={key}"
             )

@@ -87,7 +87,7 @@ def serve(
     # The server installs its own handlers while it runs, and re-raises the signals at its end.
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    configs = [served.find(path) for path in paths]
+    configs = [served.find_config(path) for path in paths]
     with ExitStack() as hidden:
         for config in configs:
             hidden.enter_context(mask_secrets(config.mask))

@@ -179,7 +179,7 @@ def _matching_records(
         disputed = None if is_left_out else 0
         total = (
             None
-            if record_filter.by_prediction
+            if record_filter.depends_on_prediction
             else status.count(replace(record_filter, closed=True))
         )
         return RecordPage(records, total, more, disputed=disputed)
@@ -200,7 +200,9 @@ def _find_record_traces(served: ServedState, person: User, id: str) -> RecordTra
 def _can_correct(served: ServedState, person: User, record: Status) -> bool:
     """Return whether `person` may change the record's label."""
     truth = record["truth"]
-    return truth is not None and served.queue.correctable(person, record["id"], truth) is not None
+    return (
+        truth is not None and served.queue.correctable_entry(person, record["id"], truth) is not None
+    )
 
 
 def _refuse_blind_annotator(served: ServedState, request: Request) -> None:

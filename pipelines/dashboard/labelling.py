@@ -137,14 +137,14 @@ class LabellingPage:
         return self._visible_request(self._queue.next(self._person))
 
     def _renew_and_read_request(self, id: str) -> OpenRequest | None:
-        return self._visible_request(self._queue.keep(self._person, id))
+        return self._visible_request(self._queue.renew_lease(self._person, id))
 
     def _visible_request(self, request: OpenRequest | None) -> OpenRequest | None:
         return None if request is None else self._blind_mode.visible_request(self._person, request)
 
     async def release_lease(self) -> None:
         """Release the lease of the shown record, so that other annotators can get the record."""
-        await asyncio.to_thread(self._queue.release, self._person)
+        await asyncio.to_thread(self._queue.release_lease, self._person)
 
     async def _on_choice(self, event: GenericEventArguments) -> None:
         """Apply the annotator's button or key, unless it was for an earlier record.
@@ -187,7 +187,7 @@ class LabellingPage:
 
     def _find_correctable_entry(self, id: str) -> LabellingEntry | None:
         label = (self._status.labelled_record(id) or {}).get("truth")
-        return None if label is None else self._queue.correctable(self._person, id, label)
+        return None if label is None else self._queue.correctable_entry(self._person, id, label)
 
     async def _on_correction_start(self, event: GenericEventArguments) -> None:
         """Start a correction of the past answer that the annotator selected."""
@@ -229,7 +229,10 @@ class LabellingPage:
             label = labelling_request.chosen_label(answer, self._view.label_type)
             id, before = self._changing.id, str(self._changing.label)
             if self._changing.number:
-                label = self._queue.correct(self._person, self._changing.number, label).label or ""
+                label = (
+                    self._queue.correct_label(self._person, self._changing.number, label).label
+                    or ""
+                )
             else:  # the label was not given on this page
                 self._queue.post(self._person, [Label(id, label, source=self._person.name)])
             return "Record {} is {} now, and was {}.", id, str(label), before

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamboost.pipelines.status.file import COUNTED, RATES, rates
+from streamboost.pipelines.status.file import COUNTED, RATES, point_rates
 from streamboost.pipelines.status.formatting import time_text
 from streamboost.pipelines.status.reader import Status
 
@@ -106,4 +106,4 @@ def _merge_points(a: Status, b: Status) -> Status:
     counts = {key: a.get(key, 0) + b.get(key, 0) for key in COUNTED}
     waited = [lag for one in (a, b) if (lag := point_lag(one)) is not None]
     made = b | counts | ({"most_lag": max(waited)} if waited else {})
-    return made | dict(zip(RATES, rates(**counts), strict=True))
+    return made | dict(zip(RATES, point_rates(**counts), strict=True))

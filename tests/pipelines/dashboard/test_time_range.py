@@ -73,7 +73,7 @@ def test_a_day_is_read_back_from_what_is_kept_of_it(monkeypatch):
     monkeypatch.setattr(history, "MOST_POINTS", 600)
     board = HistoryBuffer()
     for second in range(0, 86_400, 100):
-        board.point(1_000 * second, second, dict.fromkeys(COUNTED, 1) | {"lag": second})
+        board.add_point(1_000 * second, second, dict.fromkeys(COUNTED, 1) | {"lag": second})
     kept = [
         {"time": time, "sequence": sequence} | json.loads(text)
         for time, sequence, text in board.points.values()

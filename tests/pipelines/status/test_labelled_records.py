@@ -34,7 +34,7 @@ def judged_world(grown, tmp_path):
     with published(world.loop, tmp_path) as publisher:
         world.run()
         publisher.between_batches()
-        publisher._writer.wait(10)
+        publisher._writer.wait_until_idle(10)
     return world, truth
 
 
@@ -256,7 +256,7 @@ def test_a_record_that_is_asked_about_again_keeps_what_was_said_of_it(make_world
     with published(world.loop, tmp_path) as publisher:
         relabelling.streamed(world, answers=False, text="seen by whoever answers")
         publisher.between_batches()
-        publisher._writer.wait(10)
+        publisher._writer.wait_until_idle(10)
     again = [one for one in reader.requests() if "excluded_annotators" in one]
     assert again
     predicted = {one["id"]: (one["label"], one["version"]) for one in world.read("predictions")}
