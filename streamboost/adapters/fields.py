@@ -89,7 +89,7 @@ class Fields:
         self._features.add(name, field)
 
     def _check_for_text(self, feature: Hashable, value: Any) -> None:
-        """Record one of a category's first 20 values; if nearly all differ, make the field a text."""
+        """Record one of a category's first 20 values; if nearly all differ, it becomes a text."""
         if not isinstance(value, str):
             return
         seen = self._first_values[feature]

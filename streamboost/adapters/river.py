@@ -244,7 +244,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         P = self._label_probabilities(
             self._score_and_store_rows([self._fields.values(x)], "decision")
         )
-        chosen = int(self.decisions.choose(P, self._labels)[0])
+        chosen = int(self.decisions.decided_columns(P, self._labels)[0])
         return None if chosen < 0 else self._labels[chosen]
 
     def predict_set_one(
@@ -267,7 +267,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "predict_set_one"
             )
         scored = self._score_and_store_rows([self._fields.values(x)], "set")
-        numbers = self._learner.evaluator.sets(scored)[0]
+        numbers = self._learner.evaluator.prediction_sets_of(scored)[0]
         return {None if number is None else self._labels[int(number)] for number in numbers}
 
     def predict_proba_many(self, X: Any) -> Any:

@@ -332,7 +332,7 @@ class StreamLearner:
         labels that `query` requested (`PredictionSets`). None, always the last entry, represents
         all labels that have not appeared yet. Sets may be empty.
         """
-        return self.evaluator.sets(self.score(X))
+        return self.evaluator.prediction_sets_of(self.score(X))
 
     def decide(self, scored: Scored) -> np.ndarray:
         """Return the decided class of each record in `scored`, object (n,) (`Decisions`).
