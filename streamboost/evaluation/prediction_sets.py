@@ -215,7 +215,7 @@ def new_label_probability(counts: Sequence[int]) -> float:
 
     Examples
     --------
-    >>> unseen_share([3, 1, 2, 1])
+    >>> new_label_probability([3, 1, 2, 1])
     0.2857142857142857
     """
     total = sum(counts)

@@ -67,13 +67,13 @@ class TimeEncoder(ColumnEncoder):
         self._newest = math.nan  # seconds since the epoch
 
     def observe(self, value: Values) -> None:
-        """See `ColumnEncoder`."""
+        """Update the state with an arriving record, after its columns have been computed."""
         moment = as_moment(value[self._place], self._zone)
         if moment is not None:
             self._newest = moment.timestamp()
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """See `ColumnEncoder`."""
+        """Write this encoder's columns of n records into `X` (n, D), which is filled with NaN."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
             given = value[self._place]
@@ -87,10 +87,10 @@ class TimeEncoder(ColumnEncoder):
         return +unreadable
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `ColumnEncoder`."""
+        """Return everything that changes after construction: a dictionary for JSON, and arrays."""
         return {"columns": self.columns, "newest": self._newest}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """See `ColumnEncoder`."""
+        """Restore the result of `state`."""
         self.columns = list(state["columns"])
         self._newest = state["newest"]

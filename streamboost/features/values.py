@@ -14,12 +14,12 @@ from streamboost.features.paths import is_vector
 __all__ = [
     "FieldSample",
     "are_distinct",
+    "count_json_texts",
+    "have_equal_length",
     "is_counter",
     "is_evenly_spaced",
     "is_named_as",
     "is_plain",
-    "json_within",
-    "of_one_length",
 ]
 
 _WRITTEN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
@@ -85,7 +85,7 @@ class FieldSample:
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> "FieldSample":
-        """Compute the statistics of a field's values in some records."""
+        """Return the statistics of a field's values, one for each record of a sample."""
         there = [value for value in values if not _is_missing(value)]
         texts = [value.strip() for value in there if isinstance(value, str)]
         written = [text for text in texts if _WRITTEN.fullmatch(text)]
@@ -100,7 +100,7 @@ class FieldSample:
             n=len(there),
             distinct=len({tuple(v) if isinstance(v, list) else v for v in there}),
             numbers=numbers,
-            whole=_whole(there),
+            whole=_integers_only(there),
             plain=len(plain),
             written=len(written),
             leading_zeros=zeros > 0.02 * len(there),
@@ -124,7 +124,7 @@ def is_plain(text: str) -> bool:
     return _PLAIN.fullmatch(text) is not None and abs(float(text)) <= _LARGEST
 
 
-def json_within(values: Sequence[Any]) -> int:
+def count_json_texts(values: Sequence[Any]) -> int:
     """Return the number of `values` that are text with a JSON object or list.
 
     >>> json_within(['{"a": 1}', "[1, 2]", "[draft]", {"a": 1}])
@@ -143,7 +143,7 @@ def are_distinct(sample: FieldSample) -> bool:
 
 
 def is_named_as(what: str, path: str) -> bool:
-    """Return True if the name of a field suggests `what`: "time", "identifier", "code" and so on.
+    """Return True if the last name in `path` suggests a meaning: "time", "code", "identifier".
 
     >>> is_named_as("identifier", "customer.cardNo"), is_named_as("time", "createdAt")
     (True, True)
@@ -158,7 +158,7 @@ def is_counter(numbers: Sequence[int]) -> bool:
     return sum(a < b for a, b in pairwise(numbers)) >= 0.98 * (len(numbers) - 1)
 
 
-def of_one_length(numbers: Sequence[int], least: int) -> bool:
+def have_equal_length(numbers: Sequence[int], least: int) -> bool:
     """Return True if nearly all numbers have an equal number of digits, at least `least`."""
     lengths = [len(str(abs(number))) for number in numbers]
     usual = max(set(lengths), key=lengths.count)
@@ -196,7 +196,7 @@ def _is_json(text: str) -> bool:
         return False
 
 
-def _whole(values: Sequence[Any]) -> list[int] | None:
+def _integers_only(values: Sequence[Any]) -> list[int] | None:
     """Return the integers among the values; None if there are fractions or no integers."""
     found = []
     for value in values:

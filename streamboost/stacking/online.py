@@ -142,9 +142,9 @@ class TextExpert(Expert):
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
         """See `Expert`. Classes without a text model keep the committee's log probability."""
-        if not self._features.expert:
+        if not self._features.text_columns:
             return
-        for label, column in zip(self._features.classes, self._features.expert, strict=False):
+        for label, column in zip(self._features.classes, self._features.text_columns, strict=False):
             k = records.place.get(label)
             if k is not None:
                 words = records.X[:, self._n_before + column]

@@ -160,7 +160,7 @@ class OnlineStacking:
             return {}
         total = max(float(self.weights.sum()), 1e-12)
         normalized_weights = dict(zip(self.names, (self.weights / total).tolist(), strict=True))
-        if self._features is None or not self._features.expert:
+        if self._features is None or not self._features.text_columns:
             normalized_weights["committee"] += normalized_weights.pop("text", 0.0)
         if self.young is not None:
             mass = self.young.mass
