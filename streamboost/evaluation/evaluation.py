@@ -440,7 +440,7 @@ class Evaluation:
         )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         state, arrays = self._strides.state()
         ids, queue = self._queue.state()
         arrays |= {"queue": self._queue.probabilities(len(self._known))}

@@ -91,7 +91,7 @@ class ClassCounts:
         self.commonest = int(np.argmax(self.counts)) if any(self.counts) else -1
 
     def state(self) -> dict[str, Any]:
-        """Return the complete state for JSON."""
+        """Return the complete state for `resume`, as JSON values."""
         return {
             "labels": list(self.codes),
             "counts": self.counts,
@@ -216,7 +216,7 @@ class Outcomes:
         return outcome.stride, change
 
     def state(self) -> tuple[list[Any], Arrays]:
-        """Return the complete state: a part for JSON, and arrays."""
+        """Return the complete state for `resume`: values for JSON, and arrays."""
         about = [(id, one.stride, len(one.P), *one[2:]) for id, one in self._kept.items()]
         P = [one.P for one in self._kept.values()]
         return about, {"P": np.concatenate(P) if P else np.zeros(0)}
@@ -295,7 +295,7 @@ class Strides:
             tally.cost[:] = 0.0
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the complete state: a part for JSON, and arrays."""
+        """Return the complete state for `resume`: values for JSON, and arrays."""
         outcomes, counted = self.outcomes.state()
         state = {
             "outcomes": outcomes,

@@ -180,7 +180,7 @@ class PredictionSets:
         self.level += _STEP * (self.coverage - mean + relative * (expected - held))
 
     def state(self) -> dict[str, Any]:
-        """Return the changing state for JSON."""
+        """Return the mutable state for `resume`, as JSON values."""
         return {
             "level": self.level,
             "labels": self._labels,

@@ -114,8 +114,8 @@ def as_zone(name: str) -> tzinfo:
 def _parse_field(given: Any) -> Field:
     if not isinstance(given, Mapping) or "type" not in given:
         raise ConfigurationError(
-            f"{given!r} does not say what it holds: write one of {_quoted_list(get_args(Kind))}, or a "
-            "table with `type`"
+            f"{given!r} does not say what it holds: write one of {_quoted_list(get_args(Kind))}, "
+            "or a table with `type`"
         )
     kind = given["type"]
     if kind not in get_args(Kind):

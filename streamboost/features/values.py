@@ -127,7 +127,7 @@ def is_plain(text: str) -> bool:
 def count_json_texts(values: Sequence[Any]) -> int:
     """Return the number of `values` that are text with a JSON object or list.
 
-    >>> json_within(['{"a": 1}', "[1, 2]", "[draft]", {"a": 1}])
+    >>> count_json_texts(['{"a": 1}', "[1, 2]", "[draft]", {"a": 1}])
     2
     """
     return sum(isinstance(value, str) and _is_json(value.strip()) for value in values)

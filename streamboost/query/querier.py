@@ -257,7 +257,7 @@ class Querier:
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         version, arrays = self._window.state()
         state = {
             "budget": self.budget.state(),

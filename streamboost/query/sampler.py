@@ -203,7 +203,7 @@ class OnePerStratumSampler(TokenBucket):
         return asked
 
     def state(self) -> dict[str, Any]:
-        """Return the changing state for JSON."""
+        """Return the mutable state for `resume`, as JSON values."""
         return {
             "bank": self._balance,
             "forgone": self._discarded,
@@ -269,7 +269,7 @@ class SizeMeasure:
         return np.where(means > 0.0, doubt / np.where(means > 0.0, means, 1.0), 1.0)
 
     def state(self) -> list[float]:
-        """Return the changing state for JSON."""
+        """Return the mutable state for `resume`, as JSON values."""
         return [self._mean, self._count]
 
     def resume(self, state: list[float]) -> None:

@@ -261,7 +261,7 @@ class TokenBudget(TokenBucket):
         self.requests += buys
 
     def state(self) -> dict[str, Any]:
-        """Return the changing state for JSON."""
+        """Return the mutable state for `resume`, as JSON values."""
         return {
             "bank": self._balance,
             "place": self._place,

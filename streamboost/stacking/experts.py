@@ -95,7 +95,7 @@ class Expert:
         """
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         return {}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
@@ -156,7 +156,7 @@ class RunningScaler:
         kernels().learn_scale(row, _NEWEST, _FLAT, self._n, self.mean, self._variance, self.rate)
 
     def state(self) -> Arrays:
-        """Return the changing state."""
+        """Return the mutable state for `resume`."""
         return {
             "n": self._n.copy(),
             "mean": self.mean.copy(),

@@ -117,7 +117,7 @@ class PredictionCache:
         )
 
     def state(self) -> tuple[list[Any], Arrays]:
-        """Return the complete state: a part for JSON, and arrays.
+        """Return the complete state for `resume`: values for JSON, and arrays.
 
         Consecutive records with the same newest label and classes are stored as a group.
         """

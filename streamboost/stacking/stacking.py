@@ -371,7 +371,7 @@ class OnlineStacking:
             self.young.restart(other.young)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         parts = {name: expert.state() for name, expert in self._experts.items()}
         waiting, cached = self._cache.state()
         parts.setdefault("correction", self._correction.state())

@@ -255,7 +255,7 @@ class YoungCommittees:
         self._frequency = other._frequency
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         about = {
             "births": [(one.order, one.n_labels, one.columns.tolist()) for one in self.births],
             "weights": self.weights.tolist(),
