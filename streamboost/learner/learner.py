@@ -574,7 +574,7 @@ class StreamLearner:
         """Train the young committees that are due."""
         young.drop_before(self._rows.n_evicted)
         n_estimators = min(self.estimator.get_params().get("n_estimators") or ROUNDS, ROUNDS)
-        for birth in young.due():
+        for birth in young.due_births():
             sample = self._rows.sample(birth.order)
             if len(sample.classes) > 1:
                 committee = adapt_to_size(self.estimator, len(sample.X)).train(

@@ -8,7 +8,7 @@ import numpy as np
 from streamboost.errors import ConfigurationError
 from streamboost.learner.row_buffer import BalancedRows, ReservoirRows, SlidingRows, TimeRows
 from streamboost.query.settings import check_choice, check_whole, is_finite
-from streamboost.stacking.correction import by_half_life
+from streamboost.stacking.correction import half_life_weights
 
 __all__ = ["AGEING", "WorkingSet", "inverse_propensity_weights", "zipf_weights"]
 
@@ -35,7 +35,7 @@ def inverse_propensity_weights(propensity: np.ndarray, clip: float) -> np.ndarra
 
 AGEING: dict[str, Callable[[int, float], np.ndarray] | None] = {
     "uniform": None,
-    "half_life": by_half_life,
+    "half_life": half_life_weights,
     "zipf": lambda n, half_life: zipf_weights(n),
 }
 """Functions for weights by age, from n and the half-life; None: equal weights."""
