@@ -8,7 +8,7 @@ import numpy as np
 from streamboost.checks import Label
 from streamboost.learner.labelled_rows import LabelledRows
 from streamboost.learner.schedule import Schedule
-from streamboost.predictions import Scored, gap_of, uncalibrated
+from streamboost.predictions import Scored, top_two_gap, uncalibrated
 from streamboost.storage import Arrays
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class DriftWatch:
             return
         self._restart_after_retraining(committee, detector)
         # A changing temperature is no property of the records: use uncalibrated probabilities.
-        gaps = gap_of(uncalibrated(scored).probabilities).tolist()
+        gaps = top_two_gap(uncalibrated(scored).probabilities).tolist()
         for i, gap in enumerate(gaps, start=1):
             n = detector.update(1.0 - gap)
             if n is not None:

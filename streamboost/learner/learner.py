@@ -54,7 +54,7 @@ from streamboost.learner.query_controller import QueryController
 from streamboost.learner.schedule import Schedule, Training
 from streamboost.learner.trainer import Trainer, committee_from_arrays, committee_to_arrays
 from streamboost.learner.working_set import WorkingSet
-from streamboost.predictions import Scored, renamed, score_with_shares
+from streamboost.predictions import Scored, map_classes, score_with_shares
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.settings import check_choice
 from streamboost.query.token_bucket import Ledger
@@ -322,14 +322,14 @@ class StreamLearner:
         if self.committee is None:
             return score_with_shares(self._rows.class_counts, len(rows))
         scored = self.evaluator.calibrated(self._stacking.score(self.committee, rows))
-        return renamed(scored, self._renamed)
+        return map_classes(scored, self._renamed)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the labels, object (n,), predicted as by `score`."""
         rows = self._validated_rows(X)
         if self.committee is None:
             return score_with_shares(self._rows.class_counts, len(rows)).labels
-        return renamed(self._stacking.score(self.committee, rows), self._renamed).labels
+        return map_classes(self._stacking.score(self.committee, rows), self._renamed).labels
 
     def predict_set(self, X: Any) -> list[list[Label | None]]:
         """Return a prediction set for each record of `X` (n, D), the most probable label first.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.learner.labelled_rows import LabelledRows
-from streamboost.predictions import Scored, by_committee, evidence, surest
+from streamboost.predictions import Scored, committee_predictions, evidence, top_probabilities
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.querier import Querier
 from streamboost.query.token_bucket import Ledger
@@ -78,7 +78,7 @@ class QueryController:
         utility = self.rate(X, scored, committee)
         cold = self._requests_at_random(committee)
         return self._register_requests(
-            self._querier.decide(ids, X, utility, surest(scored), cold=cold)
+            self._querier.decide(ids, X, utility, top_probabilities(scored), cold=cold)
         )
 
     def rate(self, X: np.ndarray, scored: Scored, committee: "Committee | None") -> np.ndarray:
@@ -87,7 +87,11 @@ class QueryController:
             needed = scored.margins if self.config.needs == "margins" else scored.probabilities
             return self.config.measure(needed)
         is_current = committee is not None and scored.version == committee.version
-        own = by_committee(committee, scored) if committee is not None and is_current else None
+        own = (
+            committee_predictions(committee, scored)
+            if committee is not None and is_current
+            else None
+        )
         return self.measure(X, committee, own)
 
     def observe_requests(self, records: int, requests: Requests) -> None:
