@@ -78,7 +78,7 @@ class PredictionSets:
     >>> for _ in range(2000):
     ...     P = rng.permuted([[0.06, 0.04, 0.9]], axis=1)
     ...     truth = P.argmax() if rng.random() < 0.7 else rng.integers(3)
-    ...     held = bool(reaches(P[0, truth], sets.threshold()))
+    ...     held = bool(is_in_set(P[0, truth], sets.threshold()))
     ...     covered += held
     ...     expected = sets.arrive(P, P)
     ...     sets.learn(held, expected[0])

@@ -164,7 +164,7 @@ def test_who_errs_shows_where_no_prediction_is_confident():
         rows[f"ann {i}"] = [("ann", truth)], likely[truth]
         rows[f"dan {i}"] = [("dan", truth if i < 45 else other)], likely[truth]
     doubts, _ = doubts_of(rows, "abc")
-    again = doubts.worst(1_000, lambda id: True)
+    again = doubts.least_trusted(1_000, lambda id: True)
     assert set(again.ids) == {f"dan {i}" for i in range(45, 90)}
     assert again.excluded_annotators == [["dan"]] * 45
     weights = doubts.weights(np.arange(4, 184))
