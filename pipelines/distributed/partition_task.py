@@ -189,7 +189,9 @@ class PartitionTask:
             lag=lag,
             window=self._window[0][0] if self._window else end,
             sums=base64.b64encode(
-                UnlabelledSums.of(scored, rows, block, asked.inclusion_probabilities).pack()
+                UnlabelledSums.from_scored(
+                    scored, rows, block, asked.inclusion_probabilities
+                ).pack()
             ).decode(),
             asked=self._request_entries(asked, held, scored, rows, records, snapshot),
             unknown=dict(FieldCounts(records.unknown).unknown),

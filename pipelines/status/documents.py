@@ -126,7 +126,7 @@ def status_documents(loop: Runner) -> dict[str, dict[str, Any]]:
     """Return the documents that are read from the pipeline between two batches."""
     pipeline, numbers = loop.pipeline, loop.pipeline.counters()
     learner, evaluation = pipeline.learner, pipeline.learner.evaluation
-    committee, (since_start, recent) = learner.committee, evaluation.both()
+    committee, (since_start, recent) = learner.committee, evaluation.both_reports()
     known = known_classes(pipeline)
     return {
         "learner": {

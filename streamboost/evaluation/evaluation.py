@@ -315,7 +315,7 @@ class Evaluation:
         newest, start, skipped = self._window_sums()
         return self._report(newest, self._pending_sums(start, skipped))
 
-    def both(self) -> tuple[Report, Report]:
+    def both_reports(self) -> tuple[Report, Report]:
         """Return the reports `since_start()` and `recent()`; faster than two calls."""
         whole, (newest, *since) = self._pending_sums(0, 0), self._window_sums()
         part = self._pending_sums(*since) if any(since) else whole
@@ -323,7 +323,7 @@ class Evaluation:
 
     def in_numbers(self) -> dict[str, Any]:
         """Return both reports and the numbers of open and unanswered requests, as JSON values."""
-        since_start, recent = self.both()
+        since_start, recent = self.both_reports()
         return {
             "since_start": asdict(since_start),
             "recent": asdict(recent),

@@ -479,7 +479,7 @@ class PendingPredictions:
         return found
 
     def inverse_probability(self, rows: slice, block: int) -> np.ndarray:
-        """Return 1 / pi (n,) of the records at `rows`, at most `block`."""
+        """Return 1 / inclusion probability (n,) of the records at `rows`, at most `block`."""
         found = self.rows[rows]
         own = np.where(found["chance"] > 0.0, found["chance"], found["design"])
         return np.asarray(1.0 / np.maximum(own, 1.0 / max(block, 1)))
@@ -495,7 +495,7 @@ def similarity_weights(missing: np.ndarray, known: np.ndarray, weight: np.ndarra
 
 
 def _pending_record_dtype(n_classes: int) -> np.dtype:
-    """Return the dtype of a pending record.
+    """Return the structured dtype of a pending record, for `n_classes` classes.
 
     - P: the probabilities of the classes known on arrival.
     - predicted: the class by each of `PREDICTORS`, -1 for none.

@@ -251,7 +251,7 @@ class UnlabelledSums:
     tally: SufficientStats
 
     @classmethod
-    def of(
+    def from_scored(
         cls, scored: Scored, asked: Sequence[int], block: int, chances: np.ndarray | None = None
     ) -> "UnlabelledSums":
         """Return the sums over the records of `scored`, without the requested rows `asked`.

@@ -86,7 +86,7 @@ class Features:
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns."""
+        """Names of the columns of a row."""
         return self._layout.names
 
     @property
@@ -174,7 +174,7 @@ class Features:
         return X
 
     def learn(self, values: Values, label: Label) -> None:
-        """Learn the label of one record."""
+        """Update all encoders with the label of one record, given its `values`."""
         k = self._class_index(label)
         if self.fixed:
             return

@@ -148,7 +148,7 @@ _Inferred = tuple[Field | None, str]
 
 
 def _infer_field(path: str, values: Sequence[Any]) -> _Inferred:
-    sample = FieldSample.of(values)
+    sample = FieldSample.from_values(values)
     if not sample.n:
         return None, NEVER
     if 2 * len(sample.lists) > sample.n:

@@ -10,7 +10,7 @@ from streamboost.features.layout import ColumnEncoder, Layout, Values, is_missin
 from streamboost.features.words import hash_words
 from streamboost.storage import Arrays
 
-__all__ = ["MOST_CLASSES", "TextEncoder", "normalized"]
+__all__ = ["MOST_CLASSES", "TextEncoder", "log_softmax"]
 
 MOST_CLASSES = 64
 """Largest number of classes that the text models have: the first classes learned."""
@@ -117,11 +117,11 @@ class TextEncoder(ColumnEncoder):
         bayes = np.log(self._records[:n] + 1.0) - counts @ (np.log(others) - np.log(totals))
         softmax = self._tf_idf(places, counts) @ self._weights[places, :n] + self._bias[:n]
         scores = [bayes / np.sqrt(max(len(places), 1)), softmax]
-        return normalized(np.stack(scores))
+        return log_softmax(np.stack(scores))
 
     def _weighted_log_probabilities(self, log_probabilities: np.ndarray) -> np.ndarray:
         """Return the log probabilities (K,) of the weighted sum of both models."""
-        return normalized(self._mix @ log_probabilities)
+        return log_softmax(self._mix @ log_probabilities)
 
     def learn(self, value: Values, k: int) -> None:
         """Update the state with a labelled record, whose class index is `k`."""
@@ -240,7 +240,7 @@ class TextEncoder(ColumnEncoder):
 _SMALL = ("records", "totals", "bias", "bias_squares", "mix", "mix_squares")
 
 
-def normalized(scores: np.ndarray) -> np.ndarray:
-    """Convert scores (..., K) to log probabilities."""
+def log_softmax(scores: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the softmax of scores (..., K) over the last axis."""
     scores = scores - scores.max(axis=-1, keepdims=True)
     return np.asarray(scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True)))

@@ -45,7 +45,7 @@ _NAMES = {
     "speed fee tax revenue sales budget debt loan rate ms seconds age width height depth pressure",
     "year": "year yr",
 }
-_WORDS = {what: frozenset(names.split()) for what, names in _NAMES.items()}
+_WORDS = {meaning: frozenset(names.split()) for meaning, names in _NAMES.items()}
 
 _LARGEST = 3.4028234663852886e38
 """Largest float32; larger numbers cannot be features."""
@@ -84,7 +84,7 @@ class FieldSample:
     """Whether at least 90 % of the numbers would be times between 1990 and 2100."""
 
     @classmethod
-    def of(cls, values: Sequence[Any]) -> "FieldSample":
+    def from_values(cls, values: Sequence[Any]) -> "FieldSample":
         """Return the statistics of a field's values, one for each record of a sample."""
         there = [value for value in values if not _is_missing(value)]
         texts = [value.strip() for value in there if isinstance(value, str)]
@@ -142,7 +142,7 @@ def are_distinct(sample: FieldSample) -> bool:
     return sample.n - sample.distinct <= max(1, 0.01 * sample.n)
 
 
-def is_named_as(what: str, path: str) -> bool:
+def is_named_as(meaning: str, path: str) -> bool:
     """Return True if the last name in `path` suggests a meaning: "time", "code", "identifier".
 
     >>> is_named_as("identifier", "customer.cardNo"), is_named_as("time", "createdAt")
@@ -150,7 +150,7 @@ def is_named_as(what: str, path: str) -> bool:
     >>> is_named_as("identifier", "width"), is_named_as("time", "rates")
     (False, False)
     """
-    return any(step.lower() in _WORDS[what] for step in _STEPS.findall(path.rpartition(".")[2]))
+    return any(step.lower() in _WORDS[meaning] for step in _STEPS.findall(path.rpartition(".")[2]))
 
 
 def is_counter(numbers: Sequence[int]) -> bool:

@@ -27,7 +27,7 @@ _WORST, _BEST = 0.05, 0.98
 
 @dataclass(slots=True)
 class Annotator:
-    """Label statistics of one annotator.
+    """Counts of one annotator's labels, and how often others agreed.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Annotators:
 
 
 def estimate_reliability(n_right: Any, n_labels: Any) -> Any:
-    """Return the estimated reliability from `n_right` correct get_or_create `n_labels` labels."""
+    """Return the estimated reliability from `n_right` correct labels of `n_labels`."""
     return np.clip((n_right + _PRIOR_RIGHT) / (n_labels + _PRIOR), _WORST, _BEST)
 
 

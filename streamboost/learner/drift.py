@@ -90,7 +90,7 @@ class Detector:
         return len(values) - 1 - int(np.cumsum(values - values.mean()).argmin())
 
     def restart(self) -> None:
-        """Forget all values."""
+        """Remove all values, and restart the detection."""
         self.resume([])
 
     def state(self) -> np.ndarray:
@@ -128,7 +128,7 @@ class DriftWatch:
 
     @property
     def uses_errors(self) -> bool:
-        """Whether the error is a signal, which needs predictions of labelled records."""
+        """Whether errors are a signal: then predictions of labelled records are needed."""
         return "error" in self._signals
 
     def observe_error(self, predicted: Label, label: Label, rows: LabelledRows) -> None:

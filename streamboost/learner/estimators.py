@@ -70,7 +70,7 @@ def default_estimator() -> Trainable:
 
 
 def adapt_to_size(estimator: Trainable, n_rows: int) -> Trainable:
-    """Return `estimator` for training on `n_rows` rows, with other defaults for many rows.
+    """Return `estimator`, with other settings if it is the default and `n_rows` is large.
 
     Settings for tens of labels underfit thousands. From 3,000 rows on, the default estimator has
     larger trees, finer bins and smaller steps. Trained on 12,000 rows, committees then have an
@@ -111,7 +111,7 @@ def class_weight_of(estimator: Trainable, label: Label, counts: Mapping[Label, i
 
 
 def describe_estimator(estimator: Trainable) -> dict[str, Any]:
-    """Return the estimator's public name and parameters for JSON.
+    """Return the estimator's class name and parameters as JSON values.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def describe_estimator(estimator: Trainable) -> dict[str, Any]:
 
 
 def rebuild_estimator(description: dict[str, Any]) -> Trainable:
-    """Return the estimator from the result of `describe_estimator`.
+    """Create an estimator from the result of `describe_estimator`.
 
     Raises
     ------

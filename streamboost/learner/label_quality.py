@@ -78,7 +78,7 @@ class LabelQuality:
         return np.array([self._annotators.get_or_create(name).reliability for name in names])
 
     def _prior_probabilities(self, row: AnnotatedRow) -> tuple[list[Label], np.ndarray]:
-        """Return the labels that a record may have, and the probability of each on arrival."""
+        """Return all classes, and the probability (K,) of each from the prediction on arrival."""
         known = list(self._rows.counts)
         if row.arrival_prediction is None:
             return known, np.ones(len(known))
@@ -92,7 +92,7 @@ class LabelQuality:
         return known, prior
 
     def weights(self, orders: np.ndarray) -> np.ndarray:
-        """Return the trust (n,) in the rows of these `orders`, with mean 1."""
+        """Return training weights (n,), with mean 1, by trust in the labels of rows `orders`."""
         rows, trusts, _ = self._trust_in_all_rows()
         trusted = {row.order: one for (_, row, _), one in zip(rows, trusts.tolist(), strict=True)}
         found = np.array([trusted.get(order, 1.0) for order in orders.tolist()])
@@ -114,11 +114,11 @@ class LabelQuality:
         if not found:
             self._seen = self._rows.total
         found.sort(key=lambda one: one[:2])
-        chosen, poor = found[:n], _unreliable_annotators(known)
+        chosen, unreliable = found[:n], _unreliable_annotators(known)
         return RelabelRequests(
             [id for _, id, _ in chosen],
             np.array([1.0 - trust for trust, *_ in chosen]),
-            [_excluded_annotators(row, poor) for *_, row in chosen],
+            [_excluded_annotators(row, unreliable) for *_, row in chosen],
         )
 
     def _trust_in_all_rows(
@@ -211,7 +211,7 @@ def _unreliable_annotators(reliability: dict[str, float]) -> list[str]:
     return [name for name, often in errs.items() if often > max(2.0 * usual, _OFTEN)]
 
 
-def _excluded_annotators(row: AnnotatedRow, poor: list[str]) -> list[str]:
+def _excluded_annotators(row: AnnotatedRow, unreliable: list[str]) -> list[str]:
     """Return the annotators to exclude: with a label for the record, or unreliable."""
     answered = [source for source, _ in row.votes if source is not None]
-    return answered + [name for name in poor if name not in answered]
+    return answered + [name for name in unreliable if name not in answered]

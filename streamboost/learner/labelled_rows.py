@@ -210,12 +210,12 @@ class LabelledRows:
 
     @property
     def kind(self) -> type | None:
-        """Type of the labels, str or int; None before the first."""
+        """Type of the labels, str or int; None before the first label."""
         return type(next(iter(self.counts))) if self.counts else None
 
     @property
     def class_counts(self) -> dict[Label, int]:
-        """The number of labelled records of each class that has any."""
+        """Number of labelled records of each class; classes without records are omitted."""
         return {label: n for label, n in self.counts.items() if n > 0}
 
     @property
@@ -267,7 +267,7 @@ class LabelledRows:
                 yield id, row, label_of[row.order]
 
     def _stored_orders(self) -> np.ndarray:
-        """Return the orders, int64 (n,), of stored rows and of rows with a retracted label."""
+        """Return the label numbers, int64 (n,), of all rows, also with retracted labels."""
         unlabelled = [row.order for id in self._unlabelled if (row := self._named.find(id))]
         return np.append(self._rows.view().order, np.array(unlabelled, dtype=np.int64))
 
@@ -411,7 +411,7 @@ class LabelledRows:
 
     @property
     def n_evicted(self) -> int:
-        """Number of labels before the oldest stored row."""
+        """Number of labels that arrived before the label of the oldest stored row."""
         order = self._rows.view().order
         return int(order[0]) - 1 if len(order) else self.total
 
@@ -457,7 +457,7 @@ class LabelledRows:
 
 
 def _distinct_codes(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the distinct codes of the rows of positive weight.
+    """Return the distinct class numbers among rows of positive weight, ascending.
 
     The weight of the oldest rows may underflow to 0: training excludes these rows.
     """

@@ -325,7 +325,7 @@ class StreamLearner:
         return map_classes(scored, self._renamed)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the labels, object (n,), predicted as by `score`."""
+        """Return the predicted labels of `X` (n, D), object (n,)."""
         rows = self._validated_rows(X)
         if self.committee is None:
             return score_with_shares(self._rows.class_counts, len(rows)).labels
@@ -415,26 +415,26 @@ class StreamLearner:
         return again
 
     def use_external_scores(self) -> None:
-        """Leave scoring to other processes: queries use their scores, and training is paused."""
+        """Use scores of other processes in queries, and pause training in this process."""
         self._query_controller.uses_external_scores = True
         self.trainer.pause()
 
     def observe_scored(
-        self, scored: Scored, asked: Requests, records: int, rest: UnlabelledSums | None
+        self, scored: Scored, requests: Requests, records: int, unlabelled: UnlabelledSums | None
     ) -> None:
-        """Count records that other processes scored and decided about.
+        """Add records that other processes scored and for which they decided about requests.
 
         Parameters
         ----------
         scored : predictions of the records with a request, by one committee
-        asked : the requests, one for each record in `scored`
+        requests : the label requests, one for each record in `scored`
         records : the number of all records, with and without a request
-        rest : sums over the records without a request; None where another call passes them
+        unlabelled : sums over the records without a request; None where another call passes them
         """
-        self._query_controller.observe_requests(records, asked)
-        self.evaluator.arrive(asked.ids, scored, asked)
-        if rest is not None:
-            self.evaluator.evaluation.add_unlabelled_sums(rest)
+        self._query_controller.observe_requests(records, requests)
+        self.evaluator.arrive(requests.ids, scored, requests)
+        if unlabelled is not None:
+            self.evaluator.evaluation.add_unlabelled_sums(unlabelled)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Expire the requests among `ids`: their tokens stay spent. Other ids are ignored."""
@@ -820,7 +820,7 @@ class StreamLearner:
         self._stacking = self._query_controller.stacking = stacking
 
     def deploy(self, committee: "Committee | None") -> tuple[Training, ...]:
-        """Deploy `committee`; None changes nothing.
+        """Deploy `committee` for scoring; do nothing if it is None.
 
         The result of `trainer.finished` or `trainer.wait` gets the version of its training. It is
         deployed at once, or after its evaluation as a challenger (`Schedule.promotion`). Any other
@@ -954,7 +954,7 @@ class StreamLearner:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray]) -> "StreamLearner":
-        """Return the learner that `snapshot` took the arrays from.
+        """Create a learner from the arrays that `snapshot` returned.
 
         A training that was running in a thread is started again, on the same rows.
 
@@ -1002,7 +1002,7 @@ class StreamLearner:
         )
 
     def _restore_state(self, about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """Restore the changing state from the snapshot of a learner with equal settings."""
+        """Restore the mutable state from the snapshot of a learner with equal settings."""
         self.annotators.resume(about["annotators"])
         self._label_quality.resume(about["doubts"])
         self._renamed = dict(about["renamed"])

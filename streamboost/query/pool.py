@@ -36,7 +36,7 @@ class Pool(UtilityWindow):
         return self._count == len(self._excluded)
 
     def admit(self, id: str, row: np.ndarray, utility: float) -> PoolChoice | None:
-        """Add a record; return the record that it evicts, or None if excluded or no eviction."""
+        """Add a record; return the evicted record, or None if there is none or it was excluded."""
         place = self._next
         left = None
         if self.is_full:

@@ -15,7 +15,7 @@ _LONGEST = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Counts of records, requests and answers.
+    """Counts of records, label requests and answers, and the tokens left.
 
     Attributes
     ----------

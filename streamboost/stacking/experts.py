@@ -62,7 +62,7 @@ class ExpertRecords(NamedTuple):
 
 
 class Expert:
-    """Predicts every record in one or several ways, and learns from every label.
+    """Base class of experts, which predict every record and learn from every label.
 
     Classes have indices in the order in which they were first learned.
     """

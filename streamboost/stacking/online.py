@@ -11,7 +11,7 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.features import Features
-from streamboost.features.text import normalized
+from streamboost.features.text import log_softmax
 from streamboost.stacking.experts import MOST_CLASSES, Expert, ExpertRecords, RunningScaler, kernels
 from streamboost.storage import Arrays
 
@@ -149,4 +149,4 @@ class TextExpert(Expert):
             if k is not None:
                 words = records.X[:, self._n_before + column]
                 outputs[0, :, k] = np.where(np.isnan(words), outputs[0, :, k], words)
-        outputs[0] = normalized(outputs[0])
+        outputs[0] = log_softmax(outputs[0])

@@ -178,7 +178,7 @@ class OnlineStacking:
         self._newest = None
 
     def score(self, committee: "Committee", X: np.ndarray) -> Scored:
-        """Score `X` (n, D); columns that the committee does not have are ignored by it.
+        """Predict records `X` (n, D) with all experts; the committee ignores additional columns.
 
         Raises
         ------
@@ -257,7 +257,7 @@ class OnlineStacking:
         )
 
     def model_version(self, committee: "Committee | None") -> int:
-        """Return a number that increases with each new committee and each correction; 0 without."""
+        """Return a number that increases with each committee and correction; 0 if None."""
         if committee is None:
             return 0
         return committee.version + (0 if self._has_experts else self._correction.total)
@@ -287,13 +287,13 @@ class OnlineStacking:
         before, newest = self._transitions.newest, self._newest_scores(committee, row)
         if committee is not None and self._combines_experts(committee):
             scored, prediction = newest[2] if newest else None, self._cache.pop(id)
-            if scored is None and (prediction is None or self._is_judging_young):
+            if scored is None and (prediction is None or self._evaluates_young):
                 scored = self.score(committee, row[None])
             if prediction is None:
                 assert scored is not None
                 prediction = CachedPrediction.from_scored(before, scored)
             k = self._place.get(label)
-            if scored is not None and self._is_judging_young:
+            if scored is not None and self._evaluates_young:
                 self._update_young_weights(scored, row, len(self._place) if k is None else k)
             self._update_weights(prediction, k, weight)
             before = prediction.before
@@ -345,7 +345,7 @@ class OnlineStacking:
             kernels().learn_weights(prediction.logs, k, weight, _STEP, self.weights, self._squares)
 
     @property
-    def _is_judging_young(self) -> bool:
+    def _evaluates_young(self) -> bool:
         return self.young is not None and self.young.is_judging
 
     def _update_young_weights(self, scored: Scored, row: np.ndarray, k: int) -> None:

@@ -55,7 +55,7 @@ _UNSCORED = 0.02
 
 @dataclass(slots=True, eq=False)
 class Birth:
-    """Start of a committee, which is trained only on the labels from `order` on.
+    """Young committee and its start: it is trained only on the labels from `order` on.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Birth:
 
 
 class YoungCommittees:
-    """Fixed-share mixture of the stack with committees of different birth.
+    """Fixed-share mixture of the stack with committees that are trained on recent labels only.
 
     A committee is born every few labels, and births are removed so that about two are left for each
     doubling of the age (follow the leading history, Hazan and Seshadhri, 2009). Each label judges
@@ -141,7 +141,7 @@ class YoungCommittees:
         kernels().mix(self._scored_weights, logs, _LEAST_LOG, probabilities, best, margins)
 
     def _predict(self, births: list[Birth], X: np.ndarray, outputs: np.ndarray) -> None:
-        """Write the probabilities by `births` to `outputs`, float64 (M, n, K)."""
+        """Write the probabilities by the committees of `births` to `outputs`, float64 (M, n, K)."""
         for birth, probabilities in zip(births, outputs, strict=True):
             committee = birth.committee
             assert committee is not None
