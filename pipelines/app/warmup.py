@@ -122,8 +122,8 @@ def _warm_young_committees(X: np.ndarray, y: np.ndarray) -> None:
     young.learn(0)
     young.advance(len(X), share=1 / len(X))
     committee = default_estimator().train(X, y, seed=0, n_estimators=1)
-    young.put(young.births[0], committee, np.arange(3))
-    young.judge(X[0], np.full(3, 1 / 3), 0)
+    young.set_committee(young.births[0], committee, np.arange(3))
+    young.update_weights(X[0], np.full(3, 1 / 3), 0)
 
 
 def _warm_online_learning(X: np.ndarray, y: np.ndarray) -> None:

@@ -28,7 +28,7 @@ from streamboost.pipelines.runner.batch import Inputs, Messages, Outputs, StepRe
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.runner.requests import build_requests as requests_about
-from streamboost.predictions import Scored, renamed
+from streamboost.predictions import Scored, map_classes
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, pack_json, unpack_json
 
@@ -217,7 +217,7 @@ class LearningPipeline(Pipeline):
         for entry, kept in zip(self._entries, self._kept, strict=True):
             now = {label: self.classes.current_class(label) for label in entry.classes}
             mended = {label: into for label, into in now.items() if label != into}
-            scored, asked = renamed(entry.predictions_of(kept), mended), to_requests(kept)
+            scored, asked = map_classes(entry.predictions_of(kept), mended), to_requests(kept)
             self._scored.append(scored)
             self.learner.observe_scored(scored, asked, entry.records, entry.unlabelled_sums())
         kept = [one for some in self._kept for one in some]

@@ -33,7 +33,7 @@ from streamboost.pipelines.runner.field_counts import FieldCounts
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.record_window import HeldRecord
 from streamboost.pipelines.runner.requests import build_request, feature_values
-from streamboost.predictions import Scored, surest
+from streamboost.predictions import Scored, top_probabilities
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.querier import Querier
 
@@ -191,7 +191,9 @@ class PartitionTask:
             lag=lag,
             window=self._window[0][0] if self._window else next_offset,
             sums=base64.b64encode(
-                UnlabelledSums.of(scored, rows, block, asked.inclusion_probabilities).pack()
+                UnlabelledSums.from_scored(
+                    scored, rows, block, asked.inclusion_probabilities
+                ).pack()
             ).decode(),
             asked=self._request_entries(asked, held, scored, rows, records, snapshot),
             unknown=dict(FieldCounts(records.unknown).unknown),
@@ -244,7 +246,7 @@ class PartitionTask:
         self._querier.rescore(snapshot.version, learner.utility)
         cold = learner.committee is None or learner.missing_random_labels > 0
         utility = learner.utility(X, scored)
-        return self._querier.decide(records.ids, X, utility, surest(scored), cold=cold)
+        return self._querier.decide(records.ids, X, utility, top_probabilities(scored), cold=cold)
 
     def _held_records(
         self,

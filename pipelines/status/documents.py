@@ -126,7 +126,7 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
     """Return the status documents of a running pipeline by name, read between two batches."""
     pipeline, numbers = runner.pipeline, runner.pipeline.counters()
     learner, evaluation = pipeline.learner, pipeline.learner.evaluation
-    committee, (since_start, recent) = learner.committee, evaluation.both()
+    committee, (since_start, recent) = learner.committee, evaluation.both_reports()
     known = known_classes(pipeline)
     return {
         "learner": {

@@ -19,7 +19,7 @@ from streamboost.connectors.messages.outgoing import features_by_name
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.messages.values import decode_fields
 from streamboost.errors import DataError
-from streamboost.learner.labelled_rows import verdict
+from streamboost.learner.labelled_rows import resolve_label
 from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.status.annotators import AnnotatorAgreement, votes_of
@@ -245,7 +245,7 @@ class LabelledRecordRows:
         truth = None if event.label is None else str(event.label)
         if truth is not None and row is not None and row[1] is not None:
             votes = [(one.source, one.label) for one in votes_of(value["labels"])]
-            truth = str(verdict(rule or "last", votes, row[1]))
+            truth = str(resolve_label(rule or "last", votes, row[1]))
         self._store_record(event.id, value, truth)
 
     def _store_record(self, id: str, value: dict[str, Any], truth: str | None) -> None:

@@ -280,7 +280,7 @@ def test_votes_of_several_are_what_they_were_before_the_merge(make_world):
     assert learner.label_of("110") == "left"
     world.tell("unmerge", None, "laft")
     world.run()
-    (votes,) = (row.votes for id, row, _ in learner._rows.named() if id == "110")
+    (votes,) = (row.votes for id, row, _ in learner._rows.annotated_rows() if id == "110")
     assert votes == [("ann", "laft"), ("bob", "left"), ("eve", "left")]
     assert learner.label_of("110") == "left"
 
