@@ -275,7 +275,9 @@ def copy_checkpoints(copies: Copies | None, runner: Runner) -> Iterator[None]:
         copier.close(runner.stop)
 
 
-def refuse_lost_state(config: Config, committed: CommittedBatch | None, copies: Copies | None) -> None:
+def refuse_lost_state(
+    config: Config, committed: CommittedBatch | None, copies: Copies | None
+) -> None:
     """Raise StateError if no batch is committed, but a copy of an earlier state exists."""
     if committed is not None or copies is None or not (known := copies.sequences):
         return
@@ -345,7 +347,9 @@ def _check_origin(config: Config, state: State, origin: dict[str, str]) -> dict[
     return origin
 
 
-def _committed_batch_of_copy(config: Config, copy: Copy | None, copies: Copies | None) -> CommittedBatch:
+def _committed_batch_of_copy(
+    config: Config, copy: Copy | None, copies: Copies | None
+) -> CommittedBatch:
     """Return batch and source positions of a copy; StateError if there is no copy.
 
     Positions of sources that were lost with the log are left out.

@@ -115,7 +115,7 @@ def _add_record_page(pages: _PageBuilder) -> None:
                 others = await asyncio.to_thread(served.labelled_records, person, every, LIKE)
                 (seen,) = await asyncio.to_thread(see, person, [found])
                 may = await asyncio.to_thread(_can_correct, served, person, found)
-                show_record(seen, view, others, may_change=may)
+                show_record(seen, view, others, can_change=may)
             else:
                 alike = await asyncio.to_thread(served.status.ids_with_prefix, id)
                 traces = await asyncio.to_thread(
@@ -201,7 +201,8 @@ def _can_correct(served: ServedState, person: User, record: Status) -> bool:
     """Return whether `person` may change the record's label."""
     truth = record["truth"]
     return (
-        truth is not None and served.queue.correctable_entry(person, record["id"], truth) is not None
+        truth is not None
+        and served.queue.correctable_entry(person, record["id"], truth) is not None
     )
 
 

@@ -375,7 +375,7 @@ def show_record(
             "Why this prediction",
             explanation_summary(view),
             contribution_table(record, view),
-            id="why",
+            section_id="why",
         )
         _show_fields(record)
         _show_section(

@@ -201,7 +201,9 @@ class Scorer:
     def _read_retained_messages(self, partition: int, start: int, end: int) -> list[Message]:
         """Read the messages of a partition with offsets in [start, end) again."""
         member = self._member
-        return self._committed_reader.messages_between(member.topic, partition, start, end, member.max_bytes)
+        return self._committed_reader.messages_between(
+            member.topic, partition, start, end, member.max_bytes
+        )
 
     def _snapshot_at_least(self, number: int) -> ModelSnapshot | None:
         """Return the newest model snapshot, or None if its number is less than `number`."""

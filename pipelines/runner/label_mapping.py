@@ -179,7 +179,9 @@ class LabelMapping:
             )
             message = labels.messages[i]
             dead.append(
-                DeadLetter.from_message(message, "dropped_class", detail, source=source, time=batch_time_ms)
+                DeadLetter.from_message(
+                    message, "dropped_class", detail, source=source, time=batch_time_ms
+                )
             )
         left = [i for i in range(len(labels)) if i not in set(gone)]
         for i in left:

@@ -211,12 +211,12 @@ def test_a_file_that_may_only_be_read_is_a_source_while_its_owner_writes(
     path = open_folder / "log.db"
     writer = opened(database.Database(path))
     with writer.write_transaction() as connection:
-        database.append(connection, "records", [b"one"])
+        database.append_payloads(connection, "records", [b"one"])
     source = opened(SqliteSource(path, "records"))
     with only_reading(open_folder):
         assert payloads(source.poll(9)) == [b"one"]
     with writer.write_transaction() as connection:
-        database.append(connection, "records", [b"two"])
+        database.append_payloads(connection, "records", [b"two"])
     with only_reading(open_folder):
         assert payloads(source.poll(9)) == [b"two"]
 

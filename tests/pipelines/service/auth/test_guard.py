@@ -220,7 +220,7 @@ def test_who_labelled_under_a_name_keeps_its_spelling_without_a_login(people):
 
 
 def test_a_login_from_before_names_were_checked_is_still_good_and_can_be_ended(people, tmp_path):
-    cookie = Sessions(tmp_path, b"secret").begin("<b>\uff41nn", "annotator")
+    cookie = Sessions(tmp_path, b"secret").create("<b>\uff41nn", "annotator")
     assert people.by_cookie(cookie).name == "<b>\uff41nn"
     assert people.log_out_all("<b>ann") == 1
     assert people.by_cookie(cookie) is None
