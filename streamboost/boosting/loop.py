@@ -67,7 +67,12 @@ class Sampling:
         """Set the features and rows of a round in `grow`; `influence` (n,) trims light rows."""
         grow, features, params = self.grow, self.grow.splittable, self.params
         n_features = self._n_features()
-        if influence is None and params.subsample == 1.0 and grow.whole and n_features is None:
+        if (
+            influence is None
+            and params.subsample == 1.0
+            and grow.is_full_sample
+            and n_features is None
+        ):
             return
         if n_features is not None:
             features = np.sort(self.rng.choice(features, n_features, replace=False))
@@ -78,7 +83,7 @@ class Sampling:
             rows = np.flatnonzero(chosen)
             chosen = np.zeros(grow.n_rows, dtype=bool)
             chosen[self.rng.choice(rows, self._n_rows(len(rows)), replace=False)] = True
-        grow.sample(features, grow.all_rows[chosen], grow.all_rows[~chosen])
+        grow.set_sample(features, grow.all_rows[chosen], grow.all_rows[~chosen])
 
     def batches(self, n_rounds: int, most: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield batches of rounds: their number, at most `most`, their features and their rows.
@@ -209,7 +214,7 @@ def boost(
         _check_extension(algorithm, data, committee, bins)
     base = algorithm.base(data, committee)
     learners = committee.learners if committee else algorithm.empty(data)
-    learners = learners.widened(len(base))
+    learners = learners.with_new_classes(len(base))
     scores = np.tile(base, (len(data.X), 1))
     learners.add_scores(data.X, scores)
     state = algorithm.start(data, scores, rng)

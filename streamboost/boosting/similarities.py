@@ -169,7 +169,7 @@ class Similarities:
             add_similarities(*learners, Z, scores, m, m + 1)
             yield scores
 
-    def widened(self, n_classes: int) -> "Similarities":
+    def with_new_classes(self, n_classes: int) -> "Similarities":
         """Return a copy with zero coefficients for new classes, up to `n_classes`."""
         wide = np.pad(self.coefficients, ((0, 0), (0, n_classes - self.n_classes)))
         return Similarities(self.frame, self.points, self.pairs, self.reach, wide)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 
 from streamboost.boosting.frames import FrameColumns, frame_of
 from streamboost.errors import ConfigurationError, DataError
-from streamboost.trees.sums import NO_REDUCE, AllReduce, Shard, in_units
+from streamboost.trees.sums import NO_REDUCE, AllReduce, Shard, weights_in_units
 
 __all__ = [
     "TrainingData",
@@ -163,12 +163,12 @@ def masses(
 
     `y` (n,) are class indices, `weight` (n,) is positive; the rows of all shards count.
     """
-    units, scale = in_units(weight, total)
+    units, scale = weights_in_units(weight, total)
     counted = None if len(units) < len(y) else units
     sums = np.bincount(y, weights=counted, minlength=n_classes).astype(np.int64)
     if counted is None:
         sums *= units[0]
-    total.add(sums)
+    total.sum_over_shards(sums)
     return sums / scale
 
 

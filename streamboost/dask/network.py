@@ -133,7 +133,7 @@ def _refusal(theirs: dict[str, str]) -> str:
 class _RootAllReduce(AllReduce):
     peers: list[socket.socket]
 
-    def add(self, values: np.ndarray) -> None:
+    def sum_over_shards(self, values: np.ndarray) -> None:
         """Add the values of the others, and send the sums to them."""
         theirs = np.empty_like(values)
         try:
@@ -151,7 +151,7 @@ class _RootAllReduce(AllReduce):
 class _PeerAllReduce(AllReduce):
     first: socket.socket
 
-    def add(self, values: np.ndarray) -> None:
+    def sum_over_shards(self, values: np.ndarray) -> None:
         """Send the values to the first worker, and receive the sums."""
         try:
             _send(self.first, values.data.cast("B"))

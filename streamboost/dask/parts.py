@@ -170,7 +170,7 @@ def train(
         model, rng = job.model, np.random.default_rng(job.seed)
         committee = model._boost(data, job.rounds, rng, job.committee)
         # A barrier: a connection that ends earlier counts as a lost worker.
-        total.add(np.zeros(1, dtype=np.int64))
+        total.sum_over_shards(np.zeros(1, dtype=np.int64))
         return committee if rank == 0 else None
     finally:
         abandon(rendezvous.token)

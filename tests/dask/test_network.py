@@ -44,7 +44,7 @@ def together(meeting, act, encryption=None, begin=None):
 def sums(rank, total):
     """Add up all ranks."""
     values = np.array([rank])
-    total.add(values)
+    total.sum_over_shards(values)
     return values.tolist()
 
 
@@ -53,7 +53,7 @@ def test_all_have_the_sum_of_all(meeting):
         many = np.full((200, 1000), rank + 2**40)  # more than the system keeps for who is late
         few = np.array([rank])
         for values in (many, few):
-            total.add(values)
+            total.sum_over_shards(values)
         return many, few
 
     for many, few in together(meeting, act):
@@ -64,12 +64,12 @@ def test_all_have_the_sum_of_all(meeting):
 @pytest.mark.parametrize("lost", [0, 1, 2])
 def test_where_one_is_lost_all_others_are_told(meeting, lost):
     def act(rank, total):
-        total.add(np.array([1]))
+        total.sum_over_shards(np.array([1]))
         if rank == lost:
             for each in [total.first] if rank else total.peers:
                 each.shutdown(socket.SHUT_RDWR)
             return
-        total.add(np.array([1]))
+        total.sum_over_shards(np.array([1]))
         raise AssertionError("the sum came without one's part")
 
     for rank, told in enumerate(together(meeting, act)):
@@ -166,7 +166,7 @@ def test_the_token_is_not_shown():
 
 def test_sums_out_of_step_are_a_loss(meeting):
     def act(rank, total):
-        total.add(np.zeros(1 + rank, dtype=np.int64))
+        total.sum_over_shards(np.zeros(1 + rank, dtype=np.int64))
 
     assert all(isinstance(told, LostWorkerError) for told in together(meeting, act))
 
@@ -190,7 +190,7 @@ def encryption_of(files, trusted=None):
 def test_sums_go_by_tls_where_the_cluster_does(meeting, certificate):
     def act(rank, total):
         many = np.full((200, 1000), rank + 2**40)
-        total.add(many)
+        total.sum_over_shards(many)
         ends = [total.first] if rank else total.peers
         return many, [isinstance(end, ssl.SSLSocket) and end.cipher() for end in ends]
 
@@ -234,10 +234,10 @@ def test_who_is_met_in_the_clear_or_by_a_strange_certificate_is_told_nothing(
 
 def test_where_one_is_lost_the_others_are_told_by_tls_too(meeting, certificate):
     def act(rank, total):
-        total.add(np.array([1]))
+        total.sum_over_shards(np.array([1]))
         if rank == 1:
             abandon(meeting.token)  # as where the driver gives an attempt up
-        total.add(np.array([1]))
+        total.sum_over_shards(np.array([1]))
 
     told = together(meeting, act, encryption_of(certificate))
     assert all(isinstance(one, LostWorkerError) for one in told)

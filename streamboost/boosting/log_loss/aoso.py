@@ -15,7 +15,7 @@ from streamboost.boosting.log_loss.softmax import (
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
 from streamboost.kernels import softmax as kernels
-from streamboost.trees.by_node import grow_by_node
+from streamboost.trees.by_node import grow_with_node_statistics
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import Statistic, pair_statistic
 from streamboost.trees.tree import Tree
@@ -46,7 +46,7 @@ class _AOSO(SoftmaxAlgorithm):
             args = state.probabilities, state.y, state.weight, rows, buffer
             return pair_statistic(*args, self._by_gain)
 
-        tree = grow_by_node(grow, choose)
+        tree = grow_with_node_statistics(grow, choose)
         values = leaf_values(self._leaf, state, tree, self._l2)
         tree.values = (self._learning_rate * values).astype(np.float32)
         return or_end([tree], grow)

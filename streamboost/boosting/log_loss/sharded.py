@@ -15,7 +15,7 @@ from streamboost.kernels.growing.histograms import Coded, Columns, Joint, Statis
 from streamboost.kernels.growing.levels import Growth, begin, turn
 from streamboost.kernels.growing.nodes import CODES, NODE
 from streamboost.kernels.growing.sketch import Drawn, Grown, Room, SketchRows, deal, offer
-from streamboost.trees.grower import Histograms
+from streamboost.trees.grower import HistogramPool
 from streamboost.trees.sums import AllReduce, ThreadAllReduce
 
 __all__ = ["ShardRounds", "in_threads"]
@@ -47,7 +47,7 @@ class ShardRounds:
         self._rate = rate
         self._clamp = clamp
         self._total = total
-        self._histograms = Histograms()
+        self._histograms = HistogramPool()
         n, channels = len(rows.y), int(limits["channels"][0])
         self._work = Room(
             np.empty(n, dtype=np.uint32),
@@ -78,7 +78,7 @@ class ShardRounds:
         wide = limits["kind"][0] != NEWTON
         bounds = np.empty(2, dtype=np.int64)
         shards.follow(rows, direction, work, bounds)
-        self._total.add(bounds)
+        self._total.sum_over_shards(bounds)
         scale_g, scale_h = shards.scale(rows, work, bounds, wide)
         l2 = float(limits["l2"][0])
         limits["min_child"] = max(1.0, float(limits["min_child"][0]) * scale_h)
@@ -91,14 +91,14 @@ class ShardRounds:
         n_sets = int(columns.categorical[tree["feature"][tree["left"] >= 0]].sum())
         told = np.zeros(size + n_sets * CODES, dtype=np.int64)
         shards.tell(tree, size, columns, trained, told)
-        self._total.add(told)
+        self._total.sum_over_shards(told)
         shards.settle(tree, size, columns, told, rest, growing)
         n_classes = rows.probabilities.shape[1]
         flat = np.empty(n_leaves * (2 * n_classes + 1), dtype=np.int64)
         sums, weights = flat[:-n_leaves].reshape(2, n_leaves, n_classes), flat[-n_leaves:]
         ends, worth = np.empty((4, n_leaves), dtype=np.int64), scale_h / scale_g / scale_g
         shards.sum_up(tree, size, columns, worth, rows, chosen, trained, rest, ends, sums, weights)
-        self._total.add(flat)
+        self._total.sum_over_shards(flat)
         values = np.empty((n_leaves, n_classes), dtype=np.float32)
         shards.step(rows, sums, l2, self._clamp, self._rate, values)
         return tree, values, weights
@@ -132,7 +132,7 @@ class ShardRounds:
         n_sums = begin(*given)
         while n_sums >= 0:
             if n_sums:
-                self._total.add(growth.sums[:n_sums])
+                self._total.sum_over_shards(growth.sums[:n_sums])
             n_sums = turn(*given)
         self.n_adds += int(growth.size[3])
         return growth.tree[: growth.size[1]], growing
@@ -148,7 +148,7 @@ def in_threads(
         try:
             return rounds[i](drawn._replace(chosen=drawn.chosen[:, cuts[i]]))
         except BaseException:
-            all_reduce.end()  # otherwise the other threads would wait for this thread
+            all_reduce.abort()  # otherwise the other threads would wait for this thread
             raise
 
     def grow_all(drawn: Drawn) -> Grown:
@@ -163,5 +163,5 @@ def in_threads(
         try:
             yield grow_all
         except BaseException:
-            all_reduce.end()  # not all threads may have started, and the others would wait
+            all_reduce.abort()  # not all threads may have started, and the others would wait
             raise

@@ -21,8 +21,8 @@ from streamboost.kernels.growing.sketch import Drawn, Grown, Room, SketchRows, b
 from streamboost.kernels.softmax import softmax
 from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import newton_form
-from streamboost.trees.sums import ThreadAllReduce, in_units
+from streamboost.trees.statistics import newton_format
+from streamboost.trees.sums import ThreadAllReduce, weights_in_units
 
 __all__ = ["SketchLogitBoostClassifier"]
 
@@ -63,10 +63,10 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         """Create the state: the softmax of the scores, and the weights as integers."""
         P = scores.astype(np.float32)
         softmax(P, P)
-        records, scale = in_units(data.weight, data.total)
+        records, scale = weights_in_units(data.weight, data.total)
         n_alike = len(P) // max(len(records), 1)  # an array (1,) is for all rows
         total = np.array([records.sum() * n_alike])
-        data.total.add(total)
+        data.total.sum_over_shards(total)
         return _State(data.y, data.weight.astype(np.float32), P, records, scale, total[0] / scale)
 
     def train(
@@ -74,9 +74,9 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
     ) -> None:
         """Add `n_rounds` rounds to `builder`, many in one call of a kernel."""
         grow, n, n_classes = sampling.grow, sampling.n_rows, state.probabilities.shape[1]
-        weight, lot, kind, channels = newton_form(state.weight, state.total, n)
+        weight, lot, kind, channels = newton_format(state.weight, state.total, n)
         most = min(grow.max_leaf_nodes, n)  # no tree has more leaves than rows
-        limits = grow.limits(kind, channels)
+        limits = grow.tree_limits(kind, channels)
         limits["max_leaf_nodes"] = most
         limits["min_child"] /= lot
         limits["l2"] /= lot
@@ -106,7 +106,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             all_reduce = ThreadAllReduce(n_threads)
             cuts = [slice(n * i // n_threads, n * (i + 1) // n_threads) for i in range(n_threads)]
             of_each = [
-                ShardRounds(rows.cut(at), coded.cut(at), *given, all_reduce.part(i))
+                ShardRounds(rows.cut(at), coded.cut(at), *given, all_reduce.for_thread(i))
                 for i, at in enumerate(cuts)
             ]
             with in_threads(of_each, cuts, all_reduce) as grow:

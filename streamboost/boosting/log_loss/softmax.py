@@ -112,8 +112,10 @@ def softmax_base(data: TrainingData, committee: Committee | None) -> np.ndarray:
 
 def _mean(data: TrainingData, values: np.ndarray) -> float:
     """Return the mean of `values` (n,) over the rows of all shards, summed in integers."""
-    whole = np.floor(values)
-    sums = np.array([whole.sum(), np.rint((values - whole) * _FRACTION).sum()]).astype(np.int64)
+    is_full_sample = np.floor(values)
+    sums = np.array(
+        [is_full_sample.sum(), np.rint((values - is_full_sample) * _FRACTION).sum()]
+    ).astype(np.int64)
     data.total.add(sums)
     return float((sums[0] + sums[1] / _FRACTION) / data.n_rows)
 
@@ -148,4 +150,4 @@ def or_end(trees: list[Tree], grow: Grower) -> list[Tree]:
     rows or features never ends the training.
     """
     helps = any(t.n_leaves > 1 or np.abs(t.values).max() > _STILL for t in trees)
-    return trees if helps or not grow.whole else []
+    return trees if helps or not grow.is_full_sample else []

@@ -90,7 +90,7 @@ class Votes(Algorithm):
         tree, answer, wrong = self._grow(state, grow, state.log_shape)
         if wrong >= chance - _LEVEL:
             # Grow again with all rows and features, under the weights for counting errors.
-            with grow.all_columns():
+            with grow.use_all_rows_and_features():
                 tree, answer, wrong = self._grow(state, grow, state.log_cost)
         if wrong < chance - _LEVEL:
             error = max(wrong, _PERFECT)
