@@ -37,7 +37,7 @@ def newton(rng, n=120):
 def test_with_one_statistic_for_all_nodes_it_is_the_grown_tree(seed, limits, sampled):
     rng, grow, *_ = grower(seed, **limits)
     if sampled:
-        grow.sample(
+        grow.set_sample(
             grow.splittable[1:], np.arange(0, 120, 2, np.uint32), np.arange(1, 120, 2, np.uint32)
         )
     statistic = newton(rng)

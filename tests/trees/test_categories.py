@@ -92,7 +92,7 @@ def test_old_trees_answer_as_before_and_new_ones_as_they_were_grown(seed, n_cate
             l2_regularization=0.0,
         )  # fmt: skip
         chosen = rng.random(len(X)) < 0.5
-        grow.sample(grow.splittable, grow.all_rows[chosen], grow.all_rows[~chosen])
+        grow.set_sample(grow.splittable, grow.all_rows[chosen], grow.all_rows[~chosen])
         tree = grow(weight_statistic(np.ones(len(X)), y, 3))
         tree.values = rng.random((tree.n_leaves, 3)).astype(np.float32)
         builder = ForestBuilder(forest, bins)
