@@ -9,7 +9,7 @@ from streamboost.errors import ConfigurationError
 from streamboost.kernels.growing import quick
 from streamboost.kernels.growing.criteria import ERROR, LIMITS, NEWTON, NEWTON_SUMS
 from streamboost.kernels.growing.grow import grow
-from streamboost.kernels.growing.histograms import Coded
+from streamboost.kernels.growing.histograms import BinnedData
 from streamboost.kernels.growing.nodes import NODE
 from streamboost.trees.bins import Bins
 from streamboost.trees.statistics import Statistic
@@ -80,7 +80,7 @@ class Grower:
                 "pruning='quick' does not know categories: leave it out, or give the columns as "
                 "numbers"
             )
-        self.coded = Coded(codes, bins.n_bins, bins.missing, bins.categorical)
+        self.coded = BinnedData(codes, bins.n_bins, bins.missing, bins.categorical)
         self.max_leaf_nodes = max_leaf_nodes
         self.max_depth = np.iinfo(np.int64).max if max_depth is None else max_depth
         self._min_child_weight = min_child_weight
@@ -153,7 +153,9 @@ class Grower:
         # A row with an infinite bound prevents pruning.
         if most is not None and np.isfinite(most[rows]).all():
             room, heavy = self.histograms(1, width)[0], _sort_by_weight(rows, most)
-            grown = quick.grow(*columns, rows, heavy, rest, most, *of_rows, limits, room, nodes)
+            grown = quick.grow_pruned(
+                *columns, rows, heavy, rest, most, *of_rows, limits, room, nodes
+            )
         else:
             room, parted = self.histograms(n_leaves, width), categorical[self.features]
             given = *of_rows, statistic.totals, limits, room, nodes

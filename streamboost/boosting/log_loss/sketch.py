@@ -17,7 +17,13 @@ from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm
 from streamboost.boosting.loop import Algorithm, BoostingParameters, Sampling
 from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels.growing.nodes import NODE
-from streamboost.kernels.growing.sketch import Drawn, Grown, Room, SketchRows, boost
+from streamboost.kernels.growing.sketch import (
+    GrownTrees,
+    RandomDraws,
+    RoundWorkspace,
+    SketchRows,
+    boost_rounds,
+)
 from streamboost.kernels.softmax import softmax
 from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
@@ -86,14 +92,14 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         with self._rounds(rows, sampling, limits) as grown_of:
             for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
                 directions = class_directions(n_next, n_classes, sampling.rng)
-                grown = grown_of(Drawn(directions, features, chosen))
+                grown = grown_of(RandomDraws(directions, features, chosen))
                 weights = grown.weights / (state.scale * lot)
                 builder.append_rounds(grown.nodes, grown.sizes, grown.values, weights)
 
     @contextmanager
     def _rounds(
         self, rows: SketchRows, sampling: Sampling, limits: np.ndarray
-    ) -> Iterator[Callable[[Drawn], Grown]]:
+    ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
         """Yield a function that grows rounds: a kernel on all rows, or the rounds of shards."""
         n, coded, shard = len(rows.y), sampling.grow.coded, sampling.shard
         n_threads = min(self._n_jobs, n // _ROWS_A_THREAD)
@@ -106,7 +112,9 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             all_reduce = ThreadAllReduce(n_threads)
             cuts = [slice(n * i // n_threads, n * (i + 1) // n_threads) for i in range(n_threads)]
             of_each = [
-                ShardRounds(rows.cut(at), coded.cut(at), *given, all_reduce.for_thread(i))
+                ShardRounds(
+                    rows.slice_rows(at), coded.slice_rows(at), *given, all_reduce.for_thread(i)
+                )
                 for i, at in enumerate(cuts)
             ]
             with in_threads(of_each, cuts, all_reduce) as grow:
@@ -115,30 +123,34 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         else:
             yield partial(self._grow, rows, sampling.grow, limits)
 
-    def _grow(self, rows: SketchRows, grow: Grower, limits: np.ndarray, drawn: Drawn) -> Grown:
+    def _grow(
+        self, rows: SketchRows, grow: Grower, limits: np.ndarray, drawn: RandomDraws
+    ) -> GrownTrees:
         n, n_classes = drawn.directions.shape
         limits = limits.copy()
         most = int(limits["max_leaf_nodes"][0])
-        grown = Grown(
+        grown = GrownTrees(
             np.empty(n * (2 * most - 1), dtype=NODE),
             np.empty(n, dtype=np.int64),
             np.empty((n * most, n_classes), dtype=np.float32),
             np.empty(n * most, dtype=np.int64),
         )
         work = _room(rows, grow, drawn.features, most, int(limits["channels"][0]))
-        grow.n_adds += boost(
+        grow.n_adds += boost_rounds(
             grow.coded, rows, drawn, limits, self._learning_rate, CLAMP, work, grown
         )
         n_nodes = int(grown.sizes.sum())
         n_leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes
         nodes, values = grown.nodes[:n_nodes].copy(), grown.values[:n_leaves].copy()
-        return Grown(nodes, grown.sizes, values, grown.weights[:n_leaves].copy())
+        return GrownTrees(nodes, grown.sizes, values, grown.weights[:n_leaves].copy())
 
 
-def _room(rows: SketchRows, grow: Grower, features: np.ndarray, most: int, channels: int) -> Room:
+def _room(
+    rows: SketchRows, grow: Grower, features: np.ndarray, most: int, channels: int
+) -> RoundWorkspace:
     n, n_classes = rows.probabilities.shape
     widths = (grow.coded.n_bins + grow.coded.missing)[features].sum(axis=1)
-    return Room(
+    return RoundWorkspace(
         np.empty(n, dtype=np.uint32),
         np.empty(n, dtype=np.float32),
         np.empty(n, dtype=np.float32),
