@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from streamboost.errors import ConfigurationError, ModelFileError
-from streamboost.kernels.perron import perron
+from streamboost.kernels.perron import perron_eigenvectors
 
 __all__ = [
     "NO_COSTS",
@@ -46,7 +46,7 @@ def class_probabilities(link: Link, scores: np.ndarray, costs: np.ndarray) -> np
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares[:, free] = 0.0
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-        perron(odds, ratio, shares)
+        perron_eigenvectors(odds, ratio, shares)
     return shares
 
 

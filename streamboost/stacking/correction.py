@@ -119,7 +119,7 @@ class ResidualCorrection(Expert):
         if len(corrected.first_scores):
             columns = np.array([records.place[label] for label in corrected.classes.tolist()])
         how = corrected.first_scores, records.committee.temperature, *corrected.stumps
-        kernels().say_corrected(records.scores, *how, records.X, columns, outputs[0])
+        kernels().predict_corrected(records.scores, *how, records.X, columns, outputs[0])
 
     def corrected(self, committee: "Committee | None") -> "Committee | Corrected | None":
         """Return `committee` corrected, or unchanged if there are no labels.

@@ -84,7 +84,7 @@ class Neighbours(Expert):
             self._metric = self._measured(records.committee)
         ring = self._X, self._y, self._weight, self._leaves, self._n, self._newest
         metric = *self._metric, self._scale.rate
-        kernels().say_neighbours(*ring, _NEAR, records.X, records.leaves, *metric, outputs)
+        kernels().predict_neighbours(*ring, _NEAR, records.X, records.leaves, *metric, outputs)
 
     def _read(self, committee: "Committee") -> None:
         """Compute the leaves of the new rows, or of all rows for a new committee."""

@@ -56,7 +56,7 @@ class LinearExpert(Expert):
         """See `Expert`."""
         if len(self._weights):
             scale = self._scale.mean, self._rate(records.committee), _MAX_DEVIATIONS
-            kernels().say_linear(records.X, *scale, self._weights, outputs[0])
+            kernels().predict_linear(records.X, *scale, self._weights, outputs[0])
 
     def learn(
         self,
@@ -75,7 +75,7 @@ class LinearExpert(Expert):
             self._weights = np.pad(self._weights, more)
             self._squares = np.pad(self._squares, more, constant_values=_LEAST)
         scale = self._scale.mean, self._rate(committee), _MAX_DEVIATIONS
-        kernels().learn_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
+        kernels().update_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """See `Expert`."""
@@ -108,7 +108,7 @@ class LabelTransitionModel(Expert):
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
         """See `Expert`."""
         if self.newest >= 0:
-            kernels().say_sequence(self._counts[self.newest], _SMOOTHING, outputs[0])
+            kernels().predict_sequence(self._counts[self.newest], _SMOOTHING, outputs[0])
 
     def learn_after(self, before: int, k: int, weight: float) -> None:
         """Learn a record of class index `k`, with the newest label `before` on its arrival."""
@@ -117,7 +117,7 @@ class LabelTransitionModel(Expert):
             self._counts = np.pad(self._counts, (0, more))
         if max(before, k) < len(self._counts):
             if before >= 0:
-                kernels().learn_sequence(self._counts, before, k, _FADE, weight)
+                kernels().update_transition_counts(self._counts, before, k, _FADE, weight)
             self.newest = k
         else:
             self.newest = -1

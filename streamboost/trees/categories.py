@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamboost.errors import ModelFileError
-from streamboost.kernels.traverse import code_rows
+from streamboost.kernels.traverse import encode_categories
 
 __all__ = ["LARGEST", "MAX_OWN_BINS", "CategoryBins", "CategoryCodes", "CodeMap"]
 
@@ -113,7 +113,7 @@ class CategoryCodes:
         if len(self) == 0:
             return X
         coded = np.array(X, dtype=np.float32, order="C")
-        code_rows(self.features, self.start, self.values, self.codes, coded)
+        encode_categories(self.features, self.start, self.values, self.codes, coded)
         return coded
 
     def merge_categories(

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from streamboost.kernels.shap import ASKED, POINTS, RULE, STEP, add_contributions, weigh_paths
+from streamboost.kernels.shap import ASKED, POINTS, RULE, STEP, add_contributions, write_left_shares
 from streamboost.trees.forest import Forest
 
 __all__ = ["contributions", "importances"]
@@ -27,7 +27,7 @@ def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
     n, n_features = X.shape
     left_share, expected = np.empty(len(forest.nodes)), np.zeros(forest.n_classes)
     grown = forest.nodes, forest.roots, forest.values
-    most = weigh_paths(*grown, forest.cover, left_share, expected)
+    most = write_left_shares(*grown, forest.cover, left_share, expected)
     out = np.zeros((n, forest.n_classes, n_features + 1))
     out[:, :, n_features] = expected
     trees = forest.nodes, forest.set_of, forest.sets, forest.roots, forest.values

@@ -11,10 +11,10 @@ from streamboost.errors import ModelFileError
 from streamboost.kernels.growing.packing import pack_trees
 from streamboost.kernels.traverse import (
     FOREST_NODE,
-    add_mixed_scores,
     add_scores,
-    leaf_places,
-    score_and_place,
+    add_scores_with_categories,
+    write_leaf_indices,
+    write_scores_and_leaves,
 )
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
@@ -125,7 +125,7 @@ class Forest:
         if self.sets.size == 0:
             add_scores(self.nodes, *args)
         else:
-            add_mixed_scores(self.nodes, self.set_of, self.sets, *args)
+            add_scores_with_categories(self.nodes, self.set_of, self.sets, *args)
 
     def splits(self, n_features: int) -> np.ndarray:
         """Return the number of splits on each feature in all trees, int64 (D,)."""
@@ -139,7 +139,9 @@ class Forest:
         """
         roots = self.roots[:n_trees]
         places = np.empty((len(X), len(roots)), dtype=np.uint8)
-        leaf_places(self.nodes, self.set_of, self.sets, roots, self._encode_categories(X), places)
+        write_leaf_indices(
+            self.nodes, self.set_of, self.sets, roots, self._encode_categories(X), places
+        )
         return places
 
     def scores_and_leaves(
@@ -152,7 +154,7 @@ class Forest:
         scores = np.empty((len(X), len(base)))
         places = np.empty((len(X), min(n_trees, len(self.roots))), dtype=np.uint8)
         nodes = self.nodes, self.set_of, self.sets, self.roots, self.values
-        score_and_place(*nodes, base, self._encode_categories(X), scores, places)
+        write_scores_and_leaves(*nodes, base, self._encode_categories(X), scores, places)
         return scores, places
 
     def with_new_classes(self, n_classes: int) -> "Forest":

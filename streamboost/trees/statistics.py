@@ -6,7 +6,7 @@ import numpy as np
 
 from streamboost.kernels import pairs
 from streamboost.kernels.growing.criteria import GINI, NEWTON, NEWTON_SUMS
-from streamboost.kernels.softmax import scale_up
+from streamboost.kernels.softmax import quantize_without_overflow
 
 __all__ = [
     "Statistic",
@@ -70,7 +70,7 @@ def gradient_statistic(
     weight, lot, kind, channels = newton_format(weight, float(weight.sum()), len(weight))
     values = np.empty(channels * len(gradient), dtype=np.int64)
     bounds, wide = (sum_g / lot, sum_h / lot), kind == NEWTON_SUMS
-    scale_g, scale_h = scale_up(gradient, hessian, weight, *bounds, wide, values)
+    scale_g, scale_h = quantize_without_overflow(gradient, hessian, weight, *bounds, wide, values)
     return Statistic(kind, values, channels, scale_h / lot, lot * scale_h / scale_g / scale_g)
 
 
@@ -100,7 +100,7 @@ def pair_statistic(
     The node holds `rows` (uint32). Shapes: `probabilities` float32 (n, K), `y` uint32 and `weight`
     float32 (n,). Each node has its own scales, so that gains of two nodes are comparable only after
     conversion. The statistic is stored in `buffer` int64 (2n,). `by_gain` is as in
-    `kernels.pairs.node_pair`.
+    `kernels.pairs.choose_node_pair`.
     """
     weight, total, lot = _weights_in_lots(weight, float(weight[rows].sum()), len(rows))
     wide = max(len(rows), total) > WIDE_ROWS

@@ -201,7 +201,9 @@ class _Search:
     ) -> _Candidate:
         far = np.zeros(0) if far is None else far
         values, (slope, curvature) = np.empty(len(near)), np.empty((2, len(self.total)))
-        kernels.answer(near, far, reach, self._pull, self._mass, values, slope, curvature)
+        kernels.evaluate_similarity(
+            near, far, reach, self._pull, self._mass, values, slope, curvature
+        )
         return _Candidate(points, reach, values, slope, curvature)
 
 

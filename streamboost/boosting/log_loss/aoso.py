@@ -25,8 +25,11 @@ __all__ = ["AOSOLogitBoostClassifier"]
 Leaf = Literal["pair", "vector", "dense"]
 PairChoice = Literal["gain", "gradient"]
 
-_LEAVES = {"vector": kernels.leaf_newton, "dense": pairs.leaf_dense}
-_LEAVES_OF_PAIRS = {"gain": pairs.leaf_pair, "gradient": pairs.leaf_farthest_pair}
+_LEAVES = {"vector": kernels.leaf_steps_diagonal, "dense": pairs.leaf_steps_full_hessian}
+_LEAVES_OF_PAIRS = {
+    "gain": pairs.leaf_steps_in_best_pair,
+    "gradient": pairs.leaf_steps_in_farthest_pair,
+}
 
 
 class _AOSO(SoftmaxAlgorithm):

@@ -60,7 +60,7 @@ class _KLogitBoost(Algorithm):
 
     def round(self, state: _State, grow: Grower) -> list[Tree]:
         tree = grow(vector_statistic(NEWTON_SUMS, state.derivatives()))
-        values = leaf_values(kernels.leaf_separate, state, tree, self._l2, _CLAMP)
+        values = leaf_values(kernels.leaf_steps_independent, state, tree, self._l2, _CLAMP)
         tree.values = (self._learning_rate * values).astype(np.float32)
         return or_end([tree], grow)
 

@@ -32,7 +32,7 @@ class TreePerClass(SoftmaxAlgorithm):
         tree = grow(gradient_statistic(gradient, hessian, state.weight, sum_g, sum_h))
         step = np.empty(tree.n_leaves)
         ends = tree.start, tree.stop
-        kernels.leaf_step(gradient, hessian, state.weight, tree.rows, *ends, self._l2, CLAMP, step)
+        kernels.leaf_steps(gradient, hessian, state.weight, tree.rows, *ends, self._l2, CLAMP, step)
         tree.values = (self._learning_rate * np.outer(step, direction)).astype(np.float32)
         return tree
 

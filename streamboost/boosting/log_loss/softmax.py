@@ -55,7 +55,7 @@ class SoftmaxState(RowState):
         if len(trees) == 1:
             (tree,) = trees
             ends = np.stack([tree.start, tree.stop, tree.rest_start, tree.rest_stop])
-            kernels.follow(*args, tree.rows, tree.rest, ends, tree.values, self.rounds)
+            kernels.add_tree_and_update(*args, tree.rows, tree.rest, ends, tree.values, self.rounds)
         else:
             add_leaves(self.scores, trees)
             kernels.softmax(*args)
@@ -129,8 +129,8 @@ def class_shares(data: TrainingData) -> np.ndarray:
 def add_leaves(scores: np.ndarray, trees: Sequence[Tree]) -> None:
     """Add the trees' leaf values to `scores` float32 (n, K) of all their rows."""
     for tree in trees:
-        kernels.add_leaf(scores, tree.rows, tree.start, tree.stop, tree.values)
-        kernels.add_leaf(scores, tree.rest, tree.rest_start, tree.rest_stop, tree.values)
+        kernels.add_leaf_values(scores, tree.rows, tree.start, tree.stop, tree.values)
+        kernels.add_leaf_values(scores, tree.rest, tree.rest_start, tree.rest_stop, tree.values)
 
 
 def leaf_values(

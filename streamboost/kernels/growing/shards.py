@@ -17,7 +17,7 @@ from streamboost.kernels.growing.steps import (
     update_gradients,
 )
 from streamboost.kernels.jit import kernel
-from streamboost.kernels.softmax import scale_up
+from streamboost.kernels.softmax import quantize_without_overflow
 
 __all__ = [
     "count_rows",
@@ -42,7 +42,9 @@ def update_and_bound_gradients(rows, direction, work, sums):
 def quantize_gradients(rows, work, sums, wide):
     """Convert gradients and Hessians to integers by the global bounds; return both scales."""
     sum_g, sum_h = bounds_to_float(sums[0], sums[1])
-    return scale_up(work.gradient, work.hessian, rows.weight, sum_g, sum_h, wide, work.statistic)
+    return quantize_without_overflow(
+        work.gradient, work.hessian, rows.weight, sum_g, sum_h, wide, work.statistic
+    )
 
 
 @kernel

@@ -16,7 +16,7 @@ from streamboost.kernels.growing.steps import (
     update_gradients,
 )
 from streamboost.kernels.jit import inner_kernel, kernel
-from streamboost.kernels.softmax import scale_up
+from streamboost.kernels.softmax import quantize_without_overflow
 
 __all__ = [
     "GrownTrees",
@@ -100,7 +100,9 @@ def boost_rounds(coded, rows, drawn, limits, rate, clamp, work, grown):
         trained, rest = work.order[:n_rows], work.order[n_rows:]
         given = P, leaf, rows.factors, drawn.directions[m], y, weight, g, h
         sum_g, sum_h = bounds_to_float(*update_gradients(*given))
-        scale_g, scale_h = scale_up(g, h, weight, sum_g, sum_h, wide, work.statistic)
+        scale_g, scale_h = quantize_without_overflow(
+            g, h, weight, sum_g, sum_h, wide, work.statistic
+        )
         lim.min_child, lim.l2 = max(1.0, least * scale_h), l2 * scale_h
         nodes = grown.nodes[at : at + 2 * most - 1]
         size, counted = grow_tree(
