@@ -142,16 +142,16 @@ class Algorithm(ABC):
     takes_new_classes: ClassVar[bool] = False
     """Whether an extension may add classes to a committee; if not, the committee is retrained."""
 
-    def costs(self, n_classes: int) -> np.ndarray:
+    def cost_matrix(self, n_classes: int) -> np.ndarray:
         """Return the cost matrix of the committee (K, K), or an empty array for equal costs."""
         return NO_COSTS
 
-    def empty(self, data: TrainingData) -> WeakLearners:
+    def empty_learners(self, data: TrainingData) -> WeakLearners:
         """Return empty weak learners to start a committee from: by default, trees."""
         return Forest.empty(len(data.classes))
 
     @abstractmethod
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the committee's base scores b at the start of the training, float64 (K,)."""
 
     def temperature(self, n_classes: int) -> float:
@@ -159,10 +159,10 @@ class Algorithm(ABC):
         return 1.0
 
     @abstractmethod
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
+    def initial_state(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
         """Return the initial state for rows with `scores`, float64 (n, K)."""
 
-    def influence(self, state: Any) -> np.ndarray | None:
+    def row_weights(self, state: Any) -> np.ndarray | None:
         """Return the weight of one record of each row in the next tree, float64 (n,).
 
         Weight trimming drops the rows of the lowest weight; if None, no row is dropped.
@@ -170,23 +170,23 @@ class Algorithm(ABC):
         return None
 
     def train(self, state: Any, sampling: Sampling, n_rounds: int, builder: Any) -> None:
-        """Add `n_rounds` rounds to `builder`: call `round` and `update` for each."""
+        """Add `n_rounds` rounds to `builder`: call `grow_round` and `update_state` for each."""
         for _ in range(n_rounds):
             trimmed = sampling.params.weight_trimming > 0.0
-            sampling.draw(self.influence(state) if trimmed else None)
-            grown = self.round(state, sampling.grow)
+            sampling.draw(self.row_weights(state) if trimmed else None)
+            grown = self.grow_round(state, sampling.grow)
             if not grown:
                 return
-            self.update(state, grown)
+            self.update_state(state, grown)
             builder.append_round(grown)
             if sampling.has_converged:
                 return
 
-    def round(self, state: Any, grow: Grower) -> list[Any]:
+    def grow_round(self, state: Any, grow: Grower) -> list[Any]:
         """Return this round's trees, or other weak learners; an empty list ends the training."""
         raise NotImplementedError
 
-    def update(self, state: Any, grown: Sequence[Any]) -> None:
+    def update_state(self, state: Any, grown: Sequence[Any]) -> None:
         """Add the values of the new weak learners to the state of each row, sampled or not."""
         raise NotImplementedError
 
@@ -212,12 +212,12 @@ def boost(
         bins = Bins.fit(data.X, data.weight, params.max_bins, data.categorical)
     if committee is not None:
         _check_extension(algorithm, data, committee, bins)
-    base = algorithm.base(data, committee)
-    learners = committee.learners if committee else algorithm.empty(data)
+    base = algorithm.base_scores(data, committee)
+    learners = committee.learners if committee else algorithm.empty_learners(data)
     learners = learners.with_new_classes(len(base))
     scores = np.tile(base, (len(data.X), 1))
     learners.add_scores(data.X, scores)
-    state = algorithm.start(data, scores, rng)
+    state = algorithm.initial_state(data, scores, rng)
     del scores
     names = ["max_leaf_nodes", "max_depth", "min_child_weight", "l2_regularization", "pruning"]
     ends = {name: getattr(params, name) for name in names}
@@ -226,7 +226,7 @@ def boost(
     builder: LearnersBuilder | WatchedBuilder = into
     if held_out is not None:
         held_out.begin(base, learners, algorithm.temperature(len(base)))
-        builder = WatchedBuilder(into, lambda: algorithm.empty(data).builder(bins), held_out)
+        builder = WatchedBuilder(into, lambda: algorithm.empty_learners(data).builder(bins), held_out)
     if len(base) > 1:  # with one class there is nothing to learn
         sampling = Sampling(grow, params, rng, data.weight, held_out, data.shard)
         algorithm.train(state, sampling, n_estimators, builder)
@@ -240,7 +240,7 @@ def boost(
         family=algorithm.family,
         temperature=algorithm.temperature(len(base)),
         link=algorithm.link,
-        costs=algorithm.costs(len(base)),
+        costs=algorithm.cost_matrix(len(base)),
     )
 
 

@@ -26,7 +26,7 @@ _CLOSE = 1e-10
 class _Coordinates(SimplexAlgorithm):
     """CD-MCBoost algorithm: a ±1 tree per round, for the coordinates of the predictor in turn."""
 
-    def round(self, state: SimplexState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: SimplexState, grow: Grower) -> list[Tree]:
         n_coordinates = state.z.shape[1] - 1
         risks = state.risks()
         for turn in range(n_coordinates):

@@ -31,7 +31,7 @@ class _CodewordTrees(SimplexAlgorithm):
         super().__init__(learning_rate)
         self._step = step
 
-    def round(self, state: SimplexState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: SimplexState, grow: Grower) -> list[Tree]:
         residual = -state.risks()
         n, n_classes = residual.shape
         own = np.arange(n), state.y

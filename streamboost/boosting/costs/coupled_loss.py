@@ -46,7 +46,7 @@ class CoupledState:
     n_records: float
 
     @classmethod
-    def start(
+    def of_rows(
         cls, data: TrainingData, scores: np.ndarray, plus: np.ndarray, minus: np.ndarray
     ) -> "CoupledState":
         """Create the state of rows with subcosts `plus` and `minus` (K, K) by class."""
@@ -106,11 +106,11 @@ class CoupledAlgorithm(Algorithm):
         self._costs = costs
         self.link: Link = "costs" if costs.decoded else "sigmoid"
 
-    def costs(self, n_classes: int) -> np.ndarray:
+    def cost_matrix(self, n_classes: int) -> np.ndarray:
         """Return the cost matrix if predictions depend on it, else an empty array."""
         return self._costs.checked(n_classes) if self._costs.decoded else NO_COSTS
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return a_0, or the base scores of the committee."""
         if committee is not None:
             return committee.base
@@ -122,11 +122,11 @@ class CoupledAlgorithm(Algorithm):
         """Return 1/2: the sigmoid of 2 H is the probability of a class against all others."""
         return 0.5
 
-    def start(
+    def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> CoupledState:
         """Create the state of the rows."""
-        return CoupledState.start(data, scores, *self._costs.subcosts(len(data.classes)))
+        return CoupledState.of_rows(data, scores, *self._costs.subcosts(len(data.classes)))
 
     def _coefficients(self, total: np.ndarray, difference: np.ndarray) -> np.ndarray:
         return coefficients(total, difference, self._smoothing * float(total.mean()))
@@ -135,7 +135,7 @@ class CoupledAlgorithm(Algorithm):
 class CoupledTrees(CoupledAlgorithm):
     """Base class of the algorithms of this loss whose weak learners are trees."""
 
-    def update(self, state: CoupledState, trees: Sequence[Tree]) -> None:
+    def update_state(self, state: CoupledState, trees: Sequence[Tree]) -> None:
         """Add the trees' values to the scores."""
         for tree in trees:
             state.scores += tree.values[tree.leaf_of_row(len(state.scores))]

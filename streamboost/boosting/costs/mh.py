@@ -27,7 +27,7 @@ _SMOOTHING = 1e-3  # of the base scores, as in `RebelClassifier`
 class _RealTrees(CoupledTrees):
     """AdaBoost.MH algorithm: a tree of least Z = 2 sum sqrt(W+ W-), with leaf half log odds."""
 
-    def round(self, state: CoupledState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: CoupledState, grow: Grower) -> list[Tree]:
         plus, minus = state.weights()
         n_records = state.n_records
         unit = n_records / (plus.sum() + minus.sum())  # scales the mean record weight to 1

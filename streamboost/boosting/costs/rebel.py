@@ -39,7 +39,7 @@ class _SignTrees(CoupledTrees):
         super().__init__(learning_rate, smoothing, costs)
         self._max_depth = max_depth
 
-    def round(self, state: CoupledState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: CoupledState, grow: Grower) -> list[Tree]:
         """Return one tree, or none if none lowers the loss."""
         plus, minus = state.weights()
         total = (plus[grow.rows] + minus[grow.rows]).sum(axis=0)

@@ -61,7 +61,7 @@ class SimilarityRounds(CoupledAlgorithm):
         self._refinements = refinements
         self._standardize = standardize
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Set the coordinates of the points, and return a_0 or the committee's base scores.
 
         Raises DataError if the committee measures distances over fewer columns.
@@ -76,13 +76,13 @@ class SimilarityRounds(CoupledAlgorithm):
                     f"has {data.X.shape[1]}: its points have no values in the others; fit again"
                 )
             self._frame = committee.learners.frame
-        return super().base(data, committee)
+        return super().base_scores(data, committee)
 
-    def empty(self, data: TrainingData) -> Similarities:
-        """Create similarities without rounds, in the coordinates that `base` set."""
+    def empty_learners(self, data: TrainingData) -> Similarities:
+        """Create similarities without rounds, in the coordinates that `base_scores` set."""
         return Similarities.empty(self._frame, len(data.classes))
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
+    def initial_state(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
         """Create the state of the distinct points."""
         points, first, place = np.unique(
             self._frame(data.X), axis=0, return_index=True, return_inverse=True
@@ -94,7 +94,7 @@ class SimilarityRounds(CoupledAlgorithm):
             log_plus, log_minus = (np.log(mass @ c) for c in self._costs.subcosts(K))
         return _State(scores[first], log_plus, log_minus, float(data.weight.sum()), points)
 
-    def round(self, state: _State, grow: Grower) -> list[Similarity]:
+    def grow_round(self, state: _State, grow: Grower) -> list[Similarity]:
         """Return one similarity, or none if none lowers the loss."""
         plus, minus = state.weights()
         search = _Search(state.points, plus - minus, plus + minus)
@@ -107,7 +107,7 @@ class SimilarityRounds(CoupledAlgorithm):
         a *= self._learning_rate
         return [Similarity(state.points[best.points], best.reach, best.values, a)]
 
-    def update(self, state: _State, trees: Sequence[Similarity]) -> None:
+    def update_state(self, state: _State, trees: Sequence[Similarity]) -> None:
         """Add the similarities' values to the points' scores."""
         for learner in trees:
             state.scores += learner.values[:, None] * learner.coefficients

@@ -69,17 +69,17 @@ class SimplexAlgorithm(Algorithm):
     def __init__(self, learning_rate: float) -> None:
         self._learning_rate = learning_rate
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return 0 for each class, or the base scores of the committee."""
         return np.zeros(len(data.classes)) if committee is None else committee.base
 
-    def start(
+    def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> SimplexState:
         """Create the state of the rows."""
         return SimplexState(data.y, data.weight, scores.copy())
 
-    def update(self, state: SimplexState, trees: Sequence[Tree]) -> None:
+    def update_state(self, state: SimplexState, trees: Sequence[Tree]) -> None:
         """Add the trees' values to z."""
         state.rounds += 1
         for tree in trees:

@@ -29,7 +29,7 @@ class _ABCLogitBoost(TreePerClass):
         super().__init__(learning_rate, l2_regularization)
         self._base = base
 
-    def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
         K = state.scores.shape[1]
         if self._base == "search":
             # The trees of the pairs (a, b) and (b, a) are equal, so that each is grown once.

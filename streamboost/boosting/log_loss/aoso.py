@@ -42,7 +42,7 @@ class _AOSO(SoftmaxAlgorithm):
         self._leaf = _LEAVES_OF_PAIRS[choice] if leaf == "pair" else _LEAVES[leaf]
         self._by_gain = choice == "gain"
 
-    def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
         buffer = np.empty(2 * len(state.y), dtype=np.int64)
 
         def choose(rows: np.ndarray) -> tuple[Statistic, float]:

@@ -49,22 +49,22 @@ class _KLogitBoost(Algorithm):
         self._learning_rate = learning_rate
         self._l2 = l2_regularization
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         b = 1.0 + np.log(class_shares(data))
         known = 0 if committee is None else len(committee.classes)
         return b if committee is None else np.concatenate([committee.base, b[known:]])
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
+    def initial_state(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
         F = scores.astype(np.float32)
         return _State(data.y, data.weight.astype(np.float32), F, _unnormalised(F))
 
-    def round(self, state: _State, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: _State, grow: Grower) -> list[Tree]:
         tree = grow(vector_statistic(NEWTON_SUMS, state.derivatives()))
         values = leaf_values(kernels.leaf_steps_independent, state, tree, self._l2, _CLAMP)
         tree.values = (self._learning_rate * values).astype(np.float32)
         return or_end([tree], grow)
 
-    def update(self, state: _State, trees: Sequence[Tree]) -> None:
+    def update_state(self, state: _State, trees: Sequence[Tree]) -> None:
         add_leaves(state.scores, trees)
         state.probabilities = _unnormalised(state.scores)
 

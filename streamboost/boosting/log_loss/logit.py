@@ -40,7 +40,7 @@ class TreePerClass(SoftmaxAlgorithm):
 class _LogitBoost(TreePerClass):
     """LogitBoost algorithm: per round K trees of one class each, from the same softmax."""
 
-    def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
         K = state.scores.shape[1]
         trees = []
         for k in range(K):

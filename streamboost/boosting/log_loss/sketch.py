@@ -65,7 +65,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         super().__init__(learning_rate, l2_regularization)
         self._n_jobs = n_jobs
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
+    def initial_state(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
         """Create the state: the softmax of the scores, and the weights as integers."""
         P = scores.astype(np.float32)
         softmax(P, P)

@@ -71,11 +71,11 @@ class SoftmaxAlgorithm(Algorithm):
         self._learning_rate = learning_rate
         self._l2 = l2_regularization
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the base scores: log shares of the classes; see `softmax_base`."""
         return softmax_base(data, committee)
 
-    def start(
+    def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> SoftmaxState:
         """Create the row state: the scores and their softmax."""
@@ -84,7 +84,7 @@ class SoftmaxAlgorithm(Algorithm):
         kernels.softmax(F, P)
         return SoftmaxState(data.y, data.weight.astype(np.float32), F, P)
 
-    def update(self, state: SoftmaxState, trees: Sequence[Tree]) -> None:
+    def update_state(self, state: SoftmaxState, trees: Sequence[Tree]) -> None:
         """Add the trees of a round to the state; see `SoftmaxState.add`."""
         state.add(trees)
 
@@ -112,11 +112,11 @@ def softmax_base(data: TrainingData, committee: Committee | None) -> np.ndarray:
 
 def _mean(data: TrainingData, values: np.ndarray) -> float:
     """Return the mean of `values` (n,) over the rows of all shards, summed in integers."""
-    is_full_sample = np.floor(values)
+    whole = np.floor(values)
     sums = np.array(
-        [is_full_sample.sum(), np.rint((values - is_full_sample) * _FRACTION).sum()]
+        [whole.sum(), np.rint((values - whole) * _FRACTION).sum()]
     ).astype(np.int64)
-    data.total.add(sums)
+    data.total.sum_over_shards(sums)
     return float((sums[0] + sums[1] / _FRACTION) / data.n_rows)
 
 

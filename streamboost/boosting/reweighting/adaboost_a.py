@@ -37,8 +37,8 @@ class _TwoDistributions(Votes):
         self._half_life = half_life
         self._cost = cost
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> VoteState:
-        state = super().start(data, scores, rng)
+    def initial_state(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> VoteState:
+        state = super().initial_state(data, scores, rng)
         state.log_shape = self._log_shape(data)
         state.log_cost = _log("cost", self._costs(data)) if self._cost is not None else None
         return state

@@ -46,7 +46,7 @@ class Gamble(Algorithm):
         self._kind = CRITERIA[criterion]
         self._floor = floor
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return zeros, which keep the given weights, or the base scores of the committee."""
         return data.votes_before() if committee is None else committee.base
 
@@ -54,7 +54,7 @@ class Gamble(Algorithm):
         """Return K - 1."""
         return float(max(n_classes - 1, 1))
 
-    def start(
+    def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> ExponentialState:
         """Create the row state for `scores`."""
@@ -62,17 +62,17 @@ class Gamble(Algorithm):
         own = scores[np.arange(len(data.y)), data.y] / self.temperature(K)
         return ExponentialState(data.y, data.weight, own, K)
 
-    def influence(self, state: ExponentialState) -> np.ndarray:
+    def row_weights(self, state: ExponentialState) -> np.ndarray:
         """Return the weights."""
         weight = state.weight()
         return np.maximum(weight, self._floor) if len(state.present) > 2 else weight
 
-    def round(self, state: ExponentialState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: ExponentialState, grow: Grower) -> list[Tree]:
         """Grow a tree; return no tree if there is only one class."""
         K, present = state.n_classes, state.present
         if len(present) < 2:
             return []
-        statistic = state.statistic(self.influence(state), self._kind)
+        statistic = state.statistic(self.row_weights(state), self._kind)
         tree = grow(statistic)
         leaf = tree.leaf_of_row(len(state.y))
         mass = class_mass(leaf, state.y, statistic.values, (tree.n_leaves, K))[:, present]
@@ -83,7 +83,7 @@ class Gamble(Algorithm):
         tree.values[:, present] = unit * leaf_step(mass, records, self._step)
         return [tree]
 
-    def update(self, state: ExponentialState, trees: Sequence[Tree]) -> None:
+    def update_state(self, state: ExponentialState, trees: Sequence[Tree]) -> None:
         """Update the weights by the leaf values of the tree."""
         for tree in trees:
             state.follow(tree, self.temperature(state.n_classes))

@@ -40,35 +40,35 @@ class _OneVsAll(Algorithm):
         """Wrap a binary `booster`, whose score of the second class is half the log odds."""
         self._booster = booster
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        return self._booster.base(data, committee)
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        return self._booster.base_scores(data, committee)
 
     def temperature(self, n_classes: int) -> float:
         return 0.5
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
+    def initial_state(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
         K = len(data.classes)
         problems = {}
         for k in [1] if K == 2 else range(K):  # two classes are one binary problem
             own = replace(data, y=(data.y == k).astype(np.uint32), classes=np.arange(2))
             f = scores[:, [k]] * [-1.0, 1.0]
-            problems[k] = self._booster.start(own, f, rng)
+            problems[k] = self._booster.initial_state(own, f, rng)
         return _State(K, problems)
 
-    def influence(self, state: _State) -> np.ndarray | None:
+    def row_weights(self, state: _State) -> np.ndarray | None:
         total = None
         for problem in state.problems.values():
             if not problem.ended and len(problem.present) == 2:
-                weight = self._booster.influence(problem)
+                weight = self._booster.row_weights(problem)
                 share = weight / (weight * problem.given).sum()
                 total = share if total is None else total + share
         return total
 
-    def round(self, state: _State, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: _State, grow: Grower) -> list[Tree]:
         trees: list[Tree] = []
         state.grown = []
         for k, problem in state.problems.items():
-            for tree in self._booster.round(problem, grow):
+            for tree in self._booster.grow_round(problem, grow):
                 if state.n_classes > 2:
                     values = np.zeros((tree.n_leaves, state.n_classes), dtype=np.float32)
                     values[:, k] = tree.values[:, 1]
@@ -77,7 +77,7 @@ class _OneVsAll(Algorithm):
                 state.grown.append(k)
         return trees
 
-    def update(self, state: _State, trees: Sequence[Tree]) -> None:
+    def update_state(self, state: _State, trees: Sequence[Tree]) -> None:
         for k, tree in zip(state.grown, trees, strict=True):
             problem: ExponentialState = state.problems[k]
             f = tree.values[tree.leaf_of_row(len(problem.y)), k]

@@ -67,20 +67,20 @@ class Votes(Algorithm):
         self._kind = CRITERIA[criterion]
         self._beats_guessing = beats_guessing
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
         """Return the scores before the first vote, or the base scores of the committee."""
         return data.votes_before() if committee is None else committee.base
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> VoteState:
+    def initial_state(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> VoteState:
         """Create the row state for `scores`."""
         own = scores[np.arange(len(data.y)), data.y]
         return VoteState(data.y, data.weight, own, len(data.classes), unused=not bool(own.any()))
 
-    def influence(self, state: VoteState) -> np.ndarray:
+    def row_weights(self, state: VoteState) -> np.ndarray:
         """Return the weights for growing the tree."""
         return state.weight(state.log_shape)
 
-    def round(self, state: VoteState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: VoteState, grow: Grower) -> list[Tree]:
         """Grow a tree and set its vote; return no tree if none is better than chance."""
         n_present = len(state.present)
         if state.ended or n_present < 2:
@@ -117,7 +117,7 @@ class Votes(Algorithm):
         answer = class_mass(leaf, state.y, statistic.values, shape).argmax(axis=1)
         return tree, answer, state.wrong(answer[leaf])
 
-    def update(self, state: VoteState, trees: Sequence[Tree]) -> None:
+    def update_state(self, state: VoteState, trees: Sequence[Tree]) -> None:
         """Update the weights by the vote."""
         state.unused = False
         for tree in trees:

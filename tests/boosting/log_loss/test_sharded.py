@@ -13,7 +13,7 @@ from slow import slow
 
 from streamboost import SketchLogitBoostClassifier
 from streamboost.boosting.log_loss import sharded, sketch
-from streamboost.boosting.training_data import masses, training_data
+from streamboost.boosting.training_data import total_class_weights, training_data
 from streamboost.trees.bins import Bins
 from streamboost.trees.sums import AllReduce, Shard, ThreadAllReduce, weights_in_units
 
@@ -49,7 +49,7 @@ def estimator(**settings):
 def in_shards(model, owner, weight, committee=None, n_shards=None, X=X, y=y):
     """Train with row i in shard `owner[i]`: a committee of each."""
     known = None if committee is None else committee.classes
-    whole = training_data(X, y, weight, known, model._categorical(X))
+    whole = training_data(X, y, weight, known, model._categorical_mask(X))
     bins = Bins.fit(X, weight, model.max_bins, whole.categorical)
     n_shards = n_shards or owner.max() + 1
     together = ThreadAllReduce(n_shards)
@@ -171,14 +171,14 @@ def test_threads_stop_early_where_one_does(monkeypatch):
 
 
 def test_few_rows_are_left_to_one_thread(monkeypatch):
-    monkeypatch.setattr(sketch, "in_threads", None)
+    monkeypatch.setattr(sketch, "run_in_threads", None)
     assert sketch._ROWS_A_THREAD * 2 == 200_000
     estimator(n_jobs=2).fit(X, y)
 
 
 def test_the_fault_of_one_thread_is_raised_and_nobody_waits_for_it(monkeypatch):
     monkeypatch.setattr(sketch, "_ROWS_A_THREAD", 100)
-    grow, met = sharded.ShardRounds._grow, []
+    grow, met = sharded.ShardRounds._grow_tree, []
 
     def fail_once(self, *given):
         met.append(self)
@@ -186,7 +186,7 @@ def test_the_fault_of_one_thread_is_raised_and_nobody_waits_for_it(monkeypatch):
             raise MemoryError("no room")
         return grow(self, *given)
 
-    monkeypatch.setattr(sharded.ShardRounds, "_grow", fail_once)
+    monkeypatch.setattr(sharded.ShardRounds, "_grow_tree", fail_once)
     with pytest.raises(MemoryError, match="no room"):
         estimator(n_jobs=3).fit(X, y)
 
@@ -230,8 +230,8 @@ def test_masses_do_not_depend_on_the_order_of_rows(weights, seed):
     weight, rng = np.array(weights), np.random.default_rng(seed)
     y = rng.integers(0, 3, len(weight)).astype(np.uint32)
     order = rng.permutation(len(weight))
-    found = masses(y, weight, 3)
-    np.testing.assert_array_equal(masses(y[order], weight[order], 3), found)
+    found = total_class_weights(y, weight, 3)
+    np.testing.assert_array_equal(total_class_weights(y[order], weight[order], 3), found)
     exact = [weight[y == k].astype(float).sum() for k in range(3)]
     np.testing.assert_allclose(found, exact, atol=weight.max() * 1e-9, rtol=1e-9)
 
