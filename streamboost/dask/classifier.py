@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from streamboost.boosting.frames import columns_of
+from streamboost.boosting.frames import training_columns
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
-from streamboost.boosting.training_data import warn_of_absent
+from streamboost.boosting.training_data import warn_of_missing_classes
 from streamboost.dask import parts, training
 from streamboost.errors import ConfigurationError, DataError
 
@@ -46,7 +46,9 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
         """
         self.check_parameters()
         self._columns = None
-        self._train_distributed(X, y, sample_weight, self._seed(), self.n_estimators, reset=True)
+        self._train_distributed(
+            X, y, sample_weight, self._training_seed(), self.n_estimators, reset=True
+        )
         return self
 
     def extend(
@@ -56,9 +58,9 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
         check_is_fitted(self, "classes_")
         rounds, known = self.n_estimators if n_estimators is None else n_estimators, self.committee_
         copy(self).set_params(n_estimators=rounds).check_parameters()
-        seed = self._seed(after=known.n_rounds)
+        seed = self._training_seed(n_earlier_rounds=known.n_rounds)
         labels = self._train_distributed(X, y, sample_weight, seed, rounds, reset=False)
-        warn_of_absent(known.classes, labels)
+        warn_of_missing_classes(known.classes, labels)
         return self
 
     def _train_distributed(
@@ -102,7 +104,7 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
         if hasattr(X, "_meta") and hasattr(X._meta, "columns"):
             _check_feature_names(self, X._meta, reset=reset)
             known = None if reset else self._columns
-            self._columns = columns_of(X._meta, self.categorical_features, known)
+            self._columns = training_columns(X._meta, self.categorical_features, known)
         if self._columns is not None and self._columns.categories:
             names = [self._columns.name(f) for f in self._columns.categories]
             raise DataError(

@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from streamboost.boosting.categorical import check_categories
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.frames import FrameColumns, frame_of
+from streamboost.boosting.frames import FrameColumns, to_frame
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
-from streamboost.boosting.training_data import TrainingData, factors
+from streamboost.boosting.training_data import TrainingData, class_weight_factors
 from streamboost.dask.handshake import Encryption
 from streamboost.dask.network import Rendezvous, abort_attempt, join_rendezvous, open_rendezvous
 from streamboost.trees.bins import Bins
@@ -70,9 +70,9 @@ class ShardJob:
 
 def read_part(columns: FrameColumns | None, X: Any, y: Any, weight: Any) -> Part:
     """Validate one chunk as `fit` does, convert it to arrays, and return it as a `Part`."""
-    frame = frame_of(X)
+    frame = to_frame(X)
     if frame is not None:
-        X = (columns or FrameColumns()).read(frame)
+        X = (columns or FrameColumns()).to_numbers(frame)
     how: dict[str, Any] = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
     X = check_array(X, ensure_min_samples=0, **how)
     y = check_array(y, ensure_2d=False, dtype=None, ensure_min_samples=0)
@@ -105,7 +105,7 @@ def label_weight_factors(
     y, weight = (
         np.concatenate(of_each) for of_each in zip(*labels_and_weights_of_parts, strict=True)
     )
-    return factors(class_weight, labels, np.searchsorted(labels, y), weight)
+    return class_weight_factors(class_weight, labels, np.searchsorted(labels, y), weight)
 
 
 def apply_weights(part: Part, labels: ShardLabels) -> Part:

@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from streamboost.boosting.categorical import categorical_mask
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
-from streamboost.boosting.training_data import check_class_weight, encode
+from streamboost.boosting.training_data import check_class_weight, encode_labels
 from streamboost.dask import parts
 from streamboost.dask.network import Rendezvous, abort_attempt
 from streamboost.errors import DataError, LostWorkerError
@@ -55,7 +55,7 @@ def train_on_workers(
     check_classification_targets(labels)
     if committee is None:
         check_class_weight(model.class_weight, labels)
-    classes, codes = encode(labels, None if committee is None else committee.classes)
+    classes, codes = encode_labels(labels, None if committee is None else committee.classes)
     factors = np.ones(len(labels))
     if model.class_weight is not None:
         of_rows = client.map(parts.labels_and_weights, rows, pure=False)

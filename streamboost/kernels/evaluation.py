@@ -111,7 +111,7 @@ def add_to_accuracy_sums(P, predicted, truth, others, min_probability, means):
     ----------
     P, predicted, truth, others
         float64 (n, K), int64 (n,), int64 (n,) and float64 (n,); P is 0 before the first label.
-    least
+    min_probability
         Lower bound of probabilities in the log loss.
     means
         Sums to update, float64 (bins + 1 + K, `MEAN_COLUMNS`).
@@ -146,9 +146,9 @@ def add_to_cost_sums(P, costs, truth, others, sums):
 
     Parameters
     ----------
-    P, paid, truth, others
+    P, costs, truth, others
         float64 (n, K), float64 (n, K), int64 (n,) and float64 (n,), as in `JudgedRecords`.
-    total
+    sums
         Sums to update, float64 (`MEAN_COLUMNS`,).
     """
     for i in range(P.shape[0]):

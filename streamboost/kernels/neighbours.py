@@ -160,14 +160,14 @@ def predict_neighbours(
         Number of rows, at least one, and the index of the most recent row.
     n_near
         Number of the most recent rows in which the nearest by features is searched.
-    X, own
+    X, row_leaves
         Rows to predict, float32 (n, D), and their leaves uint8 (n, T).
-    columns, root, apart, rate
+    columns, root, mismatch, rate
         `columns` int64 (d,) are the columns of the distance. The difference in column c of these
         is multiplied by `root[c]`, float64 (d,), 0 for categories, and by the column's `rate`,
         float64 (D,). `mismatch` float32 (d,) is the squared distance of two categories, or of a
         number and a missing value.
-    said
+    log_probabilities
         Output, float64 (3, n, K): log probabilities from the nearest row by features, the nearest
         by leaves, and the five nearest by leaves. If T is 0, the last two are not written.
     """

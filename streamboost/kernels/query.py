@@ -11,11 +11,11 @@ def rank_in_window(utilities, n_in_window, window_size, low, high):
 
     Parameters
     ----------
-    line
+    utilities
         float64 (m + n,), the utilities in the window, followed by those of the n new records.
-    count
+    n_in_window
         m, the number of utilities in the window.
-    size
+    window_size
         Largest number of utilities in the window.
     low, high
         Outputs, float64 (n,): the interval of quantile ranks of each record, within [0, 1]. Rank 0
@@ -42,7 +42,7 @@ def update_running_mean(values, mean, count, max_count, means):
         float64 (n,).
     mean, count
         The mean before `values`, and its number of values.
-    most
+    max_count
         Largest count of the mean: the weight of a new value is at least 1 / `max_count`.
     means
         Output, float64 (n,): the mean after each value.

@@ -54,10 +54,10 @@ def predict_committee(
         float64 (n, its classes): divided by the temperature, log probabilities up to a constant.
     columns
         int64 (its classes,), the indices of the committee's classes among the K classes.
-    share
+    class_shares
         float64 (K,), the shares of the classes in the most recent labels, if the committee lacks
         classes. A class that it lacks gets its share as probability. Else (0,).
-    least
+    min_log_probability
         Least log probability of a class of the committee, before the shares are applied.
     """
     level = 0.0
@@ -261,7 +261,7 @@ def predict_young(scores, columns, shrinkage, counts, probabilities):
         float64 (n, its classes): log probabilities up to a constant.
     columns
         int64 (its classes,), the indices of the committee's classes among the K classes.
-    doubt
+    shrinkage
         Weight of the shares, in [0, 1].
     counts
         float64 (at most K,), the decayed counts of the classes, to which 1 is added.
@@ -303,15 +303,15 @@ def update_fixed_share_weights(
 
     Parameters
     ----------
-    own
+    stack_probabilities
         float64 (K,), the stack's probabilities of the record.
-    young
+    young_probabilities
         float64 (M, K), those of each committee, at least one.
-    k
+    true_class
         The record's class; K or more where the class is new.
-    share, rate
+    shared, exponent
         The share of the weight that is given away, and the exponent of the likelihood.
-    least, floor
+    min_likelihood, min_probability
         Lower bounds of the likelihood, and of the probabilities in the mean of a committee with the
         stack.
     weights

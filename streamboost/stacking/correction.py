@@ -12,7 +12,7 @@ from streamboost.storage import Arrays
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
-    from streamboost.boosting.correction import Corrected
+    from streamboost.boosting.correction import CorrectedCommittee
 
 __all__ = ["PER_LABEL", "CorrectionSettings", "ResidualCorrection", "by_half_life"]
 
@@ -61,7 +61,7 @@ class ResidualCorrection(Expert):
         self._X = np.zeros((2 * self._size, 0), dtype=np.float32)
         self._base: Base | None = None
         self._unread = 0  # number of newest rows that are not scored by the base yet
-        self._corrected: Corrected | None = None
+        self._corrected: CorrectedCommittee | None = None
 
     def widen(self, n_features: int) -> None:
         """See `Expert`."""
@@ -121,7 +121,7 @@ class ResidualCorrection(Expert):
         how = corrected.first_scores, records.committee.temperature, *corrected.stumps
         kernels().predict_corrected(records.scores, *how, records.X, columns, outputs[0])
 
-    def corrected(self, committee: "Committee | None") -> "Committee | Corrected | None":
+    def corrected(self, committee: "Committee | None") -> "Committee | CorrectedCommittee | None":
         """Return `committee` corrected, or unchanged if there are no labels.
 
         Raises
@@ -131,27 +131,33 @@ class ResidualCorrection(Expert):
         """
         if not self._labels or committee is None:
             return committee
-        if self._is_optional and not correcting().correctable(committee):
+        if self._is_optional and not correcting().is_correctable(committee):
             return committee
         if self._corrected is None or self._corrected.committee is not committee:
             self._corrected = self._correct(committee)
         return self._corrected
 
-    def _correct(self, committee: "Committee") -> "Corrected":
+    def _correct(self, committee: "Committee") -> "CorrectedCommittee":
         make, base, n = correcting(), self._read(committee), len(self._labels)
         rows, D = slice(self._start, self._start + n), committee.n_features
         X, scores = self._X[rows], base.scores[rows]
         X = X if X.shape[1] == D else np.ascontiguousarray(X[:, :D])
         weight = by_age(n, self._half_life), self._given[rows]
         how = base.features, self._n_stumps, self._total, committee.temperature
-        stumps = make.correct(X, base.y[rows], *weight, scores, *how)
+        stumps = make.boost_correction(X, base.y[rows], *weight, scores, *how)
         if stumps is not None:
-            plain: Corrected = make.Corrected(committee, committee.classes, _NONE, stumps)
+            plain: CorrectedCommittee = make.CorrectedCommittee(
+                committee, committee.classes, _NONE, stumps
+            )
             return plain
         y, classes = base.places(self._labels)
-        first = make.first_scores(scores, y, len(classes))
-        stumps = make.correct(X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), *how)
-        wider: Corrected = make.Corrected(committee, classes, first * committee.temperature, stumps)
+        first = make.initial_scores(scores, y, len(classes))
+        stumps = make.boost_correction(
+            X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), *how
+        )
+        wider: CorrectedCommittee = make.CorrectedCommittee(
+            committee, classes, first * committee.temperature, stumps
+        )
         return wider
 
     def _read(self, committee: "Committee") -> "Base":
@@ -195,7 +201,7 @@ class Base:
     """
 
     def __init__(self, committee: "Committee", block: int) -> None:
-        if not correcting().correctable(committee):
+        if not correcting().is_correctable(committee):
             raise ConfigurationError(
                 f"corrections at every label need scores that are logarithms of probabilities, and "
                 f"this committee's are {committee.link} scores: train it with an estimator such as "

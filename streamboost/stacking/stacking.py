@@ -19,7 +19,7 @@ from streamboost.storage import Arrays, part
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
-    from streamboost.boosting.correction import Corrected
+    from streamboost.boosting.correction import CorrectedCommittee
 
 __all__ = ["ClassIndex", "OnlineStacking"]
 
@@ -248,7 +248,7 @@ class OnlineStacking:
             expert.predict(records, outputs[start:end])
             start = end
 
-    def scoring_model(self, committee: "Committee") -> "Committee | Corrected":
+    def scoring_model(self, committee: "Committee") -> "Committee | CorrectedCommittee":
         """Return `committee`, corrected if only the committee predicts."""
         return committee if self._is_stack else self._correction.corrected(committee) or committee
 

@@ -15,14 +15,14 @@ NodeStatistic = Callable[[np.ndarray], tuple[Statistic, float]]
 """Function of a node's rows (uint32) that returns its statistic and the value of a unit of gain."""
 
 
-def grow_with_node_statistics(grow: Grower, statistic_of_node: NodeStatistic) -> Tree:
+def grow_with_node_statistics(grower: Grower, statistic_of_node: NodeStatistic) -> Tree:
     """Grow one tree best-first, with gradients and Hessians chosen separately for each node.
 
     `statistic_of_node` maps the rows of a node to the statistic that its split maximises.
     Histograms cannot be subtracted, as each node has its own statistic. A node takes about 20 µs of
     Python.
     """
-    growth = _GrowingTree(grow, statistic_of_node)
+    growth = _GrowingTree(grower, statistic_of_node)
     while growth.splits and growth.n_nodes < len(growth.nodes):
         growth.split_best_leaf()
     return growth.to_tree()
@@ -34,11 +34,11 @@ class _GrowingTree:
     `splits` maps a leaf that can be split to its gain and a tree of two leaves.
     """
 
-    def __init__(self, grow: Grower, statistic_of_node: NodeStatistic) -> None:
-        self._grow = grow
+    def __init__(self, grower: Grower, statistic_of_node: NodeStatistic) -> None:
+        self._grow = grower
         self._statistic_of_node = statistic_of_node
-        self._rows, self._rest = grow.rows.copy(), grow.rest.copy()
-        self.nodes = np.zeros(2 * grow.max_leaf_nodes - 1, dtype=NODE)
+        self._rows, self._rest = grower.rows.copy(), grower.rest.copy()
+        self.nodes = np.zeros(2 * grower.max_leaf_nodes - 1, dtype=NODE)
         self.n_nodes = 0
         self.splits: dict[int, tuple[float, Tree]] = {}
         self._add_leaf(0, 0, len(self._rows), 0, len(self._rest))

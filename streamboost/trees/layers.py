@@ -11,10 +11,10 @@ from streamboost.trees.tree import Tree
 __all__ = ["add_layer"]
 
 
-def add_layer(grow: Grower, tree: Tree, statistic: Statistic) -> Tree:
+def add_layer(grower: Grower, tree: Tree, statistic: Statistic) -> Tree:
     """Return `tree` with each leaf split in two, if that raises the criterion of `statistic`."""
     splits = [
-        grow(statistic, rows=rows, rest=rest, max_leaf_nodes=2)
+        grower(statistic, rows=rows, rest=rest, max_leaf_nodes=2)
         for rows, rest in zip(
             _rows_by_leaf(tree.rows, tree.start, tree.stop),
             _rows_by_leaf(tree.rest, tree.rest_start, tree.rest_stop),

@@ -109,8 +109,8 @@ def weights_in_units(weight: np.ndarray, total: AllReduce = NO_REDUCE) -> tuple[
     Each weight is at least one unit. The array is (1,) if all weights of the shard are equal. 1 /
     unit is a power of two, equal for all shards, with which the total is below 2^53.
 
-    >>> from streamboost.trees.sums import in_units
-    >>> units, scale = in_units(np.array([0.5, 1.0, 2.5]))
+    >>> from streamboost.trees.sums import weights_in_units
+    >>> units, scale = weights_in_units(np.array([0.5, 1.0, 2.5]))
     >>> (units / scale).tolist()
     [0.5, 1.0, 2.5]
     """

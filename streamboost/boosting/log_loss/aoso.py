@@ -9,8 +9,8 @@ from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
 from streamboost.boosting.log_loss.softmax import (
     SoftmaxAlgorithm,
     SoftmaxState,
+    empty_unless_improved,
     leaf_values,
-    or_end,
 )
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
@@ -32,7 +32,7 @@ _LEAVES_OF_PAIRS = {
 }
 
 
-class _AOSO(SoftmaxAlgorithm):
+class _AOSOLogitBoost(SoftmaxAlgorithm):
     """AOSO algorithm: one tree per round, each node split along its own pair of classes."""
 
     def __init__(
@@ -42,17 +42,17 @@ class _AOSO(SoftmaxAlgorithm):
         self._leaf = _LEAVES_OF_PAIRS[choice] if leaf == "pair" else _LEAVES[leaf]
         self._by_gain = choice == "gain"
 
-    def grow_round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: SoftmaxState, grower: Grower) -> list[Tree]:
         buffer = np.empty(2 * len(state.y), dtype=np.int64)
 
-        def choose(rows: np.ndarray) -> tuple[Statistic, float]:
+        def statistic_of_node(rows: np.ndarray) -> tuple[Statistic, float]:
             args = state.probabilities, state.y, state.weight, rows, buffer
             return pair_statistic(*args, self._by_gain)
 
-        tree = grow_with_node_statistics(grow, choose)
+        tree = grow_with_node_statistics(grower, statistic_of_node)
         values = leaf_values(self._leaf, state, tree, self._l2)
         tree.values = (self._learning_rate * values).astype(np.float32)
-        return or_end([tree], grow)
+        return empty_unless_improved([tree], grower)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -140,4 +140,6 @@ class AOSOLogitBoostClassifier(NewtonTreesClassifier):
     pair_choice: PairChoice = "gain"
 
     def _algorithm(self) -> Algorithm:
-        return _AOSO(self.learning_rate, self.l2_regularization, self.leaf, self.pair_choice)
+        return _AOSOLogitBoost(
+            self.learning_rate, self.l2_regularization, self.leaf, self.pair_choice
+        )

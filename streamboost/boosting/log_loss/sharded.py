@@ -30,7 +30,7 @@ from streamboost.kernels.growing.sketch import (
 from streamboost.trees.grower import HistogramPool
 from streamboost.trees.sums import AllReduce, ThreadAllReduce
 
-__all__ = ["ShardRounds", "in_threads"]
+__all__ = ["ShardRounds", "run_in_threads"]
 
 _A_TURN = 8
 """Leaves split per turn: a tree of 80 leaves takes 14 turns, and a tenth of its splits are unused.
@@ -38,7 +38,7 @@ _A_TURN = 8
 
 
 class ShardRounds:
-    """Rounds of one training on the rows of one shard; all shards grow the same trees.
+    """Trains rounds of SketchLogitBoost on the rows of one shard; all shards get equal trees.
 
     `limits` (1,) LIMITS are in the same unit (lots) as the weights of `rows`.
     """
@@ -78,12 +78,12 @@ class ShardRounds:
         for m in range(n):
             features = drawn.features[min(m, len(drawn.features) - 1)]
             chosen = drawn.chosen[m] if len(drawn.chosen) else np.zeros(0, dtype=bool)
-            trees.append(self._round(drawn.directions[m], features, chosen))
+            trees.append(self._run_round(drawn.directions[m], features, chosen))
         nodes, values, weights = (np.concatenate(part) for part in zip(*trees, strict=True))
         sizes = np.array([len(tree[0]) for tree in trees], dtype=np.int64)
         return GrownTrees(nodes, sizes, values, weights)
 
-    def _round(
+    def _run_round(
         self, direction: np.ndarray, features: np.ndarray, chosen: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows, work, limits = self._rows, self._work, self._limits.copy()
@@ -98,7 +98,7 @@ class ShardRounds:
         columns, joint = select_features(self._coded, features, wide)
         n_rows = order_by_sample(chosen, work.order)
         trained, rest = work.order[:n_rows], work.order[n_rows:]
-        tree, growing = self._grow(limits, columns, joint, trained)
+        tree, growing = self._grow_tree(limits, columns, joint, trained)
         size, n_leaves = len(tree), (len(tree) + 1) // 2
         n_sets = int(columns.categorical[tree["feature"][tree["left"] >= 0]].sum())
         told = np.zeros(size + n_sets * CODES, dtype=np.int64)
@@ -117,10 +117,10 @@ class ShardRounds:
         shards.write_leaf_values(rows, sums, l2, self._clamp, self._rate, values)
         return tree, values, weights
 
-    def _grow(
+    def _grow_tree(
         self, limits: np.ndarray, columns: FeatureSubset, joint: FusedHistogram, trained: np.ndarray
     ) -> tuple[np.ndarray, Any]:
-        """Grow a tree and partition its rows; return its nodes and its workspace."""
+        """Grow a tree on all shards; return its nodes and the workspace of the last split."""
         most, channels = int(limits["max_leaf_nodes"][0]), int(limits["channels"][0])
         width = channels * int((columns.n_bins + columns.missing).sum())
         pool = self._histograms(most, width)
@@ -153,20 +153,20 @@ class ShardRounds:
 
 
 @contextmanager
-def in_threads(
-    rounds: Sequence[ShardRounds], cuts: Sequence[slice], all_reduce: ThreadAllReduce
+def run_in_threads(
+    rounds: Sequence[ShardRounds], shard_slices: Sequence[slice], all_reduce: ThreadAllReduce
 ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
-    """Yield a function that grows rounds in one thread per shard; `cuts` are the shards' rows."""
+    """Yield a function that grows rounds with one thread per shard of the rows."""
 
-    def grow(drawn: RandomDraws, i: int) -> GrownTrees:
+    def grow_shard(drawn: RandomDraws, shard: int) -> GrownTrees:
         try:
-            return rounds[i](drawn._replace(chosen=drawn.chosen[:, cuts[i]]))
+            return rounds[shard](drawn._replace(chosen=drawn.chosen[:, shard_slices[shard]]))
         except BaseException:
             all_reduce.abort()  # otherwise the other threads would wait for this thread
             raise
 
     def grow_all(drawn: RandomDraws) -> GrownTrees:
-        futures = [pool.submit(grow, drawn, i) for i in range(len(rounds))]
+        futures = [pool.submit(grow_shard, drawn, shard) for shard in range(len(rounds))]
         errors = [future.exception() for future in futures]
         for error in errors:
             if error is not None and not isinstance(error, BrokenBarrierError):

@@ -19,13 +19,13 @@ def pack_trees(
         NODE, and int64 (trees,), the number of nodes of each tree.
     weights
         float64 (leaves,), the total weight of the rows of each leaf.
-    cuts, first
+    cuts, offsets
         float32, the cuts between the bins of each feature. The cuts of feature f are
         `cuts[offsets[f]:offsets[f + 1]]`, with `offsets` int64 (D + 1,). A split after the last cut
         sends all values left.
     n_nodes, n_leaves
         Numbers of existing nodes and leaves, after which the new ones are numbered.
-    nodes, roots, gain, cover, at
+    nodes, roots, gain, cover, source
         Outputs: FOREST_NODE (inner,); int32 (trees,); float32 (inner,), the gain per record;
         float32 (leaves,), the share of the tree's weight; int64 (inner,), the index of each node
         in `grown`.

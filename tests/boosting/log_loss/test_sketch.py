@@ -126,7 +126,9 @@ def test_probabilities_of_hundreds_of_rounds_are_the_softmax_of_their_scores(
 ):
     states, start = [], sketch._SketchLogitBoost.initial_state
     monkeypatch.setattr(
-        sketch._SketchLogitBoost, "initial_state", lambda *args: states.append(start(*args)) or states[0]
+        sketch._SketchLogitBoost,
+        "initial_state",
+        lambda *args: states.append(start(*args)) or states[0],
     )
     X, y, *_ = digits
     fitted = model(n_estimators=300, learning_rate=rate, max_leaf_nodes=8).fit(X, y)
