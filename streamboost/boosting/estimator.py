@@ -42,8 +42,8 @@ Pruning = Literal["quick"]
 
 
 def _has_probabilities(estimator: "BoostingClassifier") -> bool:
-    if estimator._no_probabilities:
-        raise AttributeError(f"{type(estimator).__name__} {estimator._no_probabilities}")
+    if estimator._no_probabilities_reason:
+        raise AttributeError(f"{type(estimator).__name__} {estimator._no_probabilities_reason}")
     return True
 
 
@@ -137,12 +137,12 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         "n_jobs": [Integral, None],
     }
 
-    _no_probabilities: ClassVar[str] = ""
+    _no_probabilities_reason: ClassVar[str] = ""
     """Reason for missing probabilities, as the end of an error message; empty if supported."""
 
     _columns = cast("FrameColumns | None", None)  # of the frame it was fitted to
 
-    _no_categories: ClassVar[str] = ""
+    _no_categories_reason: ClassVar[str] = ""
     """Reason for missing support of categories, as the end of an error message."""
 
     n_estimators: int = 100
@@ -279,7 +279,9 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         """Return a mask of the categorical columns, bool (D,), after checking their values."""
         names = getattr(self, "feature_names_in_", None)
         by_dtype = [] if self._columns is None else list(self._columns.categories)
-        refusal = self._no_categories and f"{type(self).__name__} {self._no_categories}"
+        refusal = (
+            self._no_categories_reason and f"{type(self).__name__} {self._no_categories_reason}"
+        )
         return checked_categorical_mask(X, self.categorical_features, by_dtype, names, refusal)
 
     def _boost(

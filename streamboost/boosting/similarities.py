@@ -145,21 +145,21 @@ class Similarities:
             self.points, self.pairs, self.reach, self.coefficients, Z, scores, first, end
         )
 
-    def splits(self, n_features: int) -> np.ndarray:
+    def split_counts(self, n_features: int) -> np.ndarray:
         """Return zeros, int64 (D,), as similarities split no feature."""
         return np.zeros(n_features, dtype=np.int64)
 
-    def leaves(self, X: np.ndarray, n_trees: int) -> np.ndarray:
+    def leaf_indices(self, X: np.ndarray, n_trees: int) -> np.ndarray:
         """Return an empty array, uint8 (n, 0), as similarities have no leaves."""
         return np.zeros((len(X), 0), dtype=np.uint8)
 
     def scores_and_leaves(
         self, base: np.ndarray, X: np.ndarray, n_trees: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores of all rounds plus `base` (K,), and the empty `leaves`."""
+        """Return the scores of all rounds plus `base` (K,), and the empty `leaf_indices`."""
         scores = np.tile(base, (len(X), 1))
         self.add_scores(np.ascontiguousarray(X[:, : len(self.frame.centre)]), scores)
-        return scores, self.leaves(X, n_trees)
+        return scores, self.leaf_indices(X, n_trees)
 
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
         """Add the rounds one by one to `scores` float64 (n, K); yield `scores` after each."""

@@ -67,27 +67,28 @@ def choose_cuts(values, cumulated_weight, max_bins, tail_sizes, cuts):
 
 
 @kernel
-def _select_cuts(candidates, n, cumulated_weight, max_bins, tail_sizes):
+def _select_cuts(candidates, n_candidates, cumulated_weight, max_bins, tail_sizes):
     """Keep the best `candidates` for cuts, at most `max_bins` - 1; return their number."""
-    chosen = np.zeros(n, np.bool_)
+    chosen = np.zeros(n_candidates, np.bool_)
     n_tails = 0
     while (
-        n_tails < min(tail_sizes.size, (max_bins - 1) // 8) and tail_sizes[n_tails] <= n // max_bins
+        n_tails < min(tail_sizes.size, (max_bins - 1) // 8)
+        and tail_sizes[n_tails] <= n_candidates // max_bins
     ):
-        chosen[tail_sizes[n_tails] - 1] = chosen[n - tail_sizes[n_tails]] = True
+        chosen[tail_sizes[n_tails] - 1] = chosen[n_candidates - tail_sizes[n_tails]] = True
         n_tails += 1
     by_record = (max_bins - 1 - 2 * n_tails) // 2
     by_value = max_bins - 1 - 2 * n_tails - by_record
     e = 0
     for q in range(1, by_record + 1):
         wanted = cumulated_weight[-1] * q / (by_record + 1)
-        while e < n - 1 and cumulated_weight[candidates[e]] < wanted:
+        while e < n_candidates - 1 and cumulated_weight[candidates[e]] < wanted:
             e += 1
         chosen[e] = True
     for q in range(1, by_value + 1):
-        chosen[(n + 1) * q // (by_value + 1) - 1] = True
+        chosen[(n_candidates + 1) * q // (by_value + 1) - 1] = True
     kept = 0
-    for e in range(n):
+    for e in range(n_candidates):
         candidates[kept] = candidates[e]
         kept += chosen[e]
     return kept

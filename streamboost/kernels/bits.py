@@ -65,22 +65,22 @@ def allocate_workspace(n_features):
 
 
 @inner_kernel
-def load_rows(X, first, n, work):
-    """Copy rows `first` to `first` + `n` of `X` into the workspace; return the number of vectors.
+def load_rows(X, first_row, n_rows, workspace):
+    """Copy `n_rows` rows of `X` into the workspace; return the number of vectors.
 
     The last vector may end with undefined rows, which callers must ignore.
     """
-    columns = work.columns
-    work.last[:] = -1
-    whole = n - n % _LINE
+    columns = workspace.columns
+    workspace.last[:] = -1
+    whole = n_rows - n_rows % _LINE
     for row in range(0, whole, _LINE):
         for f in range(X.shape[1]):
             for i in range(_LINE):
-                columns[f, row + i] = X[first + row + i, f]
+                columns[f, row + i] = X[first_row + row + i, f]
     for f in range(X.shape[1]):
-        for i in range(whole, n):
-            columns[f, i] = X[first + i, f]
-    return (n + VECTOR - 1) // VECTOR
+        for i in range(whole, n_rows):
+            columns[f, i] = X[first_row + i, f]
+    return (n_rows + VECTOR - 1) // VECTOR
 
 
 @inner_kernel
@@ -124,13 +124,13 @@ def _write_node_mask(nodes, node_index, column, n_vectors, last_tests, mask):
 
 
 @inner_kernel
-def assign_leaves(nodes, root, n_vectors, work):
+def assign_leaves(nodes, root, n_vectors, workspace):
     """Assign the rows in the workspace to the leaves of a tree; return the number of leaves.
 
     Returns 0 if there are more leaves than an index can hold; traverse such a tree row by row.
     """
-    stack, rows, tests, planes = work.stack, work.rows, work.tests, work.planes
-    columns, leaves = work.columns, work.leaves
+    stack, rows, tests, planes = workspace.stack, workspace.rows, workspace.tests, workspace.planes
+    columns, leaves = workspace.columns, workspace.leaves
     n_leaves, top = 0, 0
     stack[0] = root
     for v in range(n_vectors):
@@ -153,7 +153,7 @@ def assign_leaves(nodes, root, n_vectors, work):
         if n_leaves + top >= _LEAVES - 1:
             return 0
         f = nodes[at].feature
-        _write_node_mask(nodes, at, columns[f], n_vectors, work.last, work.test_bytes[f])
+        _write_node_mask(nodes, at, columns[f], n_vectors, workspace.last, workspace.test_bytes[f])
         for v in range(n_vectors):
             for w in range(_WORDS):
                 left = rows[top, v, w] & tests[f, v, w]
@@ -165,9 +165,9 @@ def assign_leaves(nodes, root, n_vectors, work):
 
 
 @inner_kernel
-def write_leaf_positions(vector, work):
-    """Write the position in `work.leaves` of each row of a vector to `work.place`."""
-    planes, place = work.plane_bytes[vector], work.place
+def write_leaf_positions(vector, workspace):
+    """Write the position in `workspace.leaves` of each row of a vector to `workspace.place`."""
+    planes, place = workspace.plane_bytes[vector], workspace.place
     for byte in range(_BYTES):
         for b in range(8):
             gathered = np.uint8(0)

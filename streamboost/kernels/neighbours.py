@@ -33,14 +33,14 @@ def _add_distances(column, value, scale, mismatch, distances):
 
 
 @inner_kernel
-def _write_distances(rows, first, end, x, columns, scale, mismatch, distances):
-    """Write the squared distances of rows `first` to `end` from `x` (D,) to `distances`."""
+def _write_distances(rows, first, end, row, columns, scale, mismatch, distances):
+    """Write the squared distances of rows `first` to `end` from `row` (D,) to `distances`."""
     part = distances[first:end]
     for r in range(part.size):
         part[r] = 0.0
     for c in range(columns.size):
         j = columns[c]
-        _add_distances(rows[j][first:end], x[j], scale[c], mismatch[c], part)
+        _add_distances(rows[j][first:end], row[j], scale[c], mismatch[c], part)
 
 
 @inner_kernel

@@ -52,9 +52,9 @@ def _pair_products(probabilities, weight, rows, start, stop, class_index, produc
 
 
 @kernel
-def _choose_pair(probabilities, y, weight, rows, start, stop, by_gain, work):
+def _choose_pair(probabilities, y, weight, rows, start, stop, by_gain, workspace):
     """Return the class pair (a, b) of `rows[start:stop]`, and its gradient and Hessian sums."""
-    gradient, hessian, products = work[0], work[1], work[2]
+    gradient, hessian, products = workspace[0], workspace[1], workspace[2]
     mass = _gradient_and_hessian_by_class(
         probabilities, y, weight, rows, start, stop, gradient, hessian
     )
@@ -84,8 +84,8 @@ def choose_node_pair(probabilities, y, weight, rows, by_gain):
     divided by the Hessian of the pair; else b has the smallest G. Ties go to the first class.
     Shapes: `probabilities` float32 (n, K), `y` uint32 (n,), `weight` float32 (n,), `rows` uint32.
     """
-    work = np.empty((3, probabilities.shape[1]))
-    a, b, _, _ = _choose_pair(probabilities, y, weight, rows, 0, rows.size, by_gain, work)
+    workspace = np.empty((3, probabilities.shape[1]))
+    a, b, _, _ = _choose_pair(probabilities, y, weight, rows, 0, rows.size, by_gain, workspace)
     return a, b
 
 
@@ -155,11 +155,11 @@ def leaf_steps_in_farthest_pair(probabilities, y, weight, rows, start, stop, l2,
 
 @kernel
 def _leaf_steps_in_pairs(probabilities, y, weight, rows, start, stop, by_gain, l2, clamp, values):
-    work = np.empty((3, probabilities.shape[1]))
+    workspace = np.empty((3, probabilities.shape[1]))
     values[:] = 0.0
     for leaf in range(start.size):
         first, end = start[leaf], stop[leaf]
-        a, b, g, h = _choose_pair(probabilities, y, weight, rows, first, end, by_gain, work)
+        a, b, g, h = _choose_pair(probabilities, y, weight, rows, first, end, by_gain, workspace)
         t = min(g / max(h + l2, 1e-12), clamp)
         values[leaf, a] = t
         values[leaf, b] = -t

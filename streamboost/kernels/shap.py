@@ -137,14 +137,14 @@ def _integrate_block(tested, n_tested, points):
 
 
 @inner_kernel
-def _add_leaf_contributions(leaf, n_tested, values, work):
+def _add_leaf_contributions(leaf, n_tested, values, workspace):
     """Add the contributions of a leaf to the features on its path."""
-    asked, value, phi = work.asked, work.value, work.phi
+    asked, value, phi = workspace.asked, workspace.value, workspace.phi
     for i in range(n_tested):
         asked[i].owed = 0.0
     n_blocks = (n_tested + 2 * POINTS - 1) // (2 * POINTS)
     for b in range(n_blocks):
-        _integrate_block(asked, n_tested, work.rules[n_blocks, b])
+        _integrate_block(asked, n_tested, workspace.rules[n_blocks, b])
     for k in range(values.shape[1]):
         value[k] = values[leaf, k]
     for i in range(n_tested):
@@ -168,9 +168,9 @@ def _find_tested_feature(step, tested, n_tested, feature, goes_left):
 
 
 @inner_kernel
-def _add_tree_contributions(trees, root, X, row, work):
+def _add_tree_contributions(trees, root, X, row, workspace):
     """Add the contributions of all leaves of a tree, in one depth-first traversal."""
-    way, asked = work.way, work.asked
+    way, asked = workspace.way, workspace.asked
     h, n_asked = 0, 0
     way[0].node, way[0].turn = root, 0
     while h >= 0:
@@ -194,7 +194,7 @@ def _add_tree_contributions(trees, root, X, row, work):
             continue  # no row reaches the child, for any set of known features
         child = trees.nodes[at].left if left else trees.nodes[at].right
         if child < 0:
-            _add_leaf_contributions(~child, n_asked, trees.values, work)
+            _add_leaf_contributions(~child, n_asked, trees.values, workspace)
         else:
             h += 1
             way[h].node, way[h].turn = child, 0
@@ -216,14 +216,14 @@ def add_contributions(
     # The classes are padded with zeros to multiples of 16, as loops with remainders are slower.
     width = n_classes if n_classes <= POINTS else (n_classes + 15) & ~15
     trees = _Trees(nodes, set_of, sets, values, left_share)
-    work = _Work(path, tested, rules, np.zeros(width), np.empty((n_features, width)))
+    workspace = _Work(path, tested, rules, np.zeros(width), np.empty((n_features, width)))
     for i in range(X.shape[0]):
         for j in range(n_features):
             for k in range(width):
-                work.phi[j, k] = 0.0
+                workspace.phi[j, k] = 0.0
         for t in range(roots.size):
             if roots[t] >= 0:
-                _add_tree_contributions(trees, roots[t], X, i, work)
+                _add_tree_contributions(trees, roots[t], X, i, workspace)
         for k in range(n_classes):
             for j in range(n_features):
-                contributions[i, k, j] += work.phi[j, k]
+                contributions[i, k, j] += workspace.phi[j, k]

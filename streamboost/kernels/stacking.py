@@ -179,18 +179,20 @@ def update_transition_counts(counts, previous_class, next_class, decay, weight):
 
 
 @kernel
-def update_scaler(row, max_count, min_relative_variance, n, mean, variance, inverse_deviation):
+def update_scaler(
+    row, max_count, min_relative_variance, n_values, mean, variance, inverse_deviation
+):
     """Update the running mean and variance of each feature by one row; write 1 / deviations.
 
-    `n` float64 (D,) are the effective numbers of values of the running statistics, at most
+    `n_values` float64 (D,) are the effective numbers of values of the running statistics, at most
     `max_count`. `inverse_deviation` is 0 if the variance is at most `min_relative_variance` times
     the squared mean.
     """
     for j in range(row.size):
         x = np.float64(row[j])
         if x == x:
-            n[j] = min(n[j] + 1.0, max_count)
-            share = 1.0 / n[j]
+            n_values[j] = min(n_values[j] + 1.0, max_count)
+            share = 1.0 / n_values[j]
             off = x - mean[j]
             mean[j] += share * off
             variance[j] += share * (off * (1.0 - share) * off - variance[j])

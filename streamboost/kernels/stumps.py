@@ -202,7 +202,7 @@ def correct_rows(
     y,
     age,
     given_weight,
-    known,
+    initial_scores,
     directions,
     rate,
     l2,
@@ -215,17 +215,18 @@ def correct_rows(
 ):
     """Boost stumps by `boost_stumps` on scores that are not changed.
 
-    The row weights are `age` float64 (n,) times `given_weight` float64 (n,). `known` float64 (n, K)
-    are the scores. The leaf `values` are multiplied by `unit`. Returns -1 if a class is negative.
+    The row weights are `age` float64 (n,) times `given_weight` float64 (n,). `initial_scores`
+    float64 (n, K) are the scores. The leaf `values` are multiplied by `unit`. Returns -1 if a class
+    is negative.
     """
-    n, n_classes = known.shape
+    n, n_classes = initial_scores.shape
     weight, scores = np.empty(n), np.empty((n, n_classes), np.float32)
     for i in range(n):
         if y[i] < 0:
             return -1
         weight[i] = age[i] * given_weight[i]
         for k in range(n_classes):
-            scores[i, k] = known[i, k]
+            scores[i, k] = initial_scores[i, k]
     n_nodes = boost_stumps(
         X,
         features,

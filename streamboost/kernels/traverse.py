@@ -100,19 +100,24 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
                     nodes, roots[t], values, X, scores, block, min(block + _BLOCK, n)
                 )
         return
-    work = allocate_workspace(X.shape[1])
+    workspace = allocate_workspace(X.shape[1])
     for chunk in range(0, n, CHUNK):
         end = min(chunk + CHUNK, n)
-        n_vectors = load_rows(X, chunk, end - chunk, work)
+        n_vectors = load_rows(X, chunk, end - chunk, workspace)
         for t in range(first_tree, end_tree):
-            if assign_leaves(nodes, roots[t], n_vectors, work) == 0:
+            if assign_leaves(nodes, roots[t], n_vectors, workspace) == 0:
                 _add_tree_row_by_row(nodes, roots[t], values, X, scores, chunk, end)
                 continue
             for v in range(n_vectors):
                 first = chunk + v * VECTOR
-                write_leaf_positions(v, work)
+                write_leaf_positions(v, workspace)
                 _add_leaf_values(
-                    values, work.leaves, work.place, scores, first, min(VECTOR, end - first)
+                    values,
+                    workspace.leaves,
+                    workspace.place,
+                    scores,
+                    first,
+                    min(VECTOR, end - first),
                 )
 
 
@@ -149,20 +154,20 @@ def add_scores_with_categories(nodes, set_of, sets, roots, values, X, scores, st
 @kernel
 def _write_leaves_of_many_rows(nodes, roots, X, places):
     """Write the leaves of many rows with bit masks, for trees without splits of categories."""
-    n, work = X.shape[0], allocate_workspace(X.shape[1])
+    n, workspace = X.shape[0], allocate_workspace(X.shape[1])
     for chunk in range(0, n, CHUNK):
         end = min(chunk + CHUNK, n)
-        n_vectors = load_rows(X, chunk, end - chunk, work)
+        n_vectors = load_rows(X, chunk, end - chunk, workspace)
         for t in range(roots.size):
-            if assign_leaves(nodes, roots[t], n_vectors, work) == 0:
+            if assign_leaves(nodes, roots[t], n_vectors, workspace) == 0:
                 for i in range(chunk, end):
                     places[i, t] = np.uint8(find_leaf(nodes, roots[t], X, i) & 255)
                 continue
             for v in range(n_vectors):
                 first = chunk + v * VECTOR
-                write_leaf_positions(v, work)
+                write_leaf_positions(v, workspace)
                 for i in range(min(VECTOR, end - first)):
-                    places[first + i, t] = np.uint8(work.leaves[work.place[i]] & 255)
+                    places[first + i, t] = np.uint8(workspace.leaves[workspace.place[i]] & 255)
 
 
 @kernel

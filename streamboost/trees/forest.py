@@ -127,11 +127,11 @@ class Forest:
         else:
             add_scores_with_categories(self.nodes, self.set_of, self.sets, *args)
 
-    def splits(self, n_features: int) -> np.ndarray:
+    def split_counts(self, n_features: int) -> np.ndarray:
         """Return the number of splits on each feature in all trees, int64 (D,)."""
         return np.bincount(self.nodes["feature"], minlength=n_features)
 
-    def leaves(self, X: np.ndarray, n_trees: int) -> np.ndarray:
+    def leaf_indices(self, X: np.ndarray, n_trees: int) -> np.ndarray:
         """Return the leaf index of each row of `X` (n, D) in the first trees, uint8 (n, T).
 
         T is `n_trees`, or the number of all trees if there are fewer. The indices are unique within
@@ -147,7 +147,7 @@ class Forest:
     def scores_and_leaves(
         self, base: np.ndarray, X: np.ndarray, n_trees: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores of all rounds plus `base` (K,), float64 (n, K), and the `leaves`.
+        """Return the scores of all rounds plus `base` (K,), float64 (n, K), and the `leaf_indices`.
 
         `X` float32 (n, D), in C-order, may have more columns than the trees use.
         """

@@ -95,15 +95,15 @@ class Grower:
         self.set_sample(self.splittable, self.all_rows)
 
     def set_sample(
-        self, features: np.ndarray, rows: np.ndarray, rest: np.ndarray | None = None
+        self, features: np.ndarray, rows: np.ndarray, unsampled: np.ndarray | None = None
     ) -> None:
         """Set the features and rows for the next trees: indices uint32, `features` ascending.
 
-        `rest` are the rows that trees only assign to leaves.
+        `unsampled` are the rows that trees only assign to leaves.
         """
         self.features = features
         self.rows = rows
-        self.rest = np.zeros(0, dtype=np.uint32) if rest is None else rest
+        self.rest = np.zeros(0, dtype=np.uint32) if unsampled is None else unsampled
         _, n_bins, missing, _ = self.coded
         widths = n_bins[features] + missing[features]
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)

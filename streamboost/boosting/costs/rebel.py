@@ -227,7 +227,7 @@ class RebelClassifier(BoostingClassifier):
         return 2  # per stump; a tree is composed of stumps
 
     @property
-    def _no_categories(self) -> str:  # type: ignore[override]
+    def _no_categories_reason(self) -> str:  # type: ignore[override]
         if self.weak_learner == "tree":
             return ""
         return (
@@ -236,7 +236,7 @@ class RebelClassifier(BoostingClassifier):
         )
 
     @property
-    def _no_probabilities(self) -> str:  # type: ignore[override]
+    def _no_probabilities_reason(self) -> str:  # type: ignore[override]
         if self.cost_matrix is None:
             return ""
         if self.subcosts == "linear":

@@ -224,18 +224,18 @@ class _Search:
         return _Candidate(points, reach, values, slope, curvature)
 
 
-def most_isolated_point(pull: np.ndarray, total: np.ndarray) -> int:
+def most_isolated_point(weight_difference: np.ndarray, total_weight: np.ndarray) -> int:
     """Return the index of the point whose separation from all others lowers the loss most.
 
-    `pull` is w+ - w- (n, K), and `total` is the sum of w+ + w- (K,). The point minimises
-    sum_k sqrt(total_k^2 - D_k^2), with D = 2 pull_i - sum pull.
+    `weight_difference` is w+ - w- (n, K), and `total_weight` is the sum of w+ + w- (K,). The point
+    minimises sum_k sqrt(total_k^2 - D_k^2), with D = 2 pull_i - sum pull.
     """
-    difference = 2 * pull - pull.sum(axis=0)
-    rest = np.maximum((total - difference) * (total + difference), 0)
+    difference = 2 * weight_difference - weight_difference.sum(axis=0)
+    rest = np.maximum((total_weight - difference) * (total_weight + difference), 0)
     return int(np.sqrt(rest).sum(axis=1).argmin())
 
 
-def two_groups(pull: np.ndarray, total: np.ndarray) -> np.ndarray:
+def two_groups(weight_difference: np.ndarray, total_weight: np.ndarray) -> np.ndarray:
     """Return the group of each point, ±1 (n,), for a weak learner to separate (section 5.3).
 
     With u_i = pull_i / sqrt(total), a learner f lowers the loss by at least half of
@@ -247,7 +247,12 @@ def two_groups(pull: np.ndarray, total: np.ndarray) -> np.ndarray:
     If the largest eigenvalue is multiple (balanced classes), the eigenvector closest to a class
     axis is used, and the lowest such axis. Any other choice would depend on rounding errors.
     """
-    u = np.divide(pull, np.sqrt(total), out=np.zeros_like(pull), where=total > 0)
+    u = np.divide(
+        weight_difference,
+        np.sqrt(total_weight),
+        out=np.zeros_like(weight_difference),
+        where=total_weight > 0,
+    )
     values, vectors = np.linalg.eigh(u.T @ u)
     top = vectors[:, values >= values[-1] * (1 - _EQUAL)]
     direction = top[:, -1]

@@ -71,20 +71,20 @@ class ShardRounds:
             np.empty((2, 0, 0), dtype=np.int64),
         )
 
-    def __call__(self, drawn: RandomDraws) -> GrownTrees:
+    def __call__(self, draws: RandomDraws) -> GrownTrees:
         """Grow a tree for each drawn round, from the sums over all shards."""
-        n = len(drawn.directions)
+        n = len(draws.directions)
         trees = []
         for m in range(n):
-            features = drawn.features[min(m, len(drawn.features) - 1)]
-            chosen = drawn.chosen[m] if len(drawn.chosen) else np.zeros(0, dtype=bool)
-            trees.append(self._run_round(drawn.directions[m], features, chosen))
+            features = draws.features[min(m, len(draws.features) - 1)]
+            chosen = draws.chosen[m] if len(draws.chosen) else np.zeros(0, dtype=bool)
+            trees.append(self._run_round(draws.directions[m], features, chosen))
         nodes, values, weights = (np.concatenate(part) for part in zip(*trees, strict=True))
         sizes = np.array([len(tree[0]) for tree in trees], dtype=np.int64)
         return GrownTrees(nodes, sizes, values, weights)
 
     def _run_round(
-        self, direction: np.ndarray, features: np.ndarray, chosen: np.ndarray
+        self, direction: np.ndarray, features: np.ndarray, is_sampled: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows, work, limits = self._rows, self._work, self._limits.copy()
         wide = limits["kind"][0] != NEWTON
@@ -96,7 +96,7 @@ class ShardRounds:
         limits["min_child"] = max(1.0, float(limits["min_child"][0]) * scale_h)
         limits["l2"] = l2 * scale_h
         columns, joint = select_features(self._coded, features, wide)
-        n_rows = order_by_sample(chosen, work.order)
+        n_rows = order_by_sample(is_sampled, work.order)
         trained, rest = work.order[:n_rows], work.order[n_rows:]
         tree, growing = self._grow_tree(limits, columns, joint, trained)
         size, n_leaves = len(tree), (len(tree) + 1) // 2
@@ -110,7 +110,7 @@ class ShardRounds:
         sums, weights = flat[:-n_leaves].reshape(2, n_leaves, n_classes), flat[-n_leaves:]
         ends, worth = np.empty((4, n_leaves), dtype=np.int64), scale_h / scale_g / scale_g
         shards.sum_leaves(
-            tree, size, columns, worth, rows, chosen, trained, rest, ends, sums, weights
+            tree, size, columns, worth, rows, is_sampled, trained, rest, ends, sums, weights
         )
         self._total.sum_over_shards(flat)
         values = np.empty((n_leaves, n_classes), dtype=np.float32)
@@ -118,7 +118,11 @@ class ShardRounds:
         return tree, values, weights
 
     def _grow_tree(
-        self, limits: np.ndarray, columns: FeatureSubset, joint: FusedHistogram, trained: np.ndarray
+        self,
+        limits: np.ndarray,
+        columns: FeatureSubset,
+        fused: FusedHistogram,
+        sampled_rows: np.ndarray,
     ) -> tuple[np.ndarray, Any]:
         """Grow a tree on all shards; return its nodes and the workspace of the last split."""
         most, channels = int(limits["max_leaf_nodes"][0]), int(limits["channels"][0])
@@ -139,10 +143,10 @@ class ShardRounds:
             pool,
             np.empty((a_turn + 1, width), dtype=np.int64),
         )
-        n = max(len(trained), len(self._work.order) - len(trained))
+        n = max(len(sampled_rows), len(self._work.order) - len(sampled_rows))
         growing = allocate_workspace(channels, CODES, 2 * width, len(columns.features), n, n_slots)
         statistic = Statistic(self._work.statistic, self._rows.y[:0], np.empty(0))
-        given = growth, columns, joint, trained, statistic, limits, growing
+        given = growth, columns, fused, sampled_rows, statistic, limits, growing
         n_sums = start_growth(*given)
         while n_sums >= 0:
             if n_sums:

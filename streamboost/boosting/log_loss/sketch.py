@@ -128,9 +128,9 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             yield partial(self._grow_rounds, rows, sampling.grow, limits)
 
     def _grow_rounds(
-        self, rows: SketchRows, grower: Grower, limits: np.ndarray, drawn: RandomDraws
+        self, rows: SketchRows, grower: Grower, limits: np.ndarray, draws: RandomDraws
     ) -> GrownTrees:
-        n, n_classes = drawn.directions.shape
+        n, n_classes = draws.directions.shape
         limits = limits.copy()
         most = int(limits["max_leaf_nodes"][0])
         grown = GrownTrees(
@@ -139,9 +139,9 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             np.empty((n * most, n_classes), dtype=np.float32),
             np.empty(n * most, dtype=np.int64),
         )
-        work = _allocate_workspace(rows, grower, drawn.features, most, int(limits["channels"][0]))
+        work = _allocate_workspace(rows, grower, draws.features, most, int(limits["channels"][0]))
         grower.n_adds += boost_rounds(
-            grower.coded, rows, drawn, limits, self._learning_rate, CLAMP, work, grown
+            grower.coded, rows, draws, limits, self._learning_rate, CLAMP, work, grown
         )
         n_nodes = int(grown.sizes.sum())
         n_leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes
@@ -165,9 +165,9 @@ def _allocate_workspace(
     )
 
 
-def class_directions(n: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
+def class_directions(n_directions: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
     """Draw n random class directions, float32 (n, K): centred, with largest entry ±1."""
-    u = rng.standard_normal((n, n_classes))
+    u = rng.standard_normal((n_directions, n_classes))
     u -= u.mean(axis=1, keepdims=True)
     return np.asarray(u / np.abs(u).max(axis=1, keepdims=True), dtype=np.float32)
 

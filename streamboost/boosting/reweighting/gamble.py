@@ -181,7 +181,7 @@ class GambleClassifier(ClassWeightClassifier):
         self._set_validation_score(held)
 
     @property
-    def _no_categories(self) -> str:  # type: ignore[override]
+    def _no_categories_reason(self) -> str:  # type: ignore[override]
         if self.weak_learner is None:
             return ""
         return (

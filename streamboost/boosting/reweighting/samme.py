@@ -140,7 +140,7 @@ class AdaBoostM1Classifier(VotingClassifier):
     True
     """
 
-    _no_probabilities = "gives votes and no probabilities: use SammeClassifier for those"
+    _no_probabilities_reason = "gives votes and no probabilities: use SammeClassifier for those"
 
     def _algorithm(self) -> Algorithm:
         return VotingTrees(self.learning_rate, self.criterion, beats_guessing=False)

@@ -97,7 +97,7 @@ def _leading_direction(profile, mass, n_profiles, width, direction, step):
 
 
 @inner_kernel
-def _write_sort_keys(hist, first_bin, n_categories, limits, work):
+def _write_sort_keys(hist, first_bin, n_categories, limits, workspace):
     """Write the sort key of each category: its profile projected on the leading direction.
 
     The profiles depend on the criterion:
@@ -114,9 +114,14 @@ def _write_sort_keys(hist, first_bin, n_categories, limits, work):
     width = limits.channels
     if limits.kind == NEWTON_SUMS or limits.kind == MH:
         width //= 2
-    profile, mass, direction, step = work.profile, work.mass, work.direction, work.left
+    profile, mass, direction, step = (
+        workspace.profile,
+        workspace.mass,
+        workspace.direction,
+        workspace.left,
+    )
     for i in range(n_categories):
-        at = (first_bin + work.order[i]) * limits.channels
+        at = (first_bin + workspace.order[i]) * limits.channels
         mass[i] = _write_profile(hist[at : at + limits.channels], limits, profile[i])
     if limits.kind != ERROR and limits.kind != STUMP:
         _subtract_weighted_mean(profile, mass, n_categories, width, direction)
@@ -125,7 +130,7 @@ def _write_sort_keys(hist, first_bin, n_categories, limits, work):
         along = 0.0
         for k in range(width):
             along += profile[i, k] * direction[k]
-        work.key[i] = along
+        workspace.key[i] = along
 
 
 @inner_kernel
@@ -144,8 +149,8 @@ def _sort_by_key(order, key, n_categories):
 
 
 @inner_kernel
-def gather_sorted_histogram(hist, first_bin, n_bins, missing, limits, work):
-    """Copy a feature's histogram to `work.hist` in sorted order, then the bin of missing values.
+def gather_sorted_histogram(hist, first_bin, n_bins, missing, limits, workspace):
+    """Copy a feature's histogram in sorted order, then the bin of missing values.
 
     Categories whose sums are zero are omitted. Returns the number of categories copied.
     """
@@ -154,22 +159,22 @@ def gather_sorted_histogram(hist, first_bin, n_bins, missing, limits, work):
     for b in range(n_bins):
         for k in range((first_bin + b) * n, (first_bin + b + 1) * n):
             if hist[k] != 0:
-                work.order[present] = b
+                workspace.order[present] = b
                 present += 1
                 break
     if limits.kind == NEWTON or has_gradient_pairs(limits):
         for i in range(present):
-            at = (first_bin + work.order[i]) * n
+            at = (first_bin + workspace.order[i]) * n
             g = hist[at] >> 32 if limits.kind == NEWTON else hist[at]
             h = hist[at] & _LOW if limits.kind == NEWTON else hist[at + 1]
-            work.key[i] = float(g) / float(h)
+            workspace.key[i] = float(g) / float(h)
     else:
-        _write_sort_keys(hist, first_bin, present, limits, work)
-    _sort_by_key(work.order, work.key, present)
+        _write_sort_keys(hist, first_bin, present, limits, workspace)
+    _sort_by_key(workspace.order, workspace.key, present)
     for i in range(present + (1 if missing else 0)):
-        at = (first_bin + (work.order[i] if i < present else n_bins)) * n
+        at = (first_bin + (workspace.order[i] if i < present else n_bins)) * n
         for k in range(n):
-            work.hist[i * n + k] = hist[at + k]
+            workspace.hist[i * n + k] = hist[at + k]
     return present
 
 

@@ -93,7 +93,7 @@ def grow(
     newton = packed or has_gradient_pairs(lim)
     widths = (n_bins + missing).astype(np.uint64)
     fused = fuse_features(columns, widths[: features.size if packed else 0])
-    work = allocate_workspace(
+    workspace = allocate_workspace(
         lim.channels,
         CODES if categorical.any() else 0,
         2 * pool.shape[1] if newton else 0,
@@ -101,7 +101,7 @@ def grow(
         max(rows.size, unsampled.size),
         pool.shape[0],
     )
-    return grow_tree(columns, rows, unsampled, statistic, lim, pool, nodes, fused, work)
+    return grow_tree(columns, rows, unsampled, statistic, lim, pool, nodes, fused, workspace)
 
 
 @inner_kernel
@@ -122,43 +122,45 @@ def _assign_histogram_slot(nodes, leaf, sibling, slot_owners):
 
 
 @inner_kernel
-def _build_leaf_histogram(nodes, leaf, columns, fused, rows, statistic, limits, pool, work):
+def _build_leaf_histogram(nodes, leaf, columns, fused, rows, statistic, limits, pool, workspace):
     """Build the histogram of a leaf in its slot; return the number of additions."""
     node = nodes[leaf]
-    build_histogram(node, columns, fused, rows, statistic, limits, pool[node.slot], work.pairs)
+    build_histogram(node, columns, fused, rows, statistic, limits, pool[node.slot], workspace.pairs)
     return columns.features.size * (node.stop - node.start)
 
 
 @inner_kernel
-def _find_split_of_leaf(nodes, leaf, columns, statistic, limits, pool, work):
+def _find_split_of_leaf(nodes, leaf, columns, statistic, limits, pool, workspace):
     """Write the best split of a leaf to its node; without a split, release its slot."""
     node = nodes[leaf]
-    find_best_split(node, pool[node.slot], columns, limits, statistic.totals, work)
+    find_best_split(node, pool[node.slot], columns, limits, statistic.totals, workspace)
     if node.gain <= 0.0:
-        work.owner[node.slot] = -1
+        workspace.owner[node.slot] = -1
         node.slot = -1
 
 
 @inner_kernel
-def grow_tree(columns, rows, unsampled, statistic, limits, pool, nodes, fused, work):
+def grow_tree(columns, rows, unsampled, statistic, limits, pool, nodes, fused, workspace):
     """Grow one tree as `grow` does, with a given workspace; return the same numbers."""
     make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled.size)
     n_nodes = n_leaves = np.int64(1)  # with a literal, callees would be compiled twice
     if columns.features.size == 0:
         return n_nodes, np.int64(0)
-    owner = work.owner
+    owner = workspace.owner
     for slot in range(owner.size):
         owner[slot] = -1
     _assign_histogram_slot(nodes, 0, -1, owner)
-    n_adds = _build_leaf_histogram(nodes, 0, columns, fused, rows, statistic, limits, pool, work)
-    _find_split_of_leaf(nodes, 0, columns, statistic, limits, pool, work)
+    n_adds = _build_leaf_histogram(
+        nodes, 0, columns, fused, rows, statistic, limits, pool, workspace
+    )
+    _find_split_of_leaf(nodes, 0, columns, statistic, limits, pool, workspace)
     while n_leaves < limits.max_leaf_nodes:
         i = leaf_with_best_split(nodes, n_nodes)
         if i < 0:
             break
         node = nodes[i]
         a, b = n_nodes, n_nodes + 1
-        middle = split_node(nodes, i, a, columns, rows, unsampled, work)
+        middle = split_node(nodes, i, a, columns, rows, unsampled, workspace)
         n_nodes += 2
         n_leaves += 1
         slot, node.slot = node.slot, -1
@@ -172,14 +174,14 @@ def grow_tree(columns, rows, unsampled, statistic, limits, pool, nodes, fused, w
         else:
             _assign_histogram_slot(nodes, large, -1, owner)
             n_adds += _build_leaf_histogram(
-                nodes, large, columns, fused, rows, statistic, limits, pool, work
+                nodes, large, columns, fused, rows, statistic, limits, pool, workspace
             )
         _assign_histogram_slot(nodes, small, large, owner)
         n_adds += _build_leaf_histogram(
-            nodes, small, columns, fused, rows, statistic, limits, pool, work
+            nodes, small, columns, fused, rows, statistic, limits, pool, workspace
         )
         if slot >= 0:
             subtract_histogram(pool[slot], pool[nodes[small].slot])
         for child in (a, b):
-            _find_split_of_leaf(nodes, child, columns, statistic, limits, pool, work)
+            _find_split_of_leaf(nodes, child, columns, statistic, limits, pool, workspace)
     return n_nodes, n_adds

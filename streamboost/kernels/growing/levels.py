@@ -42,7 +42,7 @@ class TreeBuilderState(NamedTuple):
 
 
 @kernel
-def start_growth(growth, columns, fused, rows, statistic, limits, work):
+def start_growth(growth, columns, fused, rows, statistic, limits, workspace):
     """Start a tree with one leaf; return the number of histograms in `sums` to all-reduce."""
     known, size = growth.known, growth.size
     make_leaf(known, 0, 0, 0, rows.size, 0, 0)
@@ -50,39 +50,41 @@ def start_growth(growth, columns, fused, rows, statistic, limits, work):
     growth.source[0], growth.taken[0], growth.bound[0] = 0, False, np.inf
     size[:] = 0
     size[0] = size[1] = 1
-    work.owner[:] = -1
+    workspace.owner[:] = -1
     if columns.features.size == 0:
         return 0
     build_histogram(
-        known[0], columns, fused, rows, statistic, limits[0], growth.sums[0], work.pairs
+        known[0], columns, fused, rows, statistic, limits[0], growth.sums[0], workspace.pairs
     )
     size[3] = columns.features.size * rows.size
     return 1
 
 
 @kernel
-def continue_growth(growth, columns, fused, rows, statistic, limits, work):
+def continue_growth(growth, columns, fused, rows, statistic, limits, workspace):
     """Grow from the reduced `sums`; return the number to all-reduce next, -1 at the end."""
     lim = limits[0]
     if growth.known[0].slot < 0 and growth.size[0] == 1 and columns.features.size > 0:
-        _assign_histogram_slot(growth, 0, -1, 0, work.owner)
+        _assign_histogram_slot(growth, 0, -1, 0, workspace.owner)
         _copy_array(growth.pool[growth.known[0].slot], growth.sums[0])
-        _find_split_of_leaf(growth, 0, 0, columns, statistic, lim, work)
+        _find_split_of_leaf(growth, 0, 0, columns, statistic, lim, workspace)
         growth.tree[0] = growth.known[0]
-    _find_splits_of_new_leaves(growth, columns, statistic, lim, work)
+    _find_splits_of_new_leaves(growth, columns, statistic, lim, workspace)
     wanted, n_left = _replay_best_first(growth, lim)
     if wanted < 0:
         return -1
     growth.size[2] = _choose_leaves_to_split(growth, wanted, n_left)
     c = n_sums = np.int64(0)
     while c < growth.size[2]:
-        n_sums = _split_leaf(growth, c, n_left, n_sums, columns, fused, rows, statistic, lim, work)
+        n_sums = _split_leaf(
+            growth, c, n_left, n_sums, columns, fused, rows, statistic, lim, workspace
+        )
         c += 1
     return n_sums
 
 
 @inner_kernel
-def _find_splits_of_new_leaves(growth, columns, statistic, limits, work):
+def _find_splits_of_new_leaves(growth, columns, statistic, limits, workspace):
     """Find the best splits of the children of the leaves that the last turn split."""
     known, at = growth.known, 0
     for c in range(growth.size[2]):
@@ -90,32 +92,32 @@ def _find_splits_of_new_leaves(growth, columns, statistic, limits, work):
         left, slot = known[i].left, known[i].slot
         growth.split[c] = -1
         if staged < 0:
-            _release_slot(known, i, work.owner)
+            _release_slot(known, i, workspace.owner)
             continue
         if slot >= 0:
             small, large = left + staged, left + 1 - staged
-            known[large].slot, work.owner[slot], known[i].slot = slot, large, -1
-            _assign_histogram_slot(growth, small, large, c + 1, work.owner)
+            known[large].slot, workspace.owner[slot], known[i].slot = slot, large, -1
+            _assign_histogram_slot(growth, small, large, c + 1, workspace.owner)
             _copy_array(growth.pool[known[small].slot], growth.sums[at])
             subtract_histogram(growth.pool[slot], growth.sums[at])
             at += 1
         else:
             for child in range(left, left + 2):
-                _assign_histogram_slot(growth, child, left, c + 1, work.owner)
+                _assign_histogram_slot(growth, child, left, c + 1, workspace.owner)
                 _copy_array(growth.pool[known[child].slot], growth.sums[at])
                 at += 1
-        _find_split_of_leaf(growth, left, i, columns, statistic, limits, work)
-        _find_split_of_leaf(growth, left + 1, i, columns, statistic, limits, work)
+        _find_split_of_leaf(growth, left, i, columns, statistic, limits, workspace)
+        _find_split_of_leaf(growth, left + 1, i, columns, statistic, limits, workspace)
     growth.size[2] = 0
 
 
 @inner_kernel
-def _find_split_of_leaf(growth, leaf, parent, columns, statistic, limits, work):
+def _find_split_of_leaf(growth, leaf, parent, columns, statistic, limits, workspace):
     node = growth.known[leaf]
-    find_best_split(node, growth.pool[node.slot], columns, limits, statistic.totals, work)
+    find_best_split(node, growth.pool[node.slot], columns, limits, statistic.totals, workspace)
     growth.bound[leaf] = min(growth.bound[parent], node.gain)
     if node.gain <= 0.0:
-        _release_slot(growth.known, leaf, work.owner)
+        _release_slot(growth.known, leaf, workspace.owner)
 
 
 @inner_kernel
@@ -217,7 +219,7 @@ def _choose_leaves_to_split(growth, first_leaf, n_splits_left):
 
 @inner_kernel
 def _split_leaf(
-    growth, turn_split, n_splits_left, n_sums, columns, fused, rows, statistic, limits, work
+    growth, turn_split, n_splits_left, n_sums, columns, fused, rows, statistic, limits, workspace
 ):
     """Partition the rows of leaf number `turn_split` of this turn, and build histograms.
 
@@ -229,13 +231,13 @@ def _split_leaf(
     node, slot = known[i], known[i].slot
     j = node.feature
     column = columns.codes[columns.features[j]]
-    mark_left_codes(node, columns.categorical[j], columns.n_bins[j], work.side)
+    mark_left_codes(node, columns.categorical[j], columns.n_bins[j], workspace.side)
     light = (
-        _lighter_child(growth.pool[slot], columns, j, work.side, limits)
+        _lighter_child(growth.pool[slot], columns, j, workspace.side, limits)
         if slot >= 0
         else np.int64(2)
     )
-    middle = partition_rows(rows, node.start, node.stop, column, work.side, work.buffer)
+    middle = partition_rows(rows, node.start, node.stop, column, workspace.side, workspace.buffer)
     make_leaf(known, left, node.depth + 1, node.start, middle, 0, 0)
     make_leaf(known, left + 1, node.depth + 1, middle, node.stop, 0, 0)
     node.left = left
@@ -251,7 +253,7 @@ def _split_leaf(
         if light == side or light == 2:
             child = known[left + side]
             hist = growth.sums[n_sums]
-            build_histogram(child, columns, fused, rows, statistic, limits, hist, work.pairs)
+            build_histogram(child, columns, fused, rows, statistic, limits, hist, workspace.pairs)
             growth.size[3] += columns.features.size * (child.stop - child.start)
             n_sums += 1
     return n_sums

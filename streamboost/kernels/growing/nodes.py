@@ -105,11 +105,11 @@ def send_unseen_left(node, n_bins, left_mask, seen):
 
 
 @inner_kernel
-def split_node(nodes, parent, first_child, columns, rows, unsampled, work):
+def split_node(nodes, parent, first_child, columns, rows, unsampled, workspace):
     """Split node `parent` into two leaves, and partition its rows; return the first right row."""
     node = nodes[parent]
     j = node.feature
-    column, side, buffer = columns.codes[columns.features[j]], work.side, work.buffer
+    column, side, buffer = columns.codes[columns.features[j]], workspace.side, workspace.buffer
     categorical, n_bins = columns.categorical[j], columns.n_bins[j]
     node.left = first_child
     mark_left_codes(node, categorical, n_bins, side)
@@ -118,8 +118,8 @@ def split_node(nodes, parent, first_child, columns, rows, unsampled, work):
         # The feature has no missing values in training: later ones go to the larger child.
         node.missing_left = 2 * middle >= node.start + node.stop
     if categorical and node.missing_left:
-        _mark_seen_categories(node, column, rows, work.seen)
-        send_unseen_left(node, n_bins, side, work.seen)
+        _mark_seen_categories(node, column, rows, workspace.seen)
+        send_unseen_left(node, n_bins, side, workspace.seen)
     rest_middle = partition_rows(unsampled, node.rest_start, node.rest_stop, column, side, buffer)
     make_leaf(nodes, first_child, node.depth + 1, node.start, middle, node.rest_start, rest_middle)
     make_leaf(

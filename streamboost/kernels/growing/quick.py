@@ -78,7 +78,7 @@ def _add_row_to_total(row, statistic, limits, total):
 
 @inner_kernel
 def _divide_rows_into_parts(
-    rows_by_score, start, stop, max_scores, statistic, limits, min_rows, work
+    rows_by_score, start, stop, max_scores, statistic, limits, min_rows, workspace
 ):
     """Divide a node's rows into parts, to be added to histograms one after another.
 
@@ -86,7 +86,7 @@ def _divide_rows_into_parts(
     Returns the number of parts. A part has at least `min_rows` rows, unless the node is one part,
     as a search of a histogram costs as much as adding some rows.
     """
-    ends, totals, rest = work.ends, work.totals, work.rest
+    ends, totals, rest = workspace.ends, workspace.totals, workspace.rest
     whole = 0.0
     for i in range(start, stop):
         whole += max_scores[rows_by_score[i]]
@@ -135,7 +135,7 @@ def _add_rows_to_histograms(
 
 
 @inner_kernel
-def _best_split_score(hist, columns, feature, limits, min_weight, total, floor, work):
+def _best_split_score(hist, columns, feature, limits, min_weight, total, floor, workspace):
     """Return the score of a feature's best split into children of at least `min_weight`."""
     first, n_bins, missing = (
         np.int64(columns.first[feature]),
@@ -145,47 +145,62 @@ def _best_split_score(hist, columns, feature, limits, min_weight, total, floor, 
     if limits.kind == NEWTON:
         for b in range(n_bins + missing):
             packed = hist[first + b]
-            work.bins[2 * b], work.bins[2 * b + 1] = packed >> 32, packed & _LOW
-        hist, first = work.bins, np.int64(0)
-    left, right = work.room.left, work.room.right
+            workspace.bins[2 * b], workspace.bins[2 * b + 1] = packed >> 32, packed & _LOW
+        hist, first = workspace.bins, np.int64(0)
+    left, right = workspace.room.left, workspace.room.right
     worth, _, _ = best_split_of_feature(
-        hist, first, n_bins, missing, work.sums[0], min_weight, total, total, floor, left, right
+        hist,
+        first,
+        n_bins,
+        missing,
+        workspace.sums[0],
+        min_weight,
+        total,
+        total,
+        floor,
+        left,
+        right,
     )
     return worth
 
 
 @inner_kernel
-def _score_bound(hist, columns, feature, limits, part, work):
+def _score_bound(hist, columns, feature, limits, part, workspace):
     """Return an upper bound of a feature's score from its rows up to the end of `part`.
 
     The bound is the score of the best split of these rows plus the bound of the remaining rows.
     The children have no least weight here, as with one, the error on fewer rows could be larger.
     """
-    total = work.totals[part]
+    total = workspace.totals[part]
     worth = _best_split_score(
-        hist, columns, feature, limits, 0.0, total, child_score(total, work.sums[0]), work
+        hist, columns, feature, limits, 0.0, total, child_score(total, workspace.sums[0]), workspace
     )
-    return work.rest[part] + worth
+    return workspace.rest[part] + worth
 
 
 @kernel
 def _complete_histograms(
-    node, columns, rows_by_score, statistic, limits, hist, n_parts, node_score, tolerance, work
+    node, columns, rows_by_score, statistic, limits, hist, n_parts, node_score, tolerance, workspace
 ):
     """Complete the histograms of the features that can have the best split; skip the others.
 
     Returns the score of the best split, and the number of additions.
     """
-    ends, bound, total, d = work.ends, work.bound, work.totals[n_parts - 1], columns.features.size
+    ends, bound, total, d = (
+        workspace.ends,
+        workspace.bound,
+        workspace.totals[n_parts - 1],
+        columns.features.size,
+    )
     hist[:] = 0
     _add_rows_to_histograms(
         hist, columns, 0, d, rows_by_score, node.start, ends[0], statistic, limits
     )
     for j in range(d):
-        bound[j] = _score_bound(hist, columns, j, limits, 0, work)
+        bound[j] = _score_bound(hist, columns, j, limits, 0, workspace)
     adds = d * (ends[0] - node.start)
     best = node_score
-    work.finished[:] = False
+    workspace.finished[:] = False
     for j in np.argsort(-bound, kind="mergesort"):
         part = 1
         while part < n_parts and bound[j] >= best - abs(best) * tolerance:
@@ -195,23 +210,23 @@ def _complete_histograms(
             )
             adds += stop - start
             if part + 1 < n_parts:
-                bound[j] = _score_bound(hist, columns, j, limits, part, work)
+                bound[j] = _score_bound(hist, columns, j, limits, part, workspace)
             part += 1
         if part == n_parts:
-            work.finished[j] = True
+            workspace.finished[j] = True
             bound[j] = _best_split_score(
-                hist, columns, j, limits, limits.min_child, total, node_score, work
+                hist, columns, j, limits, limits.min_child, total, node_score, workspace
             )
             best = max(best, bound[j])
     return best, adds
 
 
 @inner_kernel
-def _write_best_split(node, hist, columns, limits, totals, min_score, work):
+def _write_best_split(node, hist, columns, limits, totals, min_score, workspace):
     """Write the best split with a score of at least `min_score` among completed features."""
-    places, some, n = work.places, work.some, 0
+    places, some, n = workspace.places, workspace.some, 0
     for j in range(columns.features.size):
-        if work.finished[j] and work.bound[j] >= min_score:
+        if workspace.finished[j] and workspace.bound[j] >= min_score:
             places[n], some.features[n] = j, columns.features[j]
             some.n_bins[n], some.missing[n] = columns.n_bins[j], columns.missing[j]
             some.first[n] = columns.first[j] - columns.first[places[0]]
@@ -227,33 +242,37 @@ def _write_best_split(node, hist, columns, limits, totals, min_score, work):
         some.categorical[:n],
     )
     begin = np.int64(columns.first[places[0]]) * limits.channels
-    find_best_split(node, hist[begin:], these, limits, totals, work.room)
+    find_best_split(node, hist[begin:], these, limits, totals, workspace.room)
     if node.gain > 0.0:
         node.feature = places[node.feature]
 
 
 @kernel
-def _find_split_of_node(node, columns, rows_by_score, max_scores, statistic, limits, hist, work):
+def _find_split_of_node(
+    node, columns, rows_by_score, max_scores, statistic, limits, hist, workspace
+):
     """Write the best split of a node to it; return the number of additions to histograms."""
     least = hist.size // (2 * columns.features.size)
     n_parts = _divide_rows_into_parts(
-        rows_by_score, node.start, node.stop, max_scores, statistic, limits, least, work
+        rows_by_score, node.start, node.stop, max_scores, statistic, limits, least, workspace
     )
     if n_parts == 0:
         return 0
-    total = work.totals[n_parts - 1]
-    if child_weight(total, work.sums[0]) < 2 * limits.min_child:
+    total = workspace.totals[n_parts - 1]
+    if child_weight(total, workspace.sums[0]) < 2 * limits.min_child:
         return 0
-    whole = child_score(total, work.sums[0])
+    whole = child_score(total, workspace.sums[0])
     # Features within this margin of the best are kept, as they could decide near ties: each
     # candidate may change the best by up to a tie, and Newton's score is a difference.
     slack = (TIE - 1.0) * (hist.size // limits.channels * 2 + 16)
     if limits.kind == NEWTON or limits.kind == NEWTON_SUMS:
         slack += 1e-7
     best, adds = _complete_histograms(
-        node, columns, rows_by_score, statistic, limits, hist, n_parts, whole, slack, work
+        node, columns, rows_by_score, statistic, limits, hist, n_parts, whole, slack, workspace
     )
-    _write_best_split(node, hist, columns, limits, statistic.totals, best - abs(best) * slack, work)
+    _write_best_split(
+        node, hist, columns, limits, statistic.totals, best - abs(best) * slack, workspace
+    )
     return adds
 
 
@@ -306,9 +325,11 @@ def grow_pruned(
     apart = limits.copy()
     if lim.kind == NEWTON:
         apart[0].kind, apart[0].channels = NEWTON_SUMS, 2
-    work = _allocate_node_workspace(columns, apart, lim, hist.size, max(rows.size, unsampled.size))
+    workspace = _allocate_node_workspace(
+        columns, apart, lim, hist.size, max(rows.size, unsampled.size)
+    )
     n_adds = _find_split_of_node(
-        nodes[0], columns, rows_by_score, max_scores, statistic, lim, hist, work
+        nodes[0], columns, rows_by_score, max_scores, statistic, lim, hist, workspace
     )
     n_nodes, n_leaves = 1, 1
     while n_leaves < lim.max_leaf_nodes:
@@ -316,10 +337,10 @@ def grow_pruned(
         if i < 0:
             break
         node = nodes[i]
-        split_node(nodes, i, n_nodes, columns, rows, unsampled, work.room)
+        split_node(nodes, i, n_nodes, columns, rows, unsampled, workspace.room)
         column = codes[features[node.feature]]
         partition_rows(
-            rows_by_score, node.start, node.stop, column, work.room.side, work.room.buffer
+            rows_by_score, node.start, node.stop, column, workspace.room.side, workspace.room.buffer
         )
         n_nodes += 2
         n_leaves += 1
@@ -327,6 +348,6 @@ def grow_pruned(
             continue
         for child in (n_nodes - 2, n_nodes - 1):
             n_adds += _find_split_of_node(
-                nodes[child], columns, rows_by_score, max_scores, statistic, lim, hist, work
+                nodes[child], columns, rows_by_score, max_scores, statistic, lim, hist, workspace
             )
     return n_nodes, n_adds

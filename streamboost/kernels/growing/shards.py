@@ -30,20 +30,20 @@ __all__ = [
 
 
 @kernel
-def update_and_bound_gradients(rows, direction, work, sums):
+def update_and_bound_gradients(rows, direction, workspace, sums):
     """Apply the last tree to the probabilities; compute gradients and write their bounds, (2,)."""
     P, y, weight = rows.probabilities, rows.y, rows.weight
     sums[0], sums[1] = update_gradients(
-        P, rows.leaf, rows.factors, direction, y, weight, work.gradient, work.hessian
+        P, rows.leaf, rows.factors, direction, y, weight, workspace.gradient, workspace.hessian
     )
 
 
 @kernel
-def quantize_gradients(rows, work, sums, wide):
+def quantize_gradients(rows, workspace, sums, wide):
     """Convert gradients and Hessians to integers by the global bounds; return both scales."""
     sum_g, sum_h = bounds_to_float(sums[0], sums[1])
     return quantize_without_overflow(
-        work.gradient, work.hessian, rows.weight, sum_g, sum_h, wide, work.statistic
+        workspace.gradient, workspace.hessian, rows.weight, sum_g, sum_h, wide, workspace.statistic
     )
 
 
@@ -66,7 +66,7 @@ def count_rows(tree, size, columns, rows, counts):
 
 
 @kernel
-def partition_unsampled(tree, size, columns, counts, unsampled, work):
+def partition_unsampled(tree, size, columns, counts, unsampled, workspace):
     """Partition the unsampled rows, with the sides of missing values set by global counts.
 
     The rules are those of `halve`, for a tree whose sampled rows are already partitioned.
@@ -80,16 +80,16 @@ def partition_unsampled(tree, size, columns, counts, unsampled, work):
         j = node.feature
         if not columns.missing[j]:
             node.missing_left = 2 * counts[node.left] >= counts[i]
-        mark_left_codes(node, columns.categorical[j], columns.n_bins[j], work.side)
+        mark_left_codes(node, columns.categorical[j], columns.n_bins[j], workspace.side)
         if columns.categorical[j]:
             if node.missing_left:
                 for code in range(CODES):
-                    work.seen[code] = counts[at + code] > 0
-                send_unseen_left(node, columns.n_bins[j], work.side, work.seen)
+                    workspace.seen[code] = counts[at + code] > 0
+                send_unseen_left(node, columns.n_bins[j], workspace.side, workspace.seen)
             at += CODES
         column = columns.codes[columns.features[j]]
         middle = partition_rows(
-            unsampled, node.rest_start, node.rest_stop, column, work.side, work.buffer
+            unsampled, node.rest_start, node.rest_stop, column, workspace.side, workspace.buffer
         )
         left, right = tree[node.left], tree[node.left + 1]
         left.rest_start, left.rest_stop = node.rest_start, middle

@@ -78,54 +78,54 @@ class RoundWorkspace(NamedTuple):
 
 
 @kernel
-def boost_rounds(coded, rows, drawn, limits, rate, clamp, work, grown):
-    """Grow a tree for each round in `drawn`; return the number of additions to histograms.
+def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
+    """Grow a tree for each round in `draws`; return the number of additions to histograms.
 
     `limits` (1,) LIMITS are in the same unit (lots) as the weights, and are scaled for each tree.
     `rate` multiplies the leaf values after they are clamped.
     """
     lim, P, y, weight = limits[0], rows.probabilities, rows.y, rows.weight
     most, least, l2, wide = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
-    g, h, ends, leaf = work.gradient, work.hessian, work.ends, rows.leaf
-    d, (slots, width) = drawn.features.shape[1], work.pool.shape
+    g, h, ends, leaf = workspace.gradient, workspace.hessian, workspace.ends, rows.leaf
+    d, (slots, width) = draws.features.shape[1], workspace.pool.shape
     growing = allocate_workspace(lim.channels, np.int64(CODES), 2 * width, d, y.size, slots)
-    statistic = Statistic(work.statistic, y[:0], np.empty(0))
-    columns, joint = select_features(coded, drawn.features[0], wide)
+    statistic = Statistic(workspace.statistic, y[:0], np.empty(0))
+    columns, joint = select_features(binned, draws.features[0], wide)
     at, n_leaves, n_adds = 0, 0, 0
-    for m in range(drawn.directions.shape[0]):
-        if 0 < m < drawn.features.shape[0]:
-            columns, joint = select_features(coded, drawn.features[m], wide)
-        chosen = drawn.chosen[m] if drawn.chosen.shape[0] > 0 else drawn.chosen.ravel()
-        n_rows = order_by_sample(chosen, work.order)
-        trained, rest = work.order[:n_rows], work.order[n_rows:]
-        given = P, leaf, rows.factors, drawn.directions[m], y, weight, g, h
+    for m in range(draws.directions.shape[0]):
+        if 0 < m < draws.features.shape[0]:
+            columns, joint = select_features(binned, draws.features[m], wide)
+        chosen = draws.chosen[m] if draws.chosen.shape[0] > 0 else draws.chosen.ravel()
+        n_rows = order_by_sample(chosen, workspace.order)
+        trained, rest = workspace.order[:n_rows], workspace.order[n_rows:]
+        given = P, leaf, rows.factors, draws.directions[m], y, weight, g, h
         sum_g, sum_h = bounds_to_float(*update_gradients(*given))
         scale_g, scale_h = quantize_without_overflow(
-            g, h, weight, sum_g, sum_h, wide, work.statistic
+            g, h, weight, sum_g, sum_h, wide, workspace.statistic
         )
         lim.min_child, lim.l2 = max(1.0, least * scale_h), l2 * scale_h
-        nodes = grown.nodes[at : at + 2 * most - 1]
+        nodes = trees.nodes[at : at + 2 * most - 1]
         size, counted = grow_tree(
-            columns, trained, rest, statistic, lim, work.pool, nodes, joint, growing
+            columns, trained, rest, statistic, lim, workspace.pool, nodes, joint, growing
         )
         finalize_nodes(nodes, size, columns.features, scale_h / scale_g / scale_g, ends)
         k = (size + 1) // 2
         mark_leaves(trained, ends[0, :k], ends[1, :k], leaf)
         mark_leaves(rest, ends[2, :k], ends[3, :k], leaf)
-        first, second = work.sums[0, :k], work.sums[1, :k]
+        first, second = workspace.sums[0, :k], workspace.sums[1, :k]
         leaf_sums(P, y, weight, leaf, chosen, first, second)
-        values = grown.values[n_leaves : n_leaves + k]
+        values = trees.values[n_leaves : n_leaves + k]
         leaf_values(first, second, l2, clamp, rate, values, rows.factors)
         sum_leaf_weights(
-            work.order, n_rows, rows.records, ends, grown.weights[n_leaves : n_leaves + k]
+            workspace.order, n_rows, rows.records, ends, trees.weights[n_leaves : n_leaves + k]
         )
-        grown.sizes[m] = size
+        trees.sizes[m] = size
         at, n_leaves, n_adds = at + size, n_leaves + k, n_adds + counted
     return n_adds
 
 
 @kernel
-def select_features(coded, features, wide):
+def select_features(binned, features, wide):
     """Return the binned columns of `features`, and the groups with fused histograms."""
     n = features.size
     first, n_bins = np.empty(n, np.uint64), np.empty(n, np.int64)
@@ -133,13 +133,13 @@ def select_features(coded, features, wide):
     widths, end = np.empty(0 if wide else n, np.uint64), np.uint64(0)
     for j in range(n):
         f = features[j]
-        first[j], n_bins[j] = end, coded.n_bins[f]
-        missing[j], categorical[j] = coded.missing[f], coded.categorical[f]
+        first[j], n_bins[j] = end, binned.n_bins[f]
+        missing[j], categorical[j] = binned.missing[f], binned.categorical[f]
         width = np.uint64(n_bins[j] + missing[j])
         end += width
         if not wide:
             widths[j] = width
-    columns = FeatureSubset(coded.codes, features, first, n_bins, missing, categorical)
+    columns = FeatureSubset(binned.codes, features, first, n_bins, missing, categorical)
     return columns, fuse_features(columns, widths)
 
 

@@ -109,7 +109,7 @@ def _channel_sum(hist, channel, channels, n_bins):
 
 
 @inner_kernel
-def _find_newton_split(node, hist, columns, limits, work):
+def _find_newton_split(node, hist, columns, limits, workspace):
     first, n_bins, missing = columns.first, columns.n_bins, columns.missing
     width, zero, one = n_bins[0] + missing[0], np.uint64(0), np.uint64(1)
     if limits.kind == NEWTON:
@@ -122,13 +122,13 @@ def _find_newton_split(node, hist, columns, limits, work):
         )
     if total_h < 2 * limits.min_child:
         return
-    prefix, hessians, scores = work.prefix, work.hessians, work.scores
+    prefix, hessians, scores = workspace.prefix, workspace.hessians, workspace.scores
     at = zero
     for j in range(n_bins.size):
         bins, start, n = hist, first[j], n_bins[j]
         if columns.categorical[j]:
-            n = gather_sorted_histogram(hist, np.int64(start), n, missing[j], limits, work)
-            bins, start = work.hist, zero
+            n = gather_sorted_histogram(hist, np.int64(start), n, missing[j], limits, workspace)
+            bins, start = workspace.hist, zero
         end, before = np.uint64(n), at
         if limits.kind == NEWTON:
             at = _cumulate_bins(bins, zero, one, start, end, missing[j], prefix, before)
@@ -136,26 +136,26 @@ def _find_newton_split(node, hist, columns, limits, work):
             two = one + one
             at = _cumulate_bins(bins, zero, two, start, end, missing[j], prefix, before)
             _cumulate_bins(bins, one, two, start, end, missing[j], hessians, before)
-        work.ends[j] = at
+        workspace.ends[j] = at
     if limits.kind == NEWTON:
         _score_packed_splits(prefix[:at], limits, total_g, total_h, scores)
     else:
         _score_pair_splits(prefix[:at], hessians[:at], limits, total_g, total_h, scores)
-    best, gain = _best_scored_split(scores, work.keys, np.int64(at), limits, total_g, total_h)
+    best, gain = _best_scored_split(scores, workspace.keys, np.int64(at), limits, total_g, total_h)
     if best < 0:
         return
     j = 0
-    while work.ends[j] <= best:
+    while workspace.ends[j] <= best:
         j += 1
-    start = np.int64(work.ends[j - 1]) if j > 0 else np.int64(0)
-    n = (np.int64(work.ends[j]) - start) // 2 + 1 if missing[j] else n_bins[j]
+    start = np.int64(workspace.ends[j - 1]) if j > 0 else np.int64(0)
+    n = (np.int64(workspace.ends[j]) - start) // 2 + 1 if missing[j] else n_bins[j]
     node.gain, node.feature, node.bin = gain, j, (best - start) % n
     node.missing_left = best - start >= n
     if columns.categorical[j]:
         gather_sorted_histogram(
-            hist, np.int64(first[j]), n_bins[j], missing[j], limits, work
+            hist, np.int64(first[j]), n_bins[j], missing[j], limits, workspace
         )  # its order again
-        set_left_categories(node, work.order, node.bin + 1)
+        set_left_categories(node, workspace.order, node.bin + 1)
 
 
 @inner_kernel
@@ -192,9 +192,9 @@ def best_split_of_feature(
 
 
 @inner_kernel
-def _find_split_by_sums(node, hist, columns, limits, totals, work):
+def _find_split_by_sums(node, hist, columns, limits, totals, workspace):
     n_bins, missing = columns.n_bins, columns.missing
-    total, left, right = work.total, work.left, work.right
+    total, left, right = workspace.total, workspace.left, workspace.right
     total[:] = 0.0
     for b in range(n_bins[0] + (1 if missing[0] else 0)):
         for k in range(limits.channels):
@@ -210,8 +210,8 @@ def _find_split_by_sums(node, hist, columns, limits, totals, work):
     for j in range(n_bins.size):
         bins, at, n = hist, np.int64(columns.first[j]), n_bins[j]
         if columns.categorical[j]:
-            n = gather_sorted_histogram(hist, at, n, missing[j], limits, work)
-            bins, at = work.hist, np.int64(0)
+            n = gather_sorted_histogram(hist, at, n, missing[j], limits, workspace)
+            bins, at = workspace.hist, np.int64(0)
         worth, bin_, side = best_split_of_feature(
             bins, at, n, missing[j], limits, limits.min_child, totals, total, best, left, right
         )
@@ -219,13 +219,13 @@ def _find_split_by_sums(node, hist, columns, limits, totals, work):
             best = worth
             node.gain, node.feature, node.bin, node.missing_left = worth - whole, j, bin_, side
             if columns.categorical[j]:
-                set_left_categories(node, work.order, bin_ + 1)
+                set_left_categories(node, workspace.order, bin_ + 1)
 
 
 @inner_kernel
-def find_best_split(node, hist, columns, limits, totals, work):
+def find_best_split(node, hist, columns, limits, totals, workspace):
     """Find the best split of a node in its histogram, and write it to the node."""
     if limits.kind == NEWTON or has_gradient_pairs(limits):
-        _find_newton_split(node, hist, columns, limits, work)
+        _find_newton_split(node, hist, columns, limits, workspace)
     else:
-        _find_split_by_sums(node, hist, columns, limits, totals, work)
+        _find_split_by_sums(node, hist, columns, limits, totals, workspace)

@@ -118,5 +118,5 @@ def leaf_values(gradient_sums, hessian_sums, l2, clamp, rate, values, factors):
 
 
 @inner_kernel
-def _newton_step(gradient_sum, hessian_sum, l2, one):
-    return (gradient_sum / one) / max(hessian_sum / one + l2, 1e-12)
+def _newton_step(gradient_sum, hessian_sum, l2, scale):
+    return (gradient_sum / scale) / max(hessian_sum / scale + l2, 1e-12)
