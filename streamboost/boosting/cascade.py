@@ -17,7 +17,7 @@ __all__ = ["Cascade"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cascade:
-    """Committee with early exit: a row with a wide margin is scored by few trees.
+    """Committee with early exit: rows whose class is already decided are scored by few trees.
 
     A soft cascade (Bourdev and Brandt, 2005; Appel, 2017, chapter 2, for two classes) stops at a
     grid of exit points in the committee. The margin of a row is its largest partial score less its
@@ -145,7 +145,7 @@ class Cascade:
         return self._score_with_exits(X)[1]
 
     def check(self, committee: Committee) -> None:
-        """Raise DataError unless the thresholds were calibrated for `committee`."""
+        """Raise DataError if the thresholds were calibrated for another committee."""
         _require_same_committee(_committee_identity(self.committee), _committee_identity(committee))
 
     def to_arrays(self) -> Arrays:
@@ -159,7 +159,7 @@ class Cascade:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, committee: Committee) -> Self:
-        """Rebuild a cascade from `to_arrays` output; raise DataError for another committee."""
+        """Create a cascade from the result of `to_arrays`; raise DataError on a mismatch."""
         about = unpack_json(arrays["about"])
         _require_same_committee(about["committee"], _committee_identity(committee))
         mean = float("nan") if about["mean_trees"] is None else about["mean_trees"]

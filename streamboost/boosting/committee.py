@@ -96,7 +96,7 @@ class Committee:
         return self.learners.n_learners
 
     def decision(self, X: Any) -> np.ndarray:
-        """Return the scores F, float64 (n, K), of `X` (n, D), NaN where missing.
+        """Return the scores of the rows `X` (n, D), NaN where missing: float64 (n, K).
 
         `X` is an array that holds categories as codes, or a frame, whose columns are matched by
         name. Categories absent from all training data are missing values. The scores of a row do
@@ -129,7 +129,7 @@ class Committee:
         return np.asarray((self.probabilities(scores) @ self.costs).argmin(axis=1))
 
     def contributions(self, X: Any) -> np.ndarray:
-        """Return SHAP values: the contributions of each feature, float64 (n, K, D + 1), for `X`.
+        """Return the SHAP values of each feature and class for the rows `X`, float64 (n, K, D + 1).
 
         These are exact path-dependent SHAP values of trees (Lundberg, Erion and Lee, 2018, and
         Lundberg et al., 2020). A split on an unknown feature is followed to both sides, weighted by
@@ -226,7 +226,7 @@ class Committee:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Committee":
-        """Rebuild a committee from the arrays of `to_arrays`; raise ModelFileError if invalid."""
+        """Create a committee from the result of `to_arrays`; raise ModelFileError if invalid."""
         try:
             about: dict[str, Any] = unpack_json(arrays["about"])
             columns = about["columns"]

@@ -52,7 +52,7 @@ _EXACT = 1e-9  # absolute accuracy of a loss, far below any reasonable `tol`
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EarlyStopping:
-    """Early-stopping parameters of the estimators.
+    """Parameters for early stopping, and the split of the training data that they define.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ class EarlyStoppingBuilder:
         new_builder: Callable[[], LearnersBuilder],
         validation: ValidationSet,
     ) -> None:
-        """Wrap `builder`; `new_builder` creates a temporary builder that scores new rounds."""
+        """Wrap `builder`; `new_builder` creates a builder for scoring the new rounds."""
         self._builder = builder
         self._new_builder = new_builder
         self._held = validation

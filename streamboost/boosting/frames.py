@@ -138,7 +138,7 @@ class FrameColumns:
         return cls(tuple(description["names"]), tables)
 
     def check(self, n_features: int, categorical: Iterable[int]) -> None:
-        """Raise ModelFileError unless the columns match a committee's `categorical` columns."""
+        """Raise ModelFileError unless names and categories match those of a committee."""
         if len(self.names) not in (0, n_features) or not set(self.categories) <= set(categorical):
             raise ModelFileError(
                 "the names or categories of the columns are not those of the weak learners: the "

@@ -22,7 +22,7 @@ __all__ = ["Algorithm", "BoostingParameters", "RoundSampler", "TrainingWork", "b
 
 @dataclass(frozen=True, slots=True)
 class BoostingParameters:
-    """Tree parameters of all algorithms; the estimators document each parameter."""
+    """Parameters of trees and sampling that all algorithms share."""
 
     max_leaf_nodes: int
     max_depth: int | None

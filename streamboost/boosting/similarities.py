@@ -48,7 +48,7 @@ class Frame:
         return cls(centre, scale)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return `X` (n, D) in these coordinates, float32 (n, D), C-order."""
+        """Return the coordinates of the rows `X` (n, D): float32 (n, D), C-order, without NaN."""
         Z = (X - self.centre) * self.scale
         return np.ascontiguousarray(np.where(np.isnan(Z), 0.0, Z), dtype=np.float32)
 
@@ -106,7 +106,7 @@ class Similarities:
 
     @classmethod
     def empty(cls, frame: Frame, n_classes: int) -> "Similarities":
-        """Create an instance without rounds."""
+        """Create similarities without rounds for `n_classes` classes."""
         return cls(
             frame,
             np.zeros((0, len(frame.centre)), dtype=np.float32),

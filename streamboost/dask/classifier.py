@@ -113,7 +113,7 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
             )
 
     def _unfitted_local_estimator(self) -> SketchLogitBoostClassifier:
-        """Return an unfitted estimator without the client, which can be sent to workers."""
+        """Return an unfitted local estimator with the same parameters, to send to workers."""
         own = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
         return SketchLogitBoostClassifier(**own)
 

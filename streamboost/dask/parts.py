@@ -87,12 +87,12 @@ def read_part(columns: FrameColumns | None, X: Any, y: Any, weight: Any) -> Part
 
 
 def column_count_and_labels(part: Part) -> tuple[int, np.ndarray]:
-    """Return the number of columns of a part, and its distinct labels."""
+    """Return the number of columns of a part, and its sorted distinct labels."""
     return part.X.shape[1], np.unique(part.y)
 
 
 def labels_and_weights(part: Part) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels and weights of a part."""
+    """Return the labels (n,) and weights (n,) of a part."""
     return part.y, part.weight
 
 
@@ -141,7 +141,7 @@ def fit_bins(
 
 
 def concatenate_bins(bins_of_groups: Sequence[Bins]) -> Bins:
-    """Concatenate the bins of consecutive groups of columns."""
+    """Concatenate the bins of consecutive groups of columns into the bins of all columns."""
     cuts = list[np.ndarray]()
     categories = dict[int, CategoryBins]()
     for some in bins_of_groups:

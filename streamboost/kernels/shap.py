@@ -61,7 +61,7 @@ class _Trees(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Workspace: the path to a node, the features tested on it, and their contributions."""
+    """Reusable arrays for the traversal of a tree: path, tested features and contributions."""
 
     way: np.ndarray
     asked: np.ndarray
@@ -138,7 +138,7 @@ def _integrate_block(tested, n_tested, points):
 
 @inner_kernel
 def _add_leaf_contributions(leaf, n_tested, values, workspace):
-    """Add the contributions of a leaf to the features on its path."""
+    """Add the SHAP values that a leaf contributes to the features on its path."""
     asked, value, phi = workspace.asked, workspace.value, workspace.phi
     for i in range(n_tested):
         asked[i].owed = 0.0
@@ -169,7 +169,7 @@ def _find_tested_feature(step, tested, n_tested, feature, goes_left):
 
 @inner_kernel
 def _add_tree_contributions(trees, root, X, row, workspace):
-    """Add the contributions of all leaves of a tree, in one depth-first traversal."""
+    """Add the SHAP values of all leaves of a tree for one row, in a depth-first traversal."""
     way, asked = workspace.way, workspace.asked
     h, n_asked = 0, 0
     way[0].node, way[0].turn = root, 0

@@ -17,11 +17,11 @@ def _one_point_similarity(distance, radius):
 
 @kernel
 def _two_point_similarity(to_first, to_second, gap):
-    """Return 4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4), from squared distances.
+    """Return the similarity, 1 at the first point and -1 at the second, from squared distances.
 
-    d is half the vector from the second point to the first, m is the midpoint, and `gap` is
-    4 |d|^2. The value is 1 at the first point, -1 at the second, 0 at the midpoint, and tends to 0
-    far away. The value is always within [-1, 1].
+    The value is 4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4), where d is half the vector from the
+    second point to the first, m is the midpoint, and `gap` is 4 |d|^2. The value is 0 at the
+    midpoint, tends to 0 far away, and is always within [-1, 1].
     """
     along = (to_second - to_first) / gap  # <d, x - m> / |d|^2
     away = max(2.0 * (to_first + to_second) / gap - 1.0, 0.0)  # |x - m|^2 / |d|^2

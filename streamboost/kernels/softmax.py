@@ -43,7 +43,7 @@ def softmax(scores, probabilities):
 
 @kernel
 def class_gradients(probabilities, y, weight, class_index, gradient, hessian):
-    """Write the negative gradient r_k - p_k and the Hessian p_k (1 - p_k) of class k for each row.
+    """Write the negative gradient r_k - p_k and the Hessian p_k (1 - p_k) of one class, (n,) each.
 
     The values are for a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
     """
@@ -219,7 +219,7 @@ def add_leaf_values(scores, rows, start, stop, values):
 
 @kernel
 def log_loss(scores, y, weight):
-    """Return the weighted sum of -log softmax(scores)_y."""
+    """Return the weighted sum over the rows of the log loss of softmax(scores)."""
     n, n_classes = scores.shape
     loss = 0.0
     for i in range(n):

@@ -179,7 +179,7 @@ def _write_leaf_steps(probabilities, y, weight, leaf, l2, clamp, hessian, step):
 
 @inner_kernel
 def _update_probabilities(scores, probabilities, leaf, values, leaf_factors):
-    """Add the leaf values (2, K) to the scores of the rows, and update the probabilities.
+    """Add leaf values (2, K) to the scores of the rows, and update the probabilities.
 
     `leaf_factors` (2, K) are the exponentials of the values: p becomes p exp(v), renormalised.
     Steps are clamped, so that a few stumps cannot need a probability that float32 has rounded to 0.
@@ -213,7 +213,7 @@ def correct_rows(
     roots,
     values,
 ):
-    """Boost stumps by `boost_stumps` on scores that are not changed.
+    """Boost stumps on the rows as `boost_stumps` does, from scores that remain unchanged.
 
     The row weights are `age` float64 (n,) times `given_weight` float64 (n,). `initial_scores`
     float64 (n, K) are the scores. The leaf `values` are multiplied by `unit`. Returns -1 if a class
@@ -252,7 +252,7 @@ def correct_rows(
 def boost_stumps(
     X, features, y, weight, scores, directions, rate, l2, min_hessian, clamp, nodes, roots, values
 ):
-    """Grow and pack one stump for each of `directions`, as in the rounds of SketchLogitBoost.
+    """Grow one stump for each of `directions`, and write their nodes and leaf values.
 
     Shapes: `X` float32 (n, D), NaN where missing; `features` int64 (d,), the columns that may be
     split; `y` int64 (n,); `weight` float64 (n,); `scores` float32 (n, K), to which the stumps'

@@ -1,4 +1,4 @@
-"""Categories: their bins in one training, and their permanent codes in a forest."""
+"""Bins of categories in one training, and lasting integer codes of categories in a forest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

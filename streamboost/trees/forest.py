@@ -84,7 +84,7 @@ class Forest:
 
     @classmethod
     def empty(cls, n_classes: int) -> "Forest":
-        """Create a forest without trees."""
+        """Create a forest without trees for `n_classes` classes."""
         return cls(
             np.zeros(0, dtype=FOREST_NODE),
             np.zeros(0, dtype=np.int32),
@@ -243,7 +243,7 @@ class ForestBuilder:
         self._rounds = forest.rounds.tolist()
 
     def append_round(self, trees: Sequence[Tree]) -> None:
-        """Add the trees of one round."""
+        """Append the trees of one round."""
         for tree in trees:
             nodes, inner = tree.nodes.copy(), ~tree.leaves
             nodes["feature"][inner] = tree.features[nodes["feature"][inner]]
@@ -255,7 +255,7 @@ class ForestBuilder:
     def append_rounds(
         self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray, weights: np.ndarray
     ) -> None:
-        """Add rounds of one tree each, with the arrays of all trees one after another.
+        """Append rounds of one tree each, whose arrays are concatenated.
 
         `sizes` (rounds,) are the numbers of nodes of each tree. The features of `nodes` are indices
         of the bins. Gains are in the unit of `weights` float64 (leaves,), the total weight of the

@@ -38,7 +38,7 @@ class HistogramPool:
 
 
 class Grower:
-    """Grows trees on the sampled rows and features of one round.
+    """Grows trees on the sampled rows and features.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Grower:
         rest: np.ndarray | None = None,
         max_leaf_nodes: int | None = None,
     ) -> Tree:
-        """Grow one tree that maximises the statistic's criterion.
+        """Grow a tree whose splits maximise the criterion of `statistic`, and return it.
 
         If `rows` and `rest` (uint32) are given, they replace the sample of the round, and
         `max_leaf_nodes` the limit. This is for statistics that depend on the node.

@@ -56,7 +56,7 @@ class Tree:
         return np.stack([values[self.rows[a:b]].sum(axis=0) for a, b in spans])
 
     def leaf_weights(self, weight: np.ndarray | float) -> np.ndarray:
-        """Return the total weight of the rows of each leaf, sampled or not, float64 (leaves,).
+        """Return the total weight of all rows of each leaf, sampled or not, float64 (leaves,).
 
         `weight` is the weight of each row (n,), or one number for all rows.
         """

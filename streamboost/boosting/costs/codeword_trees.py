@@ -62,7 +62,7 @@ class _CodewordTrees(SimplexAlgorithm):
 
 
 def vote_weight(correct_risk: float, wrong_risk: float, total_risk: float, step: Step) -> float:
-    """Return the weight of a tree's vote for the class that a leaf predicts.
+    """Return the weight v of a tree's vote for the predicted class, which changes z by 2 v.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ _SMOOTHING = 1e-3  # of the base scores, as in `RebelClassifier`
 
 
 class _RealValuedTrees(CoupledTrees):
-    """AdaBoost.MH algorithm: a tree of least Z = 2 sum sqrt(W+ W-), with leaf half log odds."""
+    """Algorithm of AdaBoost.MH: trees that minimise Z, whose leaf values are half log odds."""
 
     def grow_round(self, state: CoupledState, grower: Grower) -> list[Tree]:
         plus, minus = state.weights()

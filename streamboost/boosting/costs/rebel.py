@@ -27,7 +27,7 @@ __all__ = ["RebelClassifier"]
 
 
 class _SignTrees(CoupledTrees):
-    """REBEL algorithm: a ±1 tree per round, grown layer by layer (section 4.4).
+    """Algorithm of REBEL: each round grows a tree of leaf values ±1, layer by layer (section 4.4).
 
     The first split minimises the loss over all stumps (equation 4.10). In each further layer the
     coefficients a are fixed, and each leaf becomes the stump that minimises the loss. As
@@ -45,7 +45,7 @@ class _SignTrees(CoupledTrees):
         self._max_depth = max_depth
 
     def grow_round(self, state: CoupledState, grower: Grower) -> list[Tree]:
-        """Return one tree, or none if none lowers the loss."""
+        """Return a list of one tree, or an empty list if no tree lowers the loss."""
         plus, minus = state.weights()
         total = (plus[grower.rows] + minus[grower.rows]).sum(axis=0)
         pull = plus - minus

@@ -101,7 +101,7 @@ class SimilarityRounds(CoupledAlgorithm):
         plus, minus = state.weights()
         search = _Search(state.points, plus - minus, plus + minus)
         extra = self._smoothing * float(search.total.mean())
-        best = search.best_candidate(by_newton=self._refinements > 0, extra=extra)
+        best = search.best_candidate(by_newton=self._refinements > 0, smoothing=extra)
         a = optimal_coefficients(search.total, best.slope, extra)
         a, loss = refine_coefficients(plus, minus, best.values, a, self._refinements)
         if not loss < (1 - LEAST_GAIN) * search.total.sum():

@@ -25,7 +25,7 @@ FARTHEST = 4.0
 
 
 def codewords(n_classes: int) -> np.ndarray:
-    """Return the codewords, float64 (K, K-1): unit vectors, each pair at -1/(K-1).
+    """Return the codewords, float64 (K, K-1): unit vectors with pairwise products -1/(K-1).
 
     The paper constructs the codewords recursively and claims that there is no closed form. There is
     one, and any rotation of it is valid. Coordinate j separates class j from the later ones.

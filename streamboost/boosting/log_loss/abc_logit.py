@@ -27,7 +27,7 @@ _TIE = 1e-9  # relative tolerance of ties between losses; the first class wins a
 
 
 class _ABCLogitBoost(TreePerClass):
-    """ABC-LogitBoost algorithm: per round K-1 trees, each of a class against the base class."""
+    """Algorithm of ABC-LogitBoost: K-1 trees per round, one class against the base class each."""
 
     def __init__(self, learning_rate: float, l2_regularization: float, base: Base) -> None:
         super().__init__(learning_rate, l2_regularization)

@@ -33,7 +33,7 @@ _LEAVES_OF_PAIRS = {
 
 
 class _AOSOLogitBoost(SoftmaxAlgorithm):
-    """AOSO algorithm: one tree per round, each node split along its own pair of classes."""
+    """Algorithm of AOSO-LogitBoost: one tree per round, whose nodes each split a class pair."""
 
     def __init__(
         self, learning_rate: float, l2_regularization: float, leaf: Leaf, choice: PairChoice

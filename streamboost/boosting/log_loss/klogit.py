@@ -40,7 +40,7 @@ class _State(RowState):
 
 
 class _KLogitBoost(Algorithm):
-    """K-LogitBoost algorithm: one vector tree per round, with independent classes."""
+    """Algorithm of K-LogitBoost: one tree per round with a value per class in each leaf."""
 
     family = "k-logit"  # this loss changes if a constant is added to all scores, unlike softmax
     takes_new_classes = True

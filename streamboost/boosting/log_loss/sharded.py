@@ -72,7 +72,7 @@ class ShardRounds:
         )
 
     def __call__(self, draws: RandomDraws) -> GrownTrees:
-        """Grow a tree for each drawn round, from the sums over all shards."""
+        """Grow a tree for each round in `draws`, from sums over all shards."""
         n = len(draws.directions)
         trees = []
         for m in range(n):

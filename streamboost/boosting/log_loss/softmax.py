@@ -111,7 +111,7 @@ def softmax_base(data: TrainingData, committee: Committee | None) -> np.ndarray:
 
 
 def _mean_over_shards(data: TrainingData, values: np.ndarray) -> float:
-    """Return the mean of `values` (n,) over the rows of all shards, summed in integers."""
+    """Return the mean of `values` (n,) over the rows of all shards, with exact sums."""
     whole = np.floor(values)
     sums = np.array([whole.sum(), np.rint((values - whole) * _FRACTION).sum()]).astype(np.int64)
     data.total.sum_over_shards(sums)

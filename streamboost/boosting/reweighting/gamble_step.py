@@ -77,7 +77,7 @@ def quasi_newton_step(g: np.ndarray, mean_square: np.ndarray) -> np.ndarray:
 
 
 def _line_search(share: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """Return the t in [0, 4] of each leaf that minimises sum_c share_c exp(-t f_c / (K - 1))."""
+    """Return the factor t in [0, 4] of each leaf's step f with the least exponential loss."""
     low, high = np.zeros(len(f)), np.full(len(f), _LONGEST)
     for _ in range(40):
         t = (low + high) / 2

@@ -73,11 +73,11 @@ class RegressorRounds:
             yield scores
 
     def best(self, scores: np.ndarray) -> np.ndarray:
-        """Return the index of the largest score (n,) of `scores` (n, K); ties go to the first."""
+        """Return the index of the largest score of each row, (n,); ties go to the first class."""
         return np.asarray(scores.argmax(axis=1))
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Return the class probabilities (n, K) of `scores` (n, K)."""
+        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
         return np.asarray(softmax(scores / max(self.n_classes - 1, 1), axis=1))
 
 
@@ -92,7 +92,7 @@ def boost_regressor(
     rng: np.random.Generator,
     held_out: ValidationSet | None = None,
 ) -> RegressorRounds:
-    """Fit clones of `weak_learner` in `n_estimators` rounds; end early if a step has no effect.
+    """Train `n_estimators` rounds of clones of a scikit-learn regressor; return the model.
 
     With a validation set `held_out`, early stopping may keep fewer rounds.
 

@@ -47,7 +47,7 @@ class ExponentialState:
         self.present = np.flatnonzero(np.bincount(self.y, minlength=self.n_classes))
 
     def weight(self, log_initial: np.ndarray | None = None) -> np.ndarray:
-        """Return the weight of one record of each row, float64 (n,), scaled to maximum 1.
+        """Return the weight per record of each row, float64 (n,), scaled to maximum 1.
 
         `log_initial` (n,) holds the logarithms of the initial weights; None if they are equal.
         """
@@ -67,7 +67,7 @@ class ExponentialState:
 def class_weights_of_leaves(
     leaf: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: tuple[int, int]
 ) -> np.ndarray:
-    """Return the total weight of each class in each leaf, float64 of `shape` (leaves, K).
+    """Return the total weight of the rows of each class in each leaf, float64 (leaves, K).
 
     `leaf` (n,) is the leaf of each row. Rows outside the sample are included, as the leaf values
     depend on all rows. Integer weights of a statistic have exact sums, so that ties do not depend

@@ -50,7 +50,7 @@ class VoteState(ExponentialState):
 
 
 class VotingTrees(Algorithm):
-    """Algorithm of voting trees: each leaf votes for its class of the largest weight.
+    """Algorithm of AdaBoost: trees whose leaves vote for their class of the largest weight.
 
     The vote is ln((1 - err) / err), for SAMME plus ln(K - 1). With two classes, SAMME and
     AdaBoost.M1 are equal, and the scores are AdaBoost's f for the second class and -f for the
@@ -62,7 +62,7 @@ class VotingTrees(Algorithm):
     def __init__(
         self, learning_rate: float, criterion: Criterion = "gini", *, beats_guessing: bool = True
     ) -> None:
-        """Set the parameters; if `beats_guessing` (SAMME), a tree must only beat 1 - 1/K."""
+        """Set the parameters; if `beats_guessing` (SAMME), a tree must be better than 1 - 1/K."""
         self._learning_rate = learning_rate
         self._kind = CRITERIA[criterion]
         self._beats_guessing = beats_guessing

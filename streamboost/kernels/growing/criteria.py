@@ -1,4 +1,4 @@
-"""Split criteria: the scores of a child that a tree maximises, with S the child's sums."""
+"""Split criteria: scores of a child node, of which a split maximises the sum."""
 
 import numpy as np
 

@@ -20,7 +20,7 @@ __all__ = ["allocate_workspace", "grow", "grow_tree"]
 
 
 class _Workspace(NamedTuple):
-    """Workspace: sums (channels,), and the sorted bins of a categorical feature."""
+    """Reusable arrays for growing trees: sums (channels,), split scores and row buffers."""
 
     total: np.ndarray
     left: np.ndarray

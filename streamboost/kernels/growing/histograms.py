@@ -28,7 +28,7 @@ _JOINT = 16  # largest number of bin combinations of a group of features
 
 
 class BinnedData(NamedTuple):
-    """Binned training rows, and the bins of each of their D features."""
+    """Binned training rows, and the number of bins of each of the D features."""
 
     codes: np.ndarray  # uint8 (D, n)
     n_bins: np.ndarray  # int64 (D,), without the missing-value bin
@@ -41,7 +41,7 @@ class BinnedData(NamedTuple):
 
 
 class FeatureSubset(NamedTuple):
-    """Binned training rows, and the subset of d features that is available to a tree."""
+    """Binned training rows, with the d features that a tree may split."""
 
     codes: np.ndarray  # uint8 (all features, all rows)
     features: np.ndarray  # uint32 (d,), ascending
@@ -52,7 +52,7 @@ class FeatureSubset(NamedTuple):
 
 
 class Statistic(NamedTuple):
-    """Statistic of the rows: the numbers that each row adds to a histogram."""
+    """Numbers of each row that are summed in histograms, such as gradients and Hessians."""
 
     values: np.ndarray  # int64: one per row, or one per row and channel, row by row
     channel: np.ndarray  # uint32, the row's class; empty if a row adds to all channels
@@ -60,7 +60,7 @@ class Statistic(NamedTuple):
 
 
 class FusedHistogram(NamedTuple):
-    """Fused histogram: groups of features with few bins, with one addition per row and group."""
+    """Histogram over groups of features with few bins: one addition per row and group."""
 
     codes: np.ndarray  # uint8 (groups, all rows): the combination of a row's bins in each group
     groups: np.ndarray  # uint32 (groups,): 0, 1, ...

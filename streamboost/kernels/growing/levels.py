@@ -85,7 +85,7 @@ def continue_growth(growth, columns, fused, rows, statistic, limits, workspace):
 
 @inner_kernel
 def _find_splits_of_new_leaves(growth, columns, statistic, limits, workspace):
-    """Find the best splits of the children of the leaves that the last turn split."""
+    """Find the best split of each leaf that was created in the last turn."""
     known, at = growth.known, 0
     for c in range(growth.size[2]):
         i, staged = growth.split[c], growth.staged[c]
