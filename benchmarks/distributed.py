@@ -123,7 +123,7 @@ def bare(file, n, done, found):
     member = KafkaMember(cluster, f"{config.name}.bare", f"{config.name}.records")
     with closing(member):
         while done.value < n:
-            member.ready()
+            member.initialize_producer()
             polled = member.poll(config.sections.pipeline.batch_records)
             for partition in polled.ownership.changed & polled.ownership.partitions:
                 member.seek(partition, None)
@@ -161,16 +161,16 @@ def from_memory(file, n, batch, gate, found):
     The bytes are those of a scoring log entry, of a prediction, and of a model snapshot.
     """
     config = load(file)
-    editions = ModelLog(lambda schema: config.core.learner(schema, 0), "memory")
-    learner = config.core.learner(config.sections.build_schema(), 0)
+    editions = ModelLog(lambda schema: config.learner_config.build_learner(schema, 0), "memory")
+    learner = config.learner_config.build_learner(config.sections.build_schema(), 0)
     records, labels = messages(0, TAUGHT)
     schema = config.sections.build_schema()
     decoded, _ = schema.decode([Message(p, "0", i, len(p)) for i, p in enumerate(records)])
     learner.learn(decoded.ids, decoded.X, [json.loads(y)["label"] for y in labels])
-    published = ModelPublisher().messages(1, schema, learner)
+    published = ModelPublisher().encode_snapshot(1, schema, learner)
     parts = (m.partition(b"\n") for m in published)
     editions.read([(key, value) for key, _, value in parts])
-    settings = TaskSettings(config.core.query, 0, WindowSize.parse("1d"), "memory")
+    settings = TaskSettings(config.learner_config.query, 0, WindowSize.parse("1d"), "memory")
     task = PartitionTask(0, settings, 1, None)
     payloads, _ = messages(TAUGHT, n)
     given = [Message(p, "0", i, len(p)) for i, p in enumerate(payloads)]

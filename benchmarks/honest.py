@@ -88,7 +88,7 @@ def arrivals(learner, X, y, batch=BATCH, delay=DELAY):
     for start in range(0, len(X), batch):
         rows = np.arange(start, min(start + batch, len(X)))
         scored = learner.score(X[rows])
-        yield rows, scored, learner.evaluator.sets(scored)
+        yield rows, scored, learner.evaluator.prediction_sets_of(scored)
         asked = learner.query(X[rows], scored, [str(i) for i in rows])
         waiting.extend(zip(asked.ids, asked.propensity.tolist(), strict=True))
         while waiting and int(waiting[0][0]) + delay <= rows[-1]:

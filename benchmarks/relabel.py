@@ -82,7 +82,7 @@ def run(name: str, seed: int, **query: float) -> tuple[float, float, int]:
             who, labels = zip(*told, strict=True)
             learner.correct(again.ids, labels, sources=list(who))
     learner.trainer.retrain()
-    wrong = [label != y[int(id)] for id, _, label in learner._rows.named()]
+    wrong = [label != y[int(id)] for id, _, label in learner._rows.annotated_rows()]
     accuracy = float(np.mean(learner.predict(X[test]) == y[test]))
     return accuracy, float(np.mean(wrong)), learner.ledger.requests
 

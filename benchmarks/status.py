@@ -265,7 +265,7 @@ def measure(folder, n_turns, n_clients, rate, *, alone=False, pinned=False):
         is_ready = (lambda: len(points()) >= 5) if alone else (lambda: True)
 
         def checkpoint():
-            loop.checkpoint()
+            loop.save_checkpoint()
             for lookers in looking:
                 lookers.warm_up()
 

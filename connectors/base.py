@@ -11,7 +11,7 @@ from streamboost.errors import ConnectorError
 
 __all__ = [
     "PARTITION",
-    "Committed",
+    "CommittedBatch",
     "ForwardedPayloads",
     "Message",
     "MessageMetadata",
@@ -64,7 +64,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
 
 
 class ForwardedPayloads(list[bytes]):
-    """Payloads to be written with the key, headers and time of a message in `about` for each."""
+    """Payloads to write with metadata: `about` has the key, headers and time of each."""
 
     def __init__(
         self, payloads: Iterable[bytes], about: Sequence[Message | MessageMetadata]
@@ -93,58 +93,58 @@ class Source(ABC):
         """Return the offset of the next message of each partition."""
 
     @property
-    def replays(self) -> bool:
-        """Whether messages can be read again, also by another process."""
+    def is_replayable(self) -> bool:
+        """Whether `seek` can go back to messages that were already read, also in a new process."""
         return True
 
     @property
     def is_open(self) -> bool:
-        """Whether a writer holds the input open, so that more may follow an empty poll."""
+        """Whether a writer still has the input open, so that messages may follow an empty poll."""
         return False
 
     @property
     def is_behind(self) -> bool:
-        """Whether more messages are known than the newest poll returned.
+        """Whether the input is known to have messages after the last polled one.
 
-        If a poll returned as many messages as its limit, this may be False nevertheless.
+        May be False although more messages exist, if the last poll returned `limit` messages.
         """
         return False
 
     @property
     def identity(self) -> str | None:
-        """Stable id of the resource (for Kafka, the topic id), or None; recreation changes it."""
+        """Id of the resource (for Kafka, the topic id), or None; a recreated one has a new id."""
         return None
 
     @property
     def bookmark(self) -> str | None:
-        """Identifies the content that was read, if a position alone does not; else None."""
+        """Text that identifies the content read so far; None if positions alone identify it."""
         return None
 
-    def expect(self, bookmark: str) -> None:  # noqa: B027 - most positions say it all
-        """Read only the content that `bookmark` identifies, and later content; `seek` follows.
+    def expect_content(self, bookmark: str) -> None:  # noqa: B027 - most positions say it all
+        """Read only the content that `bookmark` identifies, and later content.
 
-        Raises ConnectorError if another kind of source wrote the bookmark.
+        Call `seek` afterwards. Raises ConnectorError if another kind of source wrote the bookmark.
         """
 
     @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
-        """Offsets [start, end) by partition that were deleted before the newest poll read them."""
+        """By partition, the deleted offsets [start, end) that the last poll skipped."""
         return {}
 
     def lag(self) -> int | None:
-        """Return the lag in messages or bytes, or None if not known."""
+        """Return the number of unread messages, or of bytes for files; None if not known."""
         return None
 
     def beginning_offsets(self) -> Position | None:
-        """Return the first retained offset by partition, or None if nothing was deleted."""
+        """Return the first retained offset of each partition; None if nothing was deleted."""
         return None
 
     def end_offsets(self) -> Position | None:
-        """Return the end offset by partition of what can be read now, or None if not known."""
+        """Return the offset after the last readable message of each partition, or None."""
         return None
 
     def update_end_offsets(self, ends: Position) -> None:  # noqa: B027 - most sources find them themselves
-        """Update the end offsets with `end_offsets` that another source of its kind found."""
+        """Store end offsets for `is_behind`; another source of the same input has read them."""
 
     @abstractmethod
     def seek(self, position: Position) -> None:
@@ -168,15 +168,15 @@ class Source(ABC):
         self.seek(before | {partition: end for partition, (_, end) in ranges.items()})
         return found
 
-    def rest(self) -> None:  # noqa: B027 - most sources hold no shared resources
-        """Release shared resources until the next poll, as no more messages are available."""
+    def release_resources(self) -> None:  # noqa: B027 - most sources hold no shared resources
+        """Release shared resources, such as open files; the next poll acquires them again."""
 
     def close(self) -> None:  # noqa: B027 - most sources hold nothing
         """Release all resources; a second call does nothing."""
 
 
 class SinglePartitionSource(Source):
-    """Source with one partition, `PARTITION`.
+    """Base of sources with a single partition, named `PARTITION`.
 
     Attributes
     ----------
@@ -198,10 +198,10 @@ class SinglePartitionSource(Source):
             raise ConnectorError(
                 f"{self.where} has one partition, {PARTITION!r}; the position names {unknown[0]!r}"
             )
-        self._move(position.get(PARTITION, 0))
+        self._set_next_offset(position.get(PARTITION, 0))
 
-    def _move(self, offset: int) -> None:
-        """Continue at `offset`."""
+    def _set_next_offset(self, offset: int) -> None:
+        """Set the offset of the next message."""
         self._next = offset
 
 
@@ -210,7 +210,10 @@ class Sink(ABC):
 
     @abstractmethod
     def write(self, payloads: Sequence[bytes]) -> None:
-        """Append `payloads`, possibly `ForwardedPayloads`; `flush` makes them durable."""
+        """Append `payloads` as messages, which `flush` makes durable.
+
+        `ForwardedPayloads` add a key, headers and a time to each message.
+        """
 
     @abstractmethod
     def flush(self) -> None:
@@ -221,8 +224,8 @@ class Sink(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """Newest batch that a transaction has committed."""
+class CommittedBatch:
+    """Committed batch: its number, and the positions of the sources after it."""
 
     sequence: int
     positions: dict[str, Position]
@@ -232,18 +235,18 @@ class Transaction(ABC):
     """Commits the writes of a batch and the positions of its sources atomically."""
 
     _unbound = (0, 0)
-    """A batch, and how many of its writes to unbound sinks are done."""
+    """Number of a batch, and how many of its writes to sinks outside the transaction are done."""
 
     def fence(self) -> None:  # noqa: B027 - not needed if a lock on the state is enough
-        """Fence off earlier processes: their commits are refused from now on."""
+        """Take over from earlier processes of the pipeline: their later commits are refused."""
 
     @property
     def identity(self) -> str | None:
-        """Stable id of the journal (for Kafka, the topic id), or None; recreation changes it."""
+        """Id of the journal (for Kafka, the topic id), or None; a recreated one has a new id."""
         return None
 
     @abstractmethod
-    def committed(self) -> Committed | None:
+    def committed(self) -> CommittedBatch | None:
         """Return the newest committed batch, or None before the first."""
 
     @abstractmethod
@@ -254,7 +257,7 @@ class Transaction(ABC):
         positions: Mapping[str, Position],
         journal: bytes,
     ) -> None:
-        """Commit batch `sequence`: its writes, its sources' positions, its journal entry.
+        """Commit the writes, the sources' positions and the journal entry of batch `sequence`.
 
         Sinks that do not belong to the transaction are written and flushed before the commit
         (at least once). Only another process writes these payloads twice: this object skips sinks
@@ -263,7 +266,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield sequence and journal entry of every retained batch after batch `after`."""
+        """Yield number and journal entry of each retained batch after batch `after`, in order."""
 
     @abstractmethod
     def enlists(self, sink: Sink) -> bool:
@@ -272,7 +275,10 @@ class Transaction(ABC):
     def write_non_transactional(
         self, sequence: int, writes: Sequence[tuple[Sink, Sequence[bytes]]]
     ) -> None:
-        """Write and flush the unbound sinks, except sinks that an earlier call has flushed."""
+        """Write and flush the sinks outside the transaction.
+
+        A repeated call for the same batch skips sinks that are already flushed.
+        """
         batch, done = self._unbound
         done = done if batch == sequence else 0
         unbound = [write for write in writes if not self.enlists(write[0])]
@@ -286,7 +292,10 @@ class Transaction(ABC):
 
 
 def write_directly(sink: Sink, payloads: Sequence[bytes]) -> None:
-    """Write and flush to a sink outside of the transaction; on failure, drop for a retry."""
+    """Write `payloads` to a sink and flush it.
+
+    If this fails, the unflushed payloads are dropped, because a retry writes all of them again.
+    """
     try:
         sink.write(payloads)
         sink.flush()

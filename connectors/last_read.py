@@ -7,11 +7,11 @@ import msgspec
 from streamboost.connectors.base import SinglePartitionSource
 from streamboost.errors import ConnectorError
 
-__all__ = ["LastRead", "NumberedSource"]
+__all__ = ["LastRead", "LastReadSource"]
 
 
 class LastRead(msgspec.Struct, frozen=True, array_like=True):
-    """Last message read: a replaced source has other content at its offset.
+    """Offset and digest of the last message read, to detect a replaced source.
 
     Attributes
     ----------
@@ -23,25 +23,26 @@ class LastRead(msgspec.Struct, frozen=True, array_like=True):
     digest: str = ""
 
     @classmethod
-    def of(cls, offset: int, content: bytes) -> "LastRead":
-        """Return the message at `offset`.
+    def from_message(cls, offset: int, content: bytes) -> "LastRead":
+        """Return the bookmark of the message at `offset` with this content.
 
-        >>> LastRead.of(7, b"{}").has_changed(b"{}"), LastRead.of(7, b"{}").has_changed(b"[]")
+        >>> last = LastRead.from_message(7, b"{}")
+        >>> last.has_changed(b"{}"), last.has_changed(b"[]")
         (False, True)
         """
         return cls(offset, hashlib.blake2b(content, digest_size=16).hexdigest())
 
     def has_changed(self, content: bytes) -> bool:
-        """Return whether the message at the offset now has other content."""
-        return bool(self.digest) and self.of(self.offset, content) != self
+        """Return whether `content`, now read at the offset, differs from the content before."""
+        return bool(self.digest) and self.from_message(self.offset, content) != self
 
     def encode(self) -> str:
-        """Return the bookmark as text."""
+        """Return the bookmark as JSON text."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def decode(cls, bookmark: str) -> "LastRead":
-        """Return the bookmark from the result of `encode`; ConnectorError for other text."""
+        """Decode the result of `encode`; raise ConnectorError for other text."""
         try:
             return msgspec.json.decode(bookmark, type=cls)
         except msgspec.MsgspecError as error:
@@ -51,8 +52,8 @@ class LastRead(msgspec.Struct, frozen=True, array_like=True):
             ) from error
 
 
-class NumberedSource(SinglePartitionSource):
-    """Base of sources that are identified by the last message read."""
+class LastReadSource(SinglePartitionSource):
+    """Base of sources whose bookmark is the offset and digest of the last message read."""
 
     def __init__(self, where: str) -> None:
         super().__init__(where)
@@ -63,6 +64,6 @@ class NumberedSource(SinglePartitionSource):
         """The offset of the last message read, with a digest; None before the first."""
         return self._last.encode() if self._last.digest else None
 
-    def expect(self, bookmark: str) -> None:
+    def expect_content(self, bookmark: str) -> None:
         """Continue only if the message that `bookmark` identifies is the same, or was deleted."""
         self._last = LastRead.decode(bookmark)

@@ -7,7 +7,7 @@ not visible before they are flushed, and commits are atomic.
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from streamboost.connectors.base import Committed, Message, Position, Sink, Source, Transaction
+from streamboost.connectors.base import CommittedBatch, Message, Position, Sink, Source, Transaction
 from streamboost.errors import ConnectorError, DeletedError, StateError, UnavailableError
 
 __all__ = ["MemoryLog", "MemorySink", "MemorySource", "MemoryTransaction"]
@@ -36,7 +36,7 @@ class MemoryLog:
     def append(self, payloads: Sequence[bytes], partition: str = "0") -> None:
         """Add messages at the end of `partition`."""
         with self._lock:
-            self._messages(partition).extend(payloads)
+            self._partition_messages(partition).extend(payloads)
 
     def payloads(self, partition: str = "0") -> list[bytes]:
         """Return all messages of `partition`."""
@@ -45,7 +45,7 @@ class MemoryLog:
     def read(self, partition: str, start: int, limit: int | None) -> list[bytes]:
         """Return at most `limit` messages of `partition` from offset `start` on."""
         with self._lock:
-            held = self._messages(partition)
+            held = self._partition_messages(partition)
             if start > len(held):
                 raise DeletedError(
                     f"partition {partition!r} holds {len(held)} messages, and reading should go "
@@ -53,7 +53,7 @@ class MemoryLog:
                 )
             return held[start:] if limit is None else held[start : start + limit]
 
-    def _messages(self, partition: str) -> list[bytes]:
+    def _partition_messages(self, partition: str) -> list[bytes]:
         try:
             return self._partitions[partition]
         except KeyError:
@@ -104,7 +104,7 @@ class MemorySource(Source):
         return dict(self._next)
 
     def lag(self) -> int:
-        """Return the lag in messages, also while paused."""
+        """Return the number of unread messages, also while paused."""
         return sum(len(self._log.payloads(name)) - start for name, start in self._next.items())
 
     def seek(self, position: Position) -> None:
@@ -135,11 +135,11 @@ class MemorySink(Sink):
         self._written: list[bytes] = []
 
     def write(self, payloads: Sequence[bytes]) -> None:
-        """Store `payloads` until `flush`."""
+        """Buffer `payloads` until `flush`."""
         self._written.extend(payloads)
 
     def flush(self) -> None:
-        """Append the stored payloads to the log."""
+        """Append the buffered payloads to the log."""
         written, self._written = self._written, []
         self._log.append(written, self._partition)
 
@@ -168,7 +168,7 @@ class MemoryTransaction(Transaction):
     ([], None)
     >>> transaction.commit(1, [(MemorySink(log), [b"one"])], {"records": {"0": 7}}, b"{}")
     >>> log.payloads(), transaction.committed()
-    ([b'one'], Committed(sequence=1, positions={'records': {'0': 7}}))
+    ([b'one'], CommittedBatch(sequence=1, positions={'records': {'0': 7}}))
     """
 
     def __init__(self, bound: Collection[MemorySink] | None = None) -> None:
@@ -178,20 +178,20 @@ class MemoryTransaction(Transaction):
         self._abort: Exception | None = None
 
     def abort_next(self, error: Exception | None = None) -> None:
-        """Let the next commit raise `error`, without writing to bound sinks.
+        """Let the next commit raise `error` without writing to the sinks of the transaction.
 
-        As with a real system, unbound sinks have been written by then.
+        As with a real system, sinks outside the transaction are written before.
         """
         self._abort = error or UnavailableError(
             f"commit {len(self._journal) + 1} was aborted on demand"
         )
 
-    def committed(self) -> Committed | None:
+    def committed(self) -> CommittedBatch | None:
         """Return the newest committed batch, or None before the first."""
         if not self._journal:
             return None
         positions = {source: dict(position) for source, position in self._positions.items()}
-        return Committed(len(self._journal), positions)
+        return CommittedBatch(len(self._journal), positions)
 
     def commit(
         self,
@@ -225,5 +225,5 @@ class MemoryTransaction(Transaction):
         )
 
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield sequence and entry of every batch after batch `after`."""
+        """Yield number and journal entry of every batch after batch `after`."""
         yield from enumerate(self._journal[after:], after + 1)

@@ -38,7 +38,7 @@ def dataset_names() -> tuple[str, ...]:
 
 
 class _Dataset:
-    """Dataset of River whose items can be iterated again."""
+    """River dataset, by name, that can be iterated repeatedly."""
 
     def __init__(self, name: str) -> None:
         from river import datasets
@@ -58,7 +58,7 @@ class _Dataset:
                 f'`python -c "from river import datasets; datasets.{name}().download()"`'
             )
 
-    def iterate(self) -> Iterator[tuple[dict[Any, Any], Any]]:
+    def iterate_items(self) -> Iterator[tuple[dict[Any, Any], Any]]:
         return iter(self._data)
 
 
@@ -84,7 +84,7 @@ class RiverSource(SinglePartitionSource):
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` records."""
         if self._items is None:
-            self._items = self._from(self._next)
+            self._items = self._items_from(self._next)
         messages = []
         for offset, (features, _) in enumerate(islice(self._items, max(0, limit)), self._next):
             record = {"id": None} | {str(name): value for name, value in features.items()}
@@ -93,12 +93,12 @@ class RiverSource(SinglePartitionSource):
         self._next += len(messages)
         return messages
 
-    def _move(self, offset: int) -> None:
-        super()._move(offset)
+    def _set_next_offset(self, offset: int) -> None:
+        super()._set_next_offset(offset)
         self._items = None
 
-    def _from(self, index: int) -> Iterator[tuple[dict[Any, Any], Any]]:
-        items = self._dataset.iterate()
+    def _items_from(self, index: int) -> Iterator[tuple[dict[Any, Any], Any]]:
+        items = self._dataset.iterate_items()
         passed = sum(1 for _ in islice(items, index))
         if passed < index:
             raise ConnectorError(
@@ -108,12 +108,12 @@ class RiverSource(SinglePartitionSource):
         return items
 
 
-class _PendingAnswer(msgspec.Struct):
+class _RequestedRecord(msgspec.Struct):
     id: str
 
 
 class RiverOracle(Source):
-    """Answers requests with a dataset's labels, after a delay in records.
+    """Source of labels for requested records, taken from a dataset, with a delay.
 
     Its messages are the answers, `{"id": ..., "label": ...}`, one for each request in the order of
     the requests. Its position is the position in the log of requests, so that storing this position
@@ -149,16 +149,16 @@ class RiverOracle(Source):
         self._requests = requests
         self._delay = delay
         self._progress = progress
-        self._decoder = msgspec.json.Decoder(_PendingAnswer)
+        self._decoder = msgspec.json.Decoder(_RequestedRecord)
         self._labels: list[str] = []
-        self._ahead = self._dataset.iterate()
+        self._ahead = self._dataset.iterate_items()
 
     def poll(self, limit: int) -> list[Message]:
         """Answer at most `limit` requests, up to the first that is not due."""
         start = self._requests.position()
         requests = self._requests.poll(limit)
         try:
-            answers = self._answer(requests)
+            answers = self._due_answers(requests)
         except ConnectorError:
             self._requests.seek(start)
             raise
@@ -168,14 +168,14 @@ class RiverOracle(Source):
             self._requests.poll(len(answers))
         return answers
 
-    def _answer(self, requests: Sequence[Message]) -> list[Message]:
+    def _due_answers(self, requests: Sequence[Message]) -> list[Message]:
         answers: list[Message] = []
         records = sum(self._progress.position().values())
         for request in requests:
-            record = self._id(request)
+            record = self._requested_id(request)
             if int(record) + self._delay >= records:
                 break
-            payload = Label(record, self._label(int(record))).encode()
+            payload = Label(record, self._label_at(int(record))).encode()
             answers.append(Message(payload, request.partition, request.offset, len(payload)))
         return answers
 
@@ -188,23 +188,23 @@ class RiverOracle(Source):
         """The bookmark of the requests log."""
         return self._requests.bookmark
 
-    def expect(self, bookmark: str) -> None:
+    def expect_content(self, bookmark: str) -> None:
         """Read only the requests log that `bookmark` identifies."""
-        self._requests.expect(bookmark)
+        self._requests.expect_content(bookmark)
 
     def seek(self, position: Position) -> None:
         """Continue at a position in the requests log."""
         self._requests.seek(position)
 
-    def rest(self) -> None:
-        """Release the requests log until the next poll."""
-        self._requests.rest()
+    def release_resources(self) -> None:
+        """Release the resources of the requests log until the next poll."""
+        self._requests.release_resources()
 
     def close(self) -> None:
         """Close the requests log."""
         self._requests.close()
 
-    def _id(self, request: Message) -> str:
+    def _requested_id(self, request: Message) -> str:
         try:
             record = self._decoder.decode(request.payload).id
             if int(record) < 0:
@@ -217,10 +217,10 @@ class RiverOracle(Source):
             ) from error
         return record
 
-    def _label(self, index: int) -> str:
+    def _label_at(self, index: int) -> str:
         missing = index + 1 - len(self._labels)
         if missing > 0:
-            self._labels += [_as_text(label) for _, label in islice(self._ahead, missing)]
+            self._labels += [_label_text(label) for _, label in islice(self._ahead, missing)]
         if index >= len(self._labels):
             raise ConnectorError(
                 f"River's {self._dataset.name} has {len(self._labels)} records, and a request "
@@ -229,5 +229,5 @@ class RiverOracle(Source):
         return self._labels[index]
 
 
-def _as_text(label: Any) -> str:
+def _label_text(label: Any) -> str:
     return label if isinstance(label, str) else msgspec.json.encode(label, enc_hook=str).decode()

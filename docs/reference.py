@@ -23,7 +23,7 @@ from streamboost.learner.schedule import Schedule
 from streamboost.learner.working_set import WorkingSet
 from streamboost.pipelines.cli.__main__ import app
 from streamboost.pipelines.config.connectors.base import Section
-from streamboost.pipelines.config.connectors.registry import sections_for
+from streamboost.pipelines.config.connectors.registry import section_classes
 from streamboost.pipelines.config.learner import CHOICES, NOT_IN_A_FILE, STRATEGIES
 from streamboost.pipelines.config.sections import Sections
 from streamboost.pipelines.monitoring.metrics import Metrics
@@ -104,7 +104,7 @@ def about(model: type[Section]) -> str:
 
 def connectors(key: str) -> Iterator[str]:
     """Yield a subsection for each connector that the section accepts."""
-    for model in sections_for(USES[key]):
+    for model in section_classes(USES[key]):
         (connector,) = get_args(model.model_fields["connector"].annotation)
         yield f'### [{key}] connector = "{connector}"\n\n{about(model)}\n\n{keys(model)}'
 

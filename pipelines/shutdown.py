@@ -28,7 +28,7 @@ class Interrupted(BaseException):
 
 
 class StopToken:
-    """Token that requests a stop; may be used from a signal handler or another thread."""
+    """Token to request a stop, also from a signal handler or another thread."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -49,18 +49,18 @@ class StopToken:
             return
 
     def retry_until_success(self, action: Callable[[], T], interval: float) -> T:
-        """Retry `action` after retriable errors until success; return its result.
+        """Call `action`, and again after retriable errors, until success; return its result.
 
-        A retry follows every `interval` seconds until a stop request. The first failure and the
-        success after failures are logged.
+        `interval` is the time between retries in seconds. After a stop request, the next error is
+        raised. The first failure and the success after failures are logged.
         """
         is_waiting = False
         while True:
             try:
-                found = action()
+                result = action()
                 if is_waiting:
                     _log.info(RECOVERED)
-                return found
+                return result
             except ConnectorError as error:
                 if not error.retriable or self.requested:
                     raise
@@ -70,18 +70,18 @@ class StopToken:
                 self.wait(interval)
 
     @contextmanager
-    def interruptible(self, on: bool = True) -> Iterator[None]:
+    def interruptible(self, enabled: bool = True) -> Iterator[None]:
         """Allow `interrupt` to raise Interrupted in this context, for waits that may never end.
 
-        With `on` False, `interrupt` is ignored in the context, as its work ends by itself.
+        With `enabled` False, `interrupt` is ignored in the context, as its work ends by itself.
         """
-        before, self._is_interruptible = self._is_interruptible, on
+        before, self._is_interruptible = self._is_interruptible, enabled
         try:
             yield
         finally:
             self._is_interruptible = before
 
     def interrupt(self) -> None:
-        """Raise Interrupted in an interruptible context; called from a signal handler."""
+        """Raise Interrupted if the current context is interruptible; call from a signal handler."""
         if self._is_interruptible:
             raise Interrupted

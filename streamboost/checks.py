@@ -47,7 +47,7 @@ def as_rows(X: Any, n_features: int | None) -> np.ndarray:
             raise TypeError(
                 f"it holds {table.dtype} values; give numbers, NaN where one is missing"
             )
-        rows = np.ascontiguousarray(table if table.dtype == np.float32 else _narrow(table))
+        rows = np.ascontiguousarray(table if table.dtype == np.float32 else _to_float32(table))
     except (TypeError, ValueError) as error:
         raise DataError(f"X is not a table of numbers: {error}") from error
     if rows.ndim != 2:
@@ -83,7 +83,7 @@ def as_wide(rows: Any, n_features: int) -> np.ndarray:
     return wide
 
 
-def _narrow(table: np.ndarray) -> np.ndarray:
+def _to_float32(table: np.ndarray) -> np.ndarray:
     # A number too large for float32 becomes an infinity, which `as_rows` rejects.
     with np.errstate(over="ignore"):
         return table.astype(np.float32)
@@ -170,13 +170,13 @@ def as_predictions(predicted: Any, n: int) -> list[Label | None]:
 
 
 def as_records(
-    records: Sequence[tuple[Any, ...]] | None, n: int, wanted: bool
+    records: Sequence[tuple[Any, ...]] | None, n: int, required: bool
 ) -> Sequence[tuple[Any, ...]]:
-    """Return the values of `n` records, which are required if `wanted`, and else not allowed."""
-    if wanted != (records is not None):
+    """Return the values of `n` records, which are required if `required`, and else not allowed."""
+    if required != (records is not None):
         raise DataError(
             "records is missing: features learn from the values that rows were made of"
-            if wanted
+            if required
             else "records were given to a learner without features, which cannot use them"
         )
     if records is not None and len(records) != n:

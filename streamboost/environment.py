@@ -14,7 +14,7 @@ _PACKAGES = ("llvmlite", "numba", "numpy", "river", "scikit-learn")
 
 @cache
 def environment() -> dict[str, str]:
-    """Return releases and processor; equal environments give bitwise equal results."""
+    """Return package versions and processor; equal values give bitwise equal results."""
     # Imported here: it would delay the answer of --help.
     from llvmlite import binding
 
@@ -22,7 +22,7 @@ def environment() -> dict[str, str]:
     return {
         "streamboost": streamboost.__version__,
         "python": platform.python_version(),
-        **{name: _release(name) for name in _PACKAGES},
+        **{name: _package_version(name) for name in _PACKAGES},
         "machine": f"{platform.system()} {platform.machine()}",
         "processor": str(binding.get_host_cpu_name()),
         "processor_features": hashlib.sha256(features.encode()).hexdigest()[:16],
@@ -30,7 +30,7 @@ def environment() -> dict[str, str]:
 
 
 def differences(before: dict[str, str] | None, now: dict[str, str]) -> str:
-    """Return a description of the differences of `before` and `now`.
+    """Return a text with the differences between two environments; empty if equal.
 
     >>> differences({"numpy": "2.1", "numba": "0.60"}, {"numpy": "2.2", "numba": "0.60"})
     'numpy 2.1 is now 2.2'
@@ -44,7 +44,7 @@ def differences(before: dict[str, str] | None, now: dict[str, str]) -> str:
     return ", ".join(changed)
 
 
-def _release(name: str) -> str:
+def _package_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:

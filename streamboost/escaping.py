@@ -15,7 +15,7 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def escaped(text: str) -> str:
-    r"""Return a text as one line without control characters, written as JSON escapes them.
+    r"""Escape control characters as in JSON, so that the text is one safe line.
 
     JSON and basic strings of TOML mean the same afterwards.
 
@@ -28,7 +28,7 @@ def escaped(text: str) -> str:
 
 
 def escaped_block(text: str) -> str:
-    r"""Return a text of several lines, escaped, those after the first indented.
+    r"""Escape each line of a text, and indent all lines after the first.
 
     None of them can be taken for the beginning of another message.
 

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Scored",
-    "by_committee",
+    "committee_predictions",
     "evidence",
-    "gap_of",
     "labels_of",
-    "renamed",
+    "map_classes",
     "score_with_committee",
     "score_with_shares",
-    "surest",
+    "top_probabilities",
+    "top_two_gap",
     "uncalibrated",
 ]
 
@@ -75,18 +75,18 @@ class Scored:
 
 def score_with_committee(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> Scored:
     """Score `X` (n, D); columns that the committee does not have are ignored."""
-    scores = _decision(committee, X)
+    scores = _raw_scores(committee, X)
     return Scored(
-        labels=_best(committee, scores),
+        labels=_best_labels(committee, scores),
         classes=committee.classes,
         probabilities=committee.probabilities(scores),
-        margins=gap_of(scores),
+        margins=top_two_gap(scores),
         version=committee.version,
     )
 
 
 def score_with_shares(counts: Mapping[Label, int], n: int) -> Scored:
-    """Predict the most frequent label of `counts` for `n` records, the first seen in a tie."""
+    """Predict the most frequent label of `counts` for `n` records, and the labels' shares."""
     label = max(counts, key=counts.__getitem__) if counts else None
     shares = np.array(list(counts.values()), dtype=np.float64)
     return Scored(
@@ -99,7 +99,7 @@ def score_with_shares(counts: Mapping[Label, int], n: int) -> Scored:
 
 
 def uncalibrated(scored: Scored) -> Scored:
-    """Return `scored` with the committee's own probabilities, at temperature 1."""
+    """Return `scored` with probabilities at temperature 1, without calibration."""
     P = scored.probabilities
     if scored.temperature == 1.0 or not P.size:
         return scored
@@ -107,8 +107,8 @@ def uncalibrated(scored: Scored) -> Scored:
     return replace(scored, probabilities=own / own.sum(axis=1, keepdims=True), temperature=1.0)
 
 
-def renamed(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
-    """Return `scored` with its classes mapped by `now`; None drops the class.
+def map_classes(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
+    """Return `scored` with its classes renamed or merged by `now`; None drops a class.
 
     This maps the predictions of a committee that was trained before classes were merged or dropped.
     """
@@ -127,27 +127,27 @@ def renamed(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
     if left:
         labels[:] = as_array(left).astype(object)[P.argmax(axis=1)]
     with np.errstate(divide="ignore"):
-        margins = gap_of(np.maximum(np.log(P), _LEAST))
+        margins = top_two_gap(np.maximum(np.log(P), _LEAST))
     return replace(scored, labels=labels, classes=as_array(left), probabilities=P, margins=margins)
 
 
-def by_committee(committee: "Committee", scored: Scored) -> Scored:
-    """Return the predictions by `committee` alone, at temperature 1."""
+def committee_predictions(committee: "Committee", scored: Scored) -> Scored:
+    """Return the predictions of `committee` without other experts, at temperature 1."""
     if scored.scores is None:
         return uncalibrated(scored)
     return replace(
         scored,
-        labels=_best(committee, scored.scores),
+        labels=_best_labels(committee, scored.scores),
         classes=committee.classes,
         probabilities=committee.probabilities(scored.scores),
-        margins=gap_of(scored.scores),
+        margins=top_two_gap(scored.scores),
         temperature=1.0,
     )
 
 
 def labels_of(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:
     """Return the predicted labels, object (n,), of `X` (n, D)."""
-    return _best(committee, _decision(committee, X))
+    return _best_labels(committee, _raw_scores(committee, X))
 
 
 def evidence(
@@ -156,19 +156,19 @@ def evidence(
     X: np.ndarray,
     scored: Scored | None = None,
 ) -> np.ndarray:
-    """Return the input of a utility for `X` (n, D), which is `scored` by `committee` if given.
+    """Return the array that a utility needs for `X` (n, D); `scored` avoids a second scoring.
 
     Margins are (n,), probabilities and vote shares (n, K).
     """
     if needs == "nothing":
         return X
     if needs == "votes":
-        return _votes(committee, X)
+        return _vote_shares(committee, X)
     scored = scored or score_with_committee(committee, X)
     return scored.margins if needs == "margins" else scored.probabilities
 
 
-def _votes(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:
+def _vote_shares(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:
     """Return the share (n, K) of the committee's members that vote for each class.
 
     The members are the committees after 1, 2, ... rounds: the weak learner of a single round is too
@@ -181,24 +181,24 @@ def _votes(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.nda
     return votes / max(committee.n_rounds, 1)
 
 
-def _decision(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:
+def _raw_scores(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:
     # A committee that is older than the newest columns scores the columns it was trained on.
     return committee.decision(X[:, : committee.n_features])
 
 
-def _best(committee: "Committee | CorrectedCommittee", scores: np.ndarray) -> np.ndarray:
+def _best_labels(committee: "Committee | CorrectedCommittee", scores: np.ndarray) -> np.ndarray:
     return np.asarray(committee.classes[committee.best(scores)].astype(object))
 
 
-def gap_of(scores: np.ndarray) -> np.ndarray:
-    """Return the largest minus the second largest of each row of `scores` (n, K), (n,)."""
+def top_two_gap(scores: np.ndarray) -> np.ndarray:
+    """Return the difference (n,) of the largest and second largest of each row of (n, K)."""
     if not len(scores) or scores.shape[1] < 2:  # a single class has margin 0
         return np.zeros(len(scores))
     best = np.partition(scores, -2, axis=1)
     return np.asarray(best[:, -1] - best[:, -2])
 
 
-def surest(scored: Scored) -> np.ndarray:
-    """Return the predicted labels' probabilities (n,) at temperature 1; 0 without classes."""
+def top_probabilities(scored: Scored) -> np.ndarray:
+    """Return the probability (n,) of each predicted label at temperature 1; 0 without classes."""
     best: np.ndarray = uncalibrated(scored).probabilities.max(axis=1, initial=0.0)
     return best

@@ -43,16 +43,16 @@ _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 
 
 def pack_json(value: Any) -> np.ndarray:
-    """Return `value` as JSON in a uint8 array, to be stored with other arrays.
+    """Encode `value` as JSON in a uint8 array, to be stored with other arrays.
 
     >>> unpack_json(pack_json({"seed": 7}))
     {'seed': 7}
     """
-    return np.frombuffer(_as_json(value), dtype=np.uint8)
+    return np.frombuffer(_encode_json(value), dtype=np.uint8)
 
 
-def _as_json(value: Any) -> bytes:
-    """Return `value` as JSON, with Python's names for numbers that are not finite.
+def _encode_json(value: Any) -> bytes:
+    """Encode `value` as JSON; numbers that are not finite are written as NaN and Infinity.
 
     msgspec, six times as fast, would write null for these numbers.
     """
@@ -66,12 +66,12 @@ def _as_json(value: Any) -> bytes:
 
 
 def unpack_json(array: np.ndarray) -> Any:
-    """Return the value that `pack_json` packed."""
+    """Decode the value from the result of `pack_json`."""
     return json.loads(array.astype(np.uint8).tobytes())
 
 
 def part(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
-    """Return the arrays whose names begin with `prefix`, named without it.
+    """Return the arrays whose names start with `prefix`, which is removed from the names.
 
     >>> list(part({"rows.X": np.zeros(1), "about": np.zeros(1)}, "rows."))
     ['X']
@@ -100,13 +100,13 @@ def write_arrays(
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    with _in_one_step(path) as temporary:
+    with _replace_atomically(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode  # `save_file` makes the file readable for its owner alone
         try:
-            save_file(_contiguous(arrays), temporary, metadata=_metadata(kind, manifest))
+            save_file(_make_contiguous(arrays), temporary, metadata=_make_metadata(kind, manifest))
         except SafetensorError as error:
-            raise _unwritten(path, error) from error
+            raise _write_error(path, error) from error
         temporary.chmod(mode)
         with temporary.open("r+b") as file:  # hashed in chunks: checkpoints are large
             digest = hashlib.file_digest(file, "sha256").hexdigest().encode()
@@ -119,20 +119,20 @@ def write_arrays(
 def seal(
     arrays: Mapping[str, np.ndarray], *, kind: str, manifest: Mapping[str, Any] | None = None
 ) -> bytes:
-    """Return `arrays` and `manifest` as the bytes of a sealed file."""
+    """Return the bytes of a sealed file with `arrays` and `manifest`."""
     from safetensors.numpy import save
 
-    blob = save(_contiguous(arrays), metadata=_metadata(kind, manifest))
+    blob = save(_make_contiguous(arrays), metadata=_make_metadata(kind, manifest))
     digest = hashlib.sha256(blob).hexdigest().encode()
     return blob.replace(_BLANK.encode(), digest, 1)
 
 
-def _contiguous(arrays: Mapping[str, np.ndarray]) -> Arrays:
+def _make_contiguous(arrays: Mapping[str, np.ndarray]) -> Arrays:
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
-def _metadata(kind: str, manifest: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the header; the digest comes first, so that its zeros are found first."""
+def _make_metadata(kind: str, manifest: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the file's metadata; the digest is first, so that its zeros are found first."""
     header = {"sha256": _BLANK, "format": FORMAT, "kind": kind, "manifest": dict(manifest or {})}
     return {"streamboost": json.dumps(header)}
 
@@ -145,13 +145,13 @@ def write_bytes(path: str | os.PathLike[str], blob: bytes) -> None:
     ModelFileError
         When the file cannot be written; an older file of that name is kept.
     """
-    with _in_one_step(path) as temporary:
+    with _replace_atomically(path) as temporary:
         temporary.write_bytes(blob)
 
 
 @contextmanager
-def _in_one_step(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the path of a temporary file in the folder of `path`, and rename the file at the end.
+def _replace_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield the path of a temporary file, which replaces `path` at the end of the context.
 
     The file is synced to disk before: a reader finds the old or the new file, never a part.
     """
@@ -159,17 +159,17 @@ def _in_one_step(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield temporary
-        _force(temporary)
+        _sync_to_disk(temporary)
         temporary.replace(path)
     except OSError as error:
-        raise _unwritten(path, error.strerror or error) from error
+        raise _write_error(path, error.strerror or error) from error
     finally:
         with suppress(OSError):
             temporary.unlink()
-    _force(path.parent)
+    _sync_to_disk(path.parent)
 
 
-def _force(path: Path) -> None:
+def _sync_to_disk(path: Path) -> None:
     """Sync a file or folder to disk."""
     opened = os.open(path, os.O_RDONLY)
     try:
@@ -178,7 +178,7 @@ def _force(path: Path) -> None:
         os.close(opened)
 
 
-def _unwritten(path: str | os.PathLike[str], reason: object) -> ModelFileError:
+def _write_error(path: str | os.PathLike[str], reason: object) -> ModelFileError:
     return ModelFileError(f"{path}: cannot be written: {reason}; name a place that can")
 
 
@@ -206,7 +206,7 @@ def unseal(
     """
     from safetensors.numpy import load
 
-    header = _header(path, blob)
+    header = _read_header(path, blob)
     digest = str(header.get("sha256")).encode()
     if hashlib.sha256(blob.replace(digest, _BLANK.encode(), 1)).hexdigest().encode() != digest:
         raise ModelFileError(
@@ -223,7 +223,7 @@ def unseal(
     return load(blob), header["manifest"]
 
 
-def _header(path: str | os.PathLike[str], blob: bytes) -> dict[str, Any]:
+def _read_header(path: str | os.PathLike[str], blob: bytes) -> dict[str, Any]:
     # The length may begin with a pickle's first byte, but the header's text begins with a brace.
     if blob[:1] == b"\x80" and blob[-1:] == b"." and blob[8:9] != b"{":
         raise ModelFileError(f"{path}: this is a pickle, and pickles are never read; save it again")

@@ -14,11 +14,11 @@ from fastapi import FastAPI, WebSocket
 from waiting import until
 
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
-from streamboost.pipelines.app.serve import SESSIONS, ServeAddress, server
+from streamboost.pipelines.app.serve import SESSIONS, ServeAddress, build_server
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.auth.settings import AuthSettings
 from streamboost.pipelines.service.auth.users import Users
-from streamboost.pipelines.service.labelling.served import ServedState, find
+from streamboost.pipelines.service.labelling.served import ServedState, find_config
 
 TOKEN = "a token for tests alone"
 SCORER = "a token that predicts alone"
@@ -97,7 +97,10 @@ class Site:
     def browser(self, name="ann", role="annotator"):
         """A client with a cookie, which it got by a login link."""
         client = self.stranger(Origin=self.url)
-        assert client.post(f"/login?key={self.people.invite(name, role)}").status_code == 303
+        assert (
+            client.post(f"/login?key={self.people.create_login_link(name, role)}").status_code
+            == 303
+        )
         return client
 
     def cookie_of(self, browser):
@@ -123,10 +126,10 @@ def site_of(file, place=None, **settings):
     with place.listen() as listening:
         port = listening.getsockname()[1]
         known = AuthSettings(TOKEN, place.hosts, port, place.is_secure, **settings)
-        served = ServedState.of(find(file))
+        served = ServedState.from_config(find_config(file))
         people = Users(TOKEN, served.config.state / SESSIONS, scorer=SCORER)
         app = create_app([served], known, people)
-        running = server(app, known, place)
+        running = build_server(app, known, place)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
         thread.start()
         site = Site(place.url(port), served, people, known, app)

@@ -135,7 +135,7 @@ def test_the_first_service_is_up_in_the_steps_its_page_shows(tmp_path):
 def test_several_machines_take_other_topics_and_another_state_than_one_process_before():
     page = ROOT / "docs" / "pages" / "how-to" / "distributed-scoring.md"
     apart = tomllib.loads(blocks("toml", [page])[0].values[0])["pipeline"]
-    here = tomllib.loads(brief.render(kafka=True))["pipeline"]
+    here = tomllib.loads(brief.render_template(kafka=True))["pipeline"]
     assert apart["name"] != here["name"]
     assert apart["state"] != here.get("state", "state")
     records = re.search(r"segments.py localhost:9092 \d+ (\S+) ", page.read_text())

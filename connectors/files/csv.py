@@ -12,7 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from streamboost.connectors.base import PARTITION, Message
-from streamboost.connectors.files.cells import as_message, from_text
+from streamboost.connectors.files.cells import message_from_row, record_from_cells
 from streamboost.connectors.files.lines import LineSource
 from streamboost.errors import ConnectorError
 
@@ -87,67 +87,79 @@ class CsvSource(LineSource):
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` rows, all of one file."""
-        return [self._converted(line) for line in super().poll(limit)]
+        return [self._row_message(line) for line in super().poll(limit)]
 
     def _read_header(self, file: BinaryIO) -> int | None:
         file.seek(0)
-        line, length = self._read(file, 0, sys.maxsize, waits=self._follow)
+        line, length = self._read_message(file, 0, sys.maxsize, skip_incomplete=self._follow)
         if line is None:
             return None
-        self._names = self._checked(line)
+        self._names = self._parse_header(line)
         return length
 
-    def _read(
-        self, file: BinaryIO, place: int, room: int, *, waits: bool
+    def _read_message(
+        self, file: BinaryIO, start: int, max_length: int, *, skip_incomplete: bool
     ) -> tuple[Message | None, int]:
-        """Read the next row: a line, and the lines after it while a quoted cell is open."""
-        line, length = super()._read(file, place, room, waits=waits)
+        """Read the row at byte `start`; return its message, or None, and its length in bytes.
+
+        A row has several lines if a quoted cell has line breaks.
+        """
+        line, length = super()._read_message(
+            file, start, max_length, skip_incomplete=skip_incomplete
+        )
         is_whole = line is not None and line.size == len(line.payload)
         if line is None or not is_whole or not _has_open_quote(line.payload):
             return line, length
-        lines, end, is_closed = [line], place + length, False
+        lines, end, is_closed = [line], start + length, False
         most = max(self._max_bytes, csv.field_size_limit())
         while not is_closed:
-            more, more_length = super()._read(file, end, room - (end - place), waits=waits)
+            more, more_length = super()._read_message(
+                file, end, max_length - (end - start), skip_incomplete=skip_incomplete
+            )
             if more is None:
                 break
             end += more_length
             is_closed = more.payload.count(b'"') % 2 == 1
-            if end - place <= most:
+            if end - start <= most:
                 lines.append(more)
-        read = end - place
-        if not is_closed and read < min(room, self._max_bytes):
-            if waits:
+        read = end - start
+        if not is_closed and read < min(max_length, self._max_bytes):
+            if skip_incomplete:
                 if len(lines) > _MANY_LINES:
-                    self._warn(place, len(lines), "once a quote closes the cell")
+                    self._warn_of_open_quote(start, len(lines), "once a quote closes the cell")
                 return None, 0
-            if place and self._is_newest and not self._compressed and not _is_ended(file, end):
+            if (
+                start
+                and self._is_newest
+                and not self._compressed
+                and not _has_line_break_before(file, end)
+            ):
                 how = "once a quote closes the cell, or a line break ends the file"
-                self._warn(place, len(lines), how)
+                self._warn_of_open_quote(start, len(lines), how)
                 return None, 0
         payload = b"\n".join(one.payload for one in lines)
-        if not is_closed or (read <= most and _cells_of(payload) is None):
-            file.seek(place + length)
+        if not is_closed or (read <= most and _parse_row(payload) is None):
+            file.seek(start + length)
             return line, length
         size = len(payload) if read <= most else read
         payload = payload[: self._max_bytes]
         return msgspec.structs.replace(line, payload=payload, size=size), read
 
-    def _warn(self, place: int, n_lines: int, when: str) -> None:
-        """Log one warning for a row whose quoted cell stays open."""
-        if place != self._open_at:
-            self._open_at = place
+    def _warn_of_open_quote(self, offset: int, n_lines: int, condition: str) -> None:
+        """Log a warning, once per row, for a row whose quoted cell is not closed."""
+        if offset != self._open_at:
+            self._open_at = offset
             _log.warning(
                 "%s: the row at byte %d has a quoted cell that is open for %d lines. The row and "
                 "those after it are read %s: check for a missing quote",
                 self._path,
-                place,
+                offset,
                 n_lines,
-                when,
+                condition,
             )
 
-    def _checked(self, line: Message) -> list[str]:
-        names = _cells_of(line.payload)
+    def _parse_header(self, line: Message) -> list[str]:
+        names = _parse_row(line.payload)
         if names is None or not any(names) or b"\0" in line.payload:
             raise ConnectorError(
                 f"{self._path}: the first line is no header ({line.payload[:60]!r}): it must name "
@@ -165,17 +177,17 @@ class CsvSource(LineSource):
             )
         return names
 
-    def _converted(self, line: Message) -> Message:
-        cells = _cells_of(line.payload) if line.size == len(line.payload) else None
+    def _row_message(self, line: Message) -> Message:
+        cells = _parse_row(line.payload) if line.size == len(line.payload) else None
         if not cells:
             return line
-        if (fault := self._fault_of(cells)) is not None:
+        if (fault := self._header_mismatch(cells)) is not None:
             return msgspec.structs.replace(line, damage=fault, is_row=True)
         named = ((name, cell) for name, cell in zip(self._names, cells, strict=True) if name)
-        return as_message(from_text(named), PARTITION, line.offset, self._max_bytes)
+        return message_from_row(record_from_cells(named), PARTITION, line.offset, self._max_bytes)
 
-    def _fault_of(self, cells: list[str]) -> str | None:
-        """Return why `cells` do not fit the header; None if they do."""
+    def _header_mismatch(self, cells: list[str]) -> str | None:
+        """Return the reason why a row does not match the header, or None if it matches."""
         has, named = len(cells), len(self._names)
         if {*filter(None, self._names)} <= {cell.removeprefix("\ufeff") for cell in cells}:
             if has == named:
@@ -192,30 +204,30 @@ class CsvSource(LineSource):
         )
 
 
-def _is_ended(file: BinaryIO, end: int) -> bool:
+def _has_line_break_before(file: BinaryIO, end: int) -> bool:
     """Return whether the byte before `end` is a line break."""
     file.seek(end - 1)
     return file.read(1) == b"\n"
 
 
 def _has_open_quote(payload: bytes) -> bool:
-    """Return whether the last cell of a line has an opening quote and no closing one."""
-    return payload.count(b'"') % 2 == 1 and _cells_of(payload) is None
+    """Return whether the last cell of a line has an opening quote but no closing quote."""
+    return payload.count(b'"') % 2 == 1 and _parse_row(payload) is None
 
 
-def _cells_of(payload: bytes) -> list[str] | None:
-    """Return the cells of a row, or None if it is not valid CSV."""
+def _parse_row(payload: bytes) -> list[str] | None:
+    """Return the cells of a row of any length, or None if it is not valid CSV."""
     if len(payload) <= _USUAL_LIMIT:
-        return _parse_row(payload)
+        return _parse_short_row(payload)
     with _LIMIT:
         limit = csv.field_size_limit(len(payload))
         try:
-            return _parse_row(payload)
+            return _parse_short_row(payload)
         finally:
             csv.field_size_limit(limit)
 
 
-def _parse_row(payload: bytes) -> list[str] | None:
+def _parse_short_row(payload: bytes) -> list[str] | None:
     try:
         rows = list(csv.reader(io.StringIO(payload.decode(), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error):

@@ -32,7 +32,7 @@ class JsonLinesSink(Sink):
         self._written: list[bytes] = []
 
     def write(self, payloads: Sequence[bytes]) -> None:
-        """Store `payloads` until `flush`; DataError if a payload has a line break."""
+        """Buffer `payloads` until `flush`; raise DataError if a payload has a line break."""
         for payload in payloads:
             if b"\n" in payload:
                 raise DataError(
@@ -42,7 +42,7 @@ class JsonLinesSink(Sink):
         self._written.extend(payloads)
 
     def flush(self) -> None:
-        """Append the stored payloads, and sync the file to disk.
+        """Append the buffered payloads to the file, and sync it to disk.
 
         After an error, call it again; some messages may be written twice then.
         """
@@ -50,10 +50,10 @@ class JsonLinesSink(Sink):
             return
         lines = b"\n".join([*self._written, b""])
         try:
-            while not self._append(lines):
+            while not self._append_lines(lines):
                 pass
         except OSError as error:
-            self._release()
+            self._close_file()
             raise ConnectorError(
                 f"cannot write {self._path}: {error.strerror or error}; free space on the disk, "
                 "or name a file that can be written"
@@ -63,25 +63,25 @@ class JsonLinesSink(Sink):
     def close(self) -> None:
         """Close the file and drop unflushed payloads; the next flush opens it again."""
         self._written.clear()
-        self._release()
+        self._close_file()
 
-    def _release(self) -> None:
+    def _close_file(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _append(self, lines: bytes) -> bool:
-        """Write `lines` to the disk; return False if the file was removed meanwhile."""
-        file, left = self._opened(), memoryview(lines)
+    def _append_lines(self, lines: bytes) -> bool:
+        """Append `lines` and sync; return False if the file was removed in the meantime."""
+        file, left = self._open_file(), memoryview(lines)
         while left:
             left = left[file.write(left) :]
         os.fsync(file.fileno())
         return os.fstat(file.fileno()).st_nlink > 0
 
-    def _opened(self) -> FileIO:
-        """Return the file at the path, which is opened again after a rotation."""
-        if self._file is not None and not self._is_at_path(self._file):
-            self._release()
+    def _open_file(self) -> FileIO:
+        """Return the open file at the path; reopen it after a rotation, create it if missing."""
+        if self._file is not None and not self._is_file_at_path(self._file):
+            self._close_file()
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not self._path.exists()
@@ -95,7 +95,7 @@ class JsonLinesSink(Sink):
                     self._file.write(b"\n")
         return self._file
 
-    def _is_at_path(self, file: FileIO) -> bool:
+    def _is_file_at_path(self, file: FileIO) -> bool:
         try:
             return os.path.samestat(os.stat(self._path), os.fstat(file.fileno()))
         except (FileNotFoundError, NotADirectoryError):
@@ -103,7 +103,7 @@ class JsonLinesSink(Sink):
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new file's name durable, which syncing the file alone does not."""
+    """Sync a folder to disk, so that the name of a new file in it is durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

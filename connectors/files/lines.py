@@ -15,13 +15,13 @@ import msgspec
 from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
 from streamboost.connectors.files.rotation import (
     Segment,
+    begins_with_segment,
     decode_segments,
-    files_between,
     find_segment_file,
-    has_segment,
     is_compressed,
-    open_regular,
-    targets_between,
+    open_regular_file,
+    rotated_files,
+    skipped_link_targets,
 )
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
@@ -41,7 +41,8 @@ _MOST_SEGMENTS = 8
 class LineSource(SinglePartitionSource):
     """Base of the sources that read a file line by line; see `JsonLinesSource`.
 
-    Each file at the path is a segment of one text. The list of segments as JSON is the bookmark.
+    The files that are at the path one after the other are segments of one text. The bookmark is the
+    list of segments as JSON.
     """
 
     def __init__(
@@ -77,16 +78,16 @@ class LineSource(SinglePartitionSource):
 
     @property
     def bookmark(self) -> str | None:
-        """The newest files that were read, with digests of their content, as JSON."""
+        """The last files that were read, with digests of their content, as JSON; None before."""
         return msgspec.json.encode(self._segments).decode() if self._segments else None
 
-    def expect(self, bookmark: str) -> None:
-        """Continue only in the files that `bookmark` names, or in later files."""
+    def expect_content(self, bookmark: str) -> None:
+        """Read only the files that `bookmark` identifies, and later files."""
         self._segments = decode_segments(bookmark)
 
     @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
-        """Offsets [start, end) by partition of lost content that the newest poll skipped.
+        """By partition, the offsets [start, end) of lost content that the last poll skipped.
 
         The length of the lost content is unknown: each gap counts as one byte.
         """
@@ -98,19 +99,19 @@ class LineSource(SinglePartitionSource):
         if limit < 1:
             return []
         try:
-            return self._poll(limit)
+            return self._poll_lines(limit)
         except BaseException as error:
             # The lines of a failed poll are not returned, so they are read again.
             self._next, self._gaps = start, {}
             if isinstance(error, (OSError, EOFError, zlib.error)):  # the last two: damaged gzip
                 self.close()
-                raise self._unreadable(error) from error
+                raise self._unreadable_file_error(error) from error
             raise
 
     def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
         """Read the `n` messages of `ranges` again, and nothing beyond the ranges."""
         if n and not self._segments and not self._path.exists():
-            raise self._missing()
+            raise self._missing_file_error()
         self._end = max((end for _, end in ranges.values()), default=sys.maxsize)
         try:
             return super().read_range(ranges, n)
@@ -118,31 +119,31 @@ class LineSource(SinglePartitionSource):
             self._end = sys.maxsize
 
     def lag(self) -> int | None:
-        """Return the lag in bytes, with `follow` only up to the end of the last complete line.
+        """Return the number of unread bytes; with `follow`, up to the last complete line.
 
         None for a compressed file. Raises ConnectorError if the file is missing or unreadable.
         """
         if self._compressed:
             return None
-        segment = self._segment()
+        segment = self._next_segment()
         place, start, left = find_segment_file(self._path, segment), self._next - segment.base, 0
         try:
             if place != self._path:
-                left = 0 if place is None else self._unread_bytes(place, start)
+                left = 0 if place is None else self._count_unread_bytes(place, start)
                 start = 0
-            return left + self._unread_bytes(self._path, start)
+            return left + self._count_unread_bytes(self._path, start)
         except FileNotFoundError as error:
             if self._follow and place is not None and (left or start == 0):
                 return left
-            raise self._missing() from error
+            raise self._missing_file_error() from error
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise self._unreadable_file_error(error) from error
 
-    def _unread_bytes(self, path: Path, start: int) -> int:
-        with open_regular(path) as file:
+    def _count_unread_bytes(self, path: Path, start: int) -> int:
+        with open_regular_file(path) as file:
             end = file.seek(0, os.SEEK_END)
             if self._follow and path == self._path:
-                end = _end_of_lines(file, start, end)
+                end = _last_line_end(file, start, end)
         return max(end - start, 0)
 
     def close(self) -> None:
@@ -152,80 +153,89 @@ class LineSource(SinglePartitionSource):
             self._file = None
 
     def _read_header(self, file: BinaryIO) -> int | None:
-        """Read the header of a file; return its length, or None if it is incomplete."""
+        """Read the header of a file; return its length in bytes, or None if it is incomplete."""
         return 0
 
-    def _poll(self, limit: int) -> list[Message]:
-        while (file := self._opened()) is not None:
+    def _poll_lines(self, limit: int) -> list[Message]:
+        while (file := self._open_next_file()) is not None:
             start, following = self._next, self._newer_file(file)
             self._is_newest, modified = following is None, os.fstat(file.fileno()).st_mtime_ns
-            found = self._read_lines(file, limit, waits=self._follow and following is None)
-            if not self._is_same(file):  # truncated and written again, before or meanwhile
+            found = self._read_lines(
+                file, limit, skip_incomplete=self._follow and following is None
+            )
+            if not self._is_content_unchanged(
+                file
+            ):  # truncated and written again, before or meanwhile
                 self.close()
                 self._next = start
             elif copy := self._find_unread_copy(file, modified):
                 self._next = start
                 if is_compressed(copy) == self._compressed:
-                    self._open(copy, msgspec.structs.replace(self._current(), known=0, digest=""))
+                    self._open_segment_file(
+                        copy, msgspec.structs.replace(self._current_segment(), known=0, digest="")
+                    )
                 else:
-                    self._skip_gap(f"{copy.name} in its folder was copied of it and is compressed")
+                    self._skip_lost_content(
+                        f"{copy.name} in its folder was copied of it and is compressed"
+                    )
             elif found or following is None or self._next >= self._end:
                 return found
             else:
                 self._switch_file(file, following)
         return []
 
-    def _find_unread_copy(self, file: BinaryIO, modified: int) -> Path | None:
-        """Return the copy of a file that was truncated after copying, before a line was read.
+    def _find_unread_copy(self, file: BinaryIO, mtime_ns: int) -> Path | None:
+        """Return the copy of a file that was copied and truncated before any line was read.
 
-        Such a file has no content to identify it, so its modification time is stored.
+        `mtime_ns` is the modification time of the open file. It identifies a file of which nothing
+        was read.
         """
-        segment = self._current()
+        segment = self._current_segment()
         if self._next == self._base:
-            self._replace_segment(msgspec.structs.replace(segment, seen=modified))
+            self._replace_segment(msgspec.structs.replace(segment, seen=mtime_ns))
         elif segment.seen:
             self._replace_segment(msgspec.structs.replace(segment, seen=0))
             others = [one for one in self._segments if one.base != segment.base]
             with suppress(FileNotFoundError):  # the file was renamed, and so not truncated
                 if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
-                    copies = map(self._path.with_name, files_between(self._path, segment.seen))
+                    copies = map(self._path.with_name, rotated_files(self._path, segment.seen))
                     return next((one for one in copies if not _is_in_segments(one, others)), None)
         return None
 
-    def _opened(self) -> BinaryIO | None:
-        """Return the file with the next line, or None if it does not exist yet."""
-        segment = self._segment()
+    def _open_next_file(self) -> BinaryIO | None:
+        """Open the file with the next line; return None if it does not exist yet."""
+        segment = self._next_segment()
         if self._file is not None and self._base != segment.base:
             self.close()
         if self._file is not None:
             return self._file
         place = find_segment_file(self._path, segment)
         if place is None and not self._path.exists():
-            raise self._missing()
+            raise self._missing_file_error()
         if place is None:
-            self._skip_gap(self._difference(segment))
-            return self._opened()
+            self._skip_lost_content(self._describe_difference(segment))
+            return self._open_next_file()
         try:
-            return self._open(place, segment)
+            return self._open_segment_file(place, segment)
         except FileNotFoundError as error:
             if self._follow and self._next == segment.base:
                 if not self._is_waiting:
                     _log.warning("%s is not there yet: waiting for the file", self._path)
                 self._is_waiting = True
                 return None
-            raise self._missing() from error
+            raise self._missing_file_error() from error
 
-    def _open(self, place: Path, segment: Segment) -> BinaryIO:
-        """Open the file at `place` as the file of a segment."""
+    def _open_segment_file(self, path: Path, segment: Segment) -> BinaryIO:
+        """Open the file at `path` as the file of a segment."""
         self.close()
-        file = open_regular(place)
+        file = open_regular_file(path)
         if self._compressed:
             file.close()
-            file = cast(BinaryIO, gzip.open(place, "rb"))  # noqa: SIM115 - it stays open
+            file = cast(BinaryIO, gzip.open(path, "rb"))  # noqa: SIM115 - it stays open
         found = os.fstat(file.fileno())
         if not (segment.known or self._compressed) and found.st_size < self._next - segment.base:
             file.close()
-            raise self._changed(f"it has only {found.st_size} bytes now")
+            raise self._replaced_file_error(f"it has only {found.st_size} bytes now")
         self._file, self._base, self._first, self._line = file, segment.base, None, -1
         self._replace_segment(
             msgspec.structs.replace(segment, device=found.st_dev, inode=found.st_ino)
@@ -233,14 +243,14 @@ class LineSource(SinglePartitionSource):
         return file
 
     def _newer_file(self, file: BinaryIO) -> Path | None:
-        """Return the path if a newer file with content is there, else None."""
-        if self._current().end is not None:
+        """Return the path if it has a newer, nonempty file than the open one, else None."""
+        if self._current_segment().end is not None:
             return self._path
         try:
             there = self._path.stat()
         except FileNotFoundError as error:
             if not self._follow:
-                raise self._missing() from error
+                raise self._missing_file_error() from error
             if not self._is_waiting:
                 _log.warning("%s was renamed or removed: waiting for the next file", self._path)
             self._is_waiting = True
@@ -249,41 +259,41 @@ class LineSource(SinglePartitionSource):
         is_other = not os.path.samestat(os.fstat(file.fileno()), there)
         return self._path if is_other and there.st_size else None
 
-    def _switch_file(self, file: BinaryIO, following: Path) -> None:
-        """Switch files at the end of a file: to the next one, or to a copy with more content."""
-        segment = self._current()
+    def _switch_file(self, file: BinaryIO, newer: Path) -> None:
+        """At the end of `file`, switch to the file at `newer`, or to a copy with more content."""
+        segment = self._current_segment()
         after = [one.base for one in self._segments if one.base > segment.base]
         if after:
             if after[0] > self._next:
                 self._gaps = {PARTITION: (self._next, after[0])}
             self._next = after[0]
-        elif has_segment(following, segment):
-            self._open(following, segment)
+        elif begins_with_segment(newer, segment):
+            self._open_segment_file(newer, segment)
         elif self._end < sys.maxsize:
-            raise self._changed("the file ends there")
+            raise self._replaced_file_error("the file ends there")
         elif lost := [
             name
-            for between in (files_between, targets_between)
+            for between in (rotated_files, skipped_link_targets)
             for name in between(self._path, os.fstat(file.fileno()).st_mtime_ns)
         ]:
-            self._skip_gap(
+            self._skip_lost_content(
                 f"{', '.join(lost)} in its folder came between the file that was read and the one "
                 "that is there now"
             )
         else:
             self._begin_segment(self._next)
 
-    def _is_same(self, file: BinaryIO) -> bool:
-        """Return whether the file still has the content read before; update the digest."""
-        segment = self._current()
+    def _is_content_unchanged(self, file: BinaryIO) -> bool:
+        """Return whether the content read so far is unchanged; if so, extend its digest."""
+        segment = self._current_segment()
         size = os.fstat(file.fileno()).st_size
-        known = segment.extend(file, size if self._compressed else self._next - self._base)
+        known = segment.extend_digest(file, size if self._compressed else self._next - self._base)
         if known is not None:
             self._replace_segment(known)
         return known is not None
 
-    def _segment(self) -> Segment:
-        """Return the segment of the next offset."""
+    def _next_segment(self) -> Segment:
+        """Return the segment that contains the next offset."""
         begun = [one for one in self._segments if one.base <= self._next]
         if not begun and self._segments:
             raise DeletedError(
@@ -292,12 +302,12 @@ class LineSource(SinglePartitionSource):
             )
         return begun[-1] if begun else Segment(0)
 
-    def _current(self) -> Segment:
+    def _current_segment(self) -> Segment:
         """Return the segment whose file is open."""
         return next(one for one in self._segments if one.base == self._base)
 
     def _replace_segment(self, segment: Segment) -> None:
-        """Replace the segment with the same base."""
+        """Replace the segment that has the same base offset."""
         others = [one for one in self._segments if one.base != segment.base]
         self._segments = sorted([*others, segment], key=lambda one: one.base)
 
@@ -310,9 +320,12 @@ class LineSource(SinglePartitionSource):
         self._segments = [*before, Segment(base)][-_MOST_SEGMENTS:]
         self._next = base
 
-    def _skip_gap(self, how: str) -> None:
-        """Continue with the file now at the path; DeletedError if on_data_loss is "fail"."""
-        error = self._changed(how)
+    def _skip_lost_content(self, reason: str) -> None:
+        """Skip lost content, and continue with the file at the path.
+
+        Raises DeletedError with `reason` if `on_data_loss` is "fail".
+        """
+        error = self._replaced_file_error(reason)
         if self._on_data_loss != "continue" or self._end < sys.maxsize:
             raise error
         start = self._next
@@ -325,40 +338,42 @@ class LineSource(SinglePartitionSource):
             self._next,
         )
 
-    def _difference(self, segment: Segment) -> str:
-        """Return how the file at the path differs from the segment's file."""
+    def _describe_difference(self, segment: Segment) -> str:
+        """Describe how the file at the path differs from the segment's file, for errors."""
         size = self._path.stat().st_size
         if size < segment.known:
             return f"it has only {size} bytes now"
         return "another file has taken its place, or other content"
 
-    def _missing(self) -> ConnectorError:
+    def _missing_file_error(self) -> ConnectorError:
         return ConnectorError(f"there is no file {self._path}: create it, or correct the path")
 
-    def _unreadable(self, error: Exception) -> ConnectorError:
+    def _unreadable_file_error(self, error: Exception) -> ConnectorError:
         what = getattr(error, "strerror", None) or error
         return ConnectorError(f"cannot read {self._path}: {what}; name a readable file")
 
-    def _changed(self, how: str) -> DeletedError:
+    def _replaced_file_error(self, reason: str) -> DeletedError:
         return DeletedError(
             f"{self._path} was truncated, rotated or replaced: reading should continue at byte "
-            f"{self._next}, but {how}; put the old file back, at the path or in its folder, with "
-            "what was rotated since appended to it; or set [pipeline] on_data_loss = "
+            f"{self._next}, but {reason}; put the old file back, at the path or in its folder, "
+            "with what was rotated since appended to it; or set [pipeline] on_data_loss = "
             '"continue" to read the file that is there now from its beginning'
         )
 
-    def _read_lines(self, file: BinaryIO, limit: int, *, waits: bool) -> list[Message]:
-        """Read lines of the open file, at most to the end of its segment or of the replay."""
+    def _read_lines(self, file: BinaryIO, limit: int, *, skip_incomplete: bool) -> list[Message]:
+        """Read up to `limit` lines of the open file, within its segment and the replayed range."""
         if self._first is None or self._next == self._base:  # the digest covers no header yet
             self._first = self._read_header(file)
-        end = min(self._end, self._current().end or sys.maxsize) - self._base
+        end = min(self._end, self._current_segment().end or sys.maxsize) - self._base
         if self._first is None or self._next - self._base >= end:
             return []
-        place = self._line_start(file)
+        place = self._next_line_start(file)
         file.seek(place)
         found: list[Message] = []
         while len(found) < limit and place < end:
-            message, consumed = self._read(file, place, end - place, waits=waits)
+            message, consumed = self._read_message(
+                file, place, end - place, skip_incomplete=skip_incomplete
+            )
             if message is None:
                 break
             place += consumed
@@ -366,11 +381,11 @@ class LineSource(SinglePartitionSource):
             found.append(message)
         return found
 
-    def _line_start(self, file: BinaryIO) -> int:
-        """Return the place in the file of the next line.
+    def _next_line_start(self, file: BinaryIO) -> int:
+        """Return the byte of the file at which the next line starts.
 
-        This is after the end of a line that had no line break, or at the start of a line that was
-        continued after it was returned: then the whole line is returned.
+        If the last line had no line break and was continued later, this is its start, so that the
+        whole line is read again.
         """
         place, first = self._next - self._base, self._first or 0
         if place <= first:
@@ -379,52 +394,60 @@ class LineSource(SinglePartitionSource):
             return place
         file.seek(place - 1)
         before, ahead = file.read(1), file.read(2)
-        if not before and self._current().known:
+        if not before and self._current_segment().known:
             return place  # the file was truncated, which the digest detects
         if not before:  # a compressed file, whose size is not known
-            raise self._changed(f"its text has only {file.tell()} bytes now")
+            raise self._replaced_file_error(f"its text has only {file.tell()} bytes now")
         if before == b"\n" or not ahead:
             return place
         if ending := 1 if ahead[:1] == b"\n" else 2 if ahead == b"\r\n" else 0:
             self._next += ending
             return place + ending
-        if not self._current().known:
-            raise self._changed("no line starts there (a file still being written needs `follow`)")
-        return _end_of_lines(file, first, place)
+        if not self._current_segment().known:
+            raise self._replaced_file_error(
+                "no line starts there (a file still being written needs `follow`)"
+            )
+        return _last_line_end(file, first, place)
 
-    def _read(
-        self, file: BinaryIO, place: int, room: int, *, waits: bool
+    def _read_message(
+        self, file: BinaryIO, start: int, max_length: int, *, skip_incomplete: bool
     ) -> tuple[Message | None, int]:
-        """Read the next line; return its message, or None, and its length with line break."""
-        line = file.readline(min(self._max_bytes + _SLACK, room))
+        """Read the line at byte `start`, of at most `max_length` bytes.
+
+        Returns its message, or None at the end, and its length with the line break. With
+        `skip_incomplete`, a line without a line break is not returned.
+        """
+        line = file.readline(min(self._max_bytes + _SLACK, max_length))
         consumed, ending = len(line), line[-2:]
         while ending and not ending.endswith(b"\n"):
-            more = file.readline(min(_CHUNK, room - consumed))
+            more = file.readline(min(_CHUNK, max_length - consumed))
             if not more:
-                if waits and consumed < room:
+                if skip_incomplete and consumed < max_length:
                     return None, 0
                 break  # the rest of the line may follow later, and is not a line of its own
             consumed, ending = consumed + len(more), (ending + more)[-2:]
         if not line:
             return None, 0
         if ending.endswith(b"\n"):
-            self._line = place + consumed
+            self._line = start + consumed
         size = consumed - (2 if ending == b"\r\n" else 1 if ending.endswith(b"\n") else 0)
         payload = line[:size]
-        if place == 0 and payload.startswith(_BYTE_ORDER_MARK):
+        if start == 0 and payload.startswith(_BYTE_ORDER_MARK):
             payload, size = payload[len(_BYTE_ORDER_MARK) :], size - len(_BYTE_ORDER_MARK)
-        offset = self._base + place
+        offset = self._base + start
         return Message(payload[: self._max_bytes + 1], PARTITION, offset, size), consumed
 
 
 def _is_in_segments(path: Path, segments: list[Segment]) -> bool:
-    """Return whether the file at `path` belongs to one of the segments."""
+    """Return whether the file at `path` is the file of one of `segments`."""
     there = path.stat()
-    return any(one.is_at(there) or has_segment(path, one) for one in segments)
+    return any(
+        one.has_device_and_inode(there) or begins_with_segment(path, one) for one in segments
+    )
 
 
-def _end_of_lines(file: BinaryIO, start: int, end: int) -> int:
-    """Return the end of the last complete line between the bytes `start` and `end`."""
+def _last_line_end(file: BinaryIO, start: int, end: int) -> int:
+    """Return the byte after the last line break between bytes `start` and `end`, or `start`."""
     while end > start:
         begin = max(end - _CHUNK, start)
         file.seek(begin)

@@ -11,7 +11,7 @@ from streamboost.connectors.files.parquet import ParquetSource
 from streamboost.connectors.files.stdin import StdinSource
 from streamboost.errors import ConfigurationError
 
-__all__ = ["STDIN", "file_source", "is_compressed", "is_json_lines", "is_parquet", "unit_of"]
+__all__ = ["STDIN", "file_source", "is_compressed", "is_json_lines", "is_parquet", "position_unit"]
 
 STDIN = "-"
 """Path for standard input."""
@@ -67,8 +67,8 @@ def is_json_lines(path: str) -> bool:
     return path != STDIN and _extension(path) not in _CSV | _PARQUET
 
 
-def unit_of(path: str) -> str:
-    """Return the unit of positions in `path`."""
+def position_unit(path: str) -> str:
+    """Return the unit of offsets in the file at `path`: "lines", "rows" or "bytes"."""
     if path == STDIN:
         return "lines"
     return "rows" if is_parquet(path) else "bytes"

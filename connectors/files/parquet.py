@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streamboost.connectors.base import PARTITION, Message
-from streamboost.connectors.files.cells import as_message
-from streamboost.connectors.files.rotation import open_regular
-from streamboost.connectors.last_read import LastRead, NumberedSource
+from streamboost.connectors.files.cells import message_from_row
+from streamboost.connectors.files.rotation import open_regular_file
+from streamboost.connectors.last_read import LastRead, LastReadSource
 from streamboost.errors import ConfigurationError, ConnectorError, DeletedError
 
 __all__ = ["ParquetSource"]
@@ -22,13 +22,13 @@ _ROWS = 1_000
 """Number of rows in memory at once."""
 
 
-class _NotUtf8(NamedTuple):
-    """Text of a cell that is not UTF-8."""
+class _InvalidUtf8(NamedTuple):
+    """Content of a text cell that is not valid UTF-8."""
 
     content: bytes
 
 
-class ParquetSource(NumberedSource):
+class ParquetSource(LastReadSource):
     """Reads a Parquet file, giving each row as a JSON object; a message's offset is its row.
 
     A date beyond the calendar becomes text. A row with text that is not UTF-8 is a damaged message.
@@ -87,23 +87,23 @@ class ParquetSource(NumberedSource):
         """Read at most `limit` rows."""
         with self._translate_errors():
             if self._rows is None:
-                self._rows = self._from(self._next)
+                self._rows = self._rows_from(self._next)
             rows = list(islice(self._rows, max(0, limit)))
-        messages = [self._message(row, offset) for offset, row in enumerate(rows, self._next)]
+        messages = [self._row_message(row, offset) for offset, row in enumerate(rows, self._next)]
         self._next += len(messages)
         if messages and self._next - 1 > self._last.offset:
-            self._last = LastRead.of(self._next - 1, repr(rows[-1]).encode())
+            self._last = LastRead.from_message(self._next - 1, repr(rows[-1]).encode())
         return messages
 
     def lag(self) -> int:
-        """Return the lag in rows."""
+        """Return the number of unread rows."""
         with self._translate_errors():
-            return int(self._opened().metadata.num_rows) - self._next
+            return int(self._open_file().metadata.num_rows) - self._next
 
-    def _move(self, offset: int) -> None:
+    def _set_next_offset(self, offset: int) -> None:
         if offset != self._next:
             self._rows = None
-        super()._move(offset)
+        super()._set_next_offset(offset)
 
     def close(self) -> None:
         """Close the file; polling opens it again."""
@@ -113,7 +113,7 @@ class ParquetSource(NumberedSource):
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Raise errors of pyarrow as ConnectorError."""
+        """Context manager that raises errors of pyarrow as ConnectorError."""
         import pyarrow
 
         try:
@@ -128,11 +128,11 @@ class ParquetSource(NumberedSource):
                 f"cannot read {self._path} as Parquet: {error}; name a readable Parquet file"
             ) from error
 
-    def _opened(self) -> Any:
+    def _open_file(self) -> Any:
         import pyarrow.parquet
 
         if self._file is None:
-            open_regular(self._path).close()  # pyarrow would wait for a writer of a pipe
+            open_regular_file(self._path).close()  # pyarrow would wait for a writer of a pipe
             file = pyarrow.parquet.ParquetFile(self._path)
             twice = [name for name, n in Counter(file.schema_arrow.names).items() if n > 1]
             if twice:
@@ -143,57 +143,57 @@ class ParquetSource(NumberedSource):
             self._file = file
         return self._file
 
-    def _from(self, row: int) -> Iterator[dict[str, Any]]:
-        """Yield the rows from `row` on, after a check that the file was not replaced."""
-        n, last = self._opened().metadata.num_rows, self._last
-        is_other = n < max(row, last.offset + 1)
+    def _rows_from(self, start_row: int) -> Iterator[dict[str, Any]]:
+        """Return an iterator over the rows from `start_row` on; DeletedError for another file."""
+        n, last = self._open_file().metadata.num_rows, self._last
+        is_other = n < max(start_row, last.offset + 1)
         if not is_other and last.digest:
-            is_other = last.has_changed(repr(next(self._iterate(last.offset))).encode())
+            is_other = last.has_changed(repr(next(self._iterate_rows(last.offset))).encode())
         if is_other:
             raise DeletedError(
-                f"{self._path} has {n} rows, and reading should continue at row {row}: this is not "
-                "the file that was read before; put that one back, or start again with an empty "
-                "state"
+                f"{self._path} has {n} rows, and reading should continue at row {start_row}: this "
+                "is not the file that was read before; put that one back, or start again with an "
+                "empty state"
             )
-        return self._iterate(row)
+        return self._iterate_rows(start_row)
 
-    def _iterate(self, row: int) -> Iterator[dict[str, Any]]:
-        """Yield the rows from `row` on, without reading row groups before."""
-        metadata = self._opened().metadata
+    def _iterate_rows(self, start_row: int) -> Iterator[dict[str, Any]]:
+        """Return an iterator over the rows from `start_row` on; skip earlier row groups."""
+        metadata = self._open_file().metadata
         start, groups = 0, list(range(metadata.num_row_groups))
-        while groups and start + metadata.row_group(groups[0]).num_rows <= row:
+        while groups and start + metadata.row_group(groups[0]).num_rows <= start_row:
             start += metadata.row_group(groups.pop(0)).num_rows
         batches = self._file.iter_batches(batch_size=_ROWS, row_groups=groups)
-        return islice((r for batch in batches for r in _rows_of(batch)), row - start, None)
+        return islice((r for batch in batches for r in _batch_rows(batch)), start_row - start, None)
 
-    def _message(self, row: dict[str, Any], offset: int) -> Message:
-        if unreadable := {k: v for k, v in row.items() if isinstance(v, _NotUtf8)}:
+    def _row_message(self, row: dict[str, Any], offset: int) -> Message:
+        if unreadable := {k: v for k, v in row.items() if isinstance(v, _InvalidUtf8)}:
             name, value = next(iter(unreadable.items()))
             row = row | {k: v.content.decode(errors="replace") for k, v in unreadable.items()}
-            found = as_message(row, PARTITION, offset, self._max_bytes)
+            found = message_from_row(row, PARTITION, offset, self._max_bytes)
             damage = f"column {name!r}: {value.content[:20]!r} is not UTF-8"
             return msgspec.structs.replace(found, damage=damage)
         texts = {k: None if row[k] is None else str(row[k]) for k in self._text & row.keys()}
-        return as_message(row | texts, PARTITION, offset, self._max_bytes)
+        return message_from_row(row | texts, PARTITION, offset, self._max_bytes)
 
 
-def _rows_of(batch: Any) -> list[dict[str, Any]]:
-    """Return the rows of a batch, also those with a cell that has no value in Python."""
+def _batch_rows(batch: Any) -> list[dict[str, Any]]:
+    """Return the rows of an Arrow batch; cells that Python cannot represent become text."""
     try:
         rows: list[dict[str, Any]] = batch.to_pylist()
     except (OverflowError, ValueError):
-        columns = [[_value_of(cell) for cell in column] for column in batch.columns]
+        columns = [[_cell_value(cell) for cell in column] for column in batch.columns]
         names = batch.schema.names
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return rows
 
 
-def _value_of(cell: Any) -> Any:
+def _cell_value(cell: Any) -> Any:
     import pyarrow
 
     try:
         return cell.as_py()
     except UnicodeDecodeError as error:
-        return _NotUtf8(error.object)
+        return _InvalidUtf8(error.object)
     except (OverflowError, ValueError):
         return cell.cast(pyarrow.string()).as_py()

@@ -20,13 +20,13 @@ from streamboost.errors import ConnectorError
 
 __all__ = [
     "Segment",
+    "begins_with_segment",
     "decode_segments",
-    "files_between",
     "find_segment_file",
-    "has_segment",
     "is_compressed",
-    "open_regular",
-    "targets_between",
+    "open_regular_file",
+    "rotated_files",
+    "skipped_link_targets",
 ]
 
 _DIGITS = re.compile(r"\d+")
@@ -41,7 +41,7 @@ _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK:
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
-    """One of the consecutive files of a text.
+    """One of the files that were at a path one after the other, read as one text.
 
     Attributes
     ----------
@@ -61,25 +61,27 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
     digest: str = ""
     seen: int = 0
 
-    def is_at(self, there: os.stat_result) -> bool:
-        """Return whether device and inode match the file."""
-        return (there.st_dev, there.st_ino) == (self.device, self.inode)
+    def has_device_and_inode(self, file_stat: os.stat_result) -> bool:
+        """Return whether a file, given its `os.stat` result, has the same device and inode."""
+        return (file_stat.st_dev, file_stat.st_ino) == (self.device, self.inode)
 
-    def is_in(self, file: BinaryIO) -> bool:
-        """Return whether `file` begins with the content that was read."""
-        return self.known > 0 and _digest(file, self.known) == self.digest
+    def matches_file(self, file: BinaryIO) -> bool:
+        """Return whether `file` begins with the content of this segment that was read."""
+        return self.known > 0 and _edge_digest(file, self.known) == self.digest
 
-    def extend(self, file: BinaryIO, known: int) -> "Segment | None":
-        """Return the segment with a digest of `known` bytes; None if the file is another one."""
-        digest = _digest(file, known) if known > self.known else None
+    def extend_digest(self, file: BinaryIO, n_bytes: int) -> "Segment | None":
+        """Return the segment with a digest of `n_bytes` bytes; None if `file` is another file."""
+        digest = _edge_digest(file, n_bytes) if n_bytes > self.known else None
         # The old digest is compared last: the new one was then taken of the same content.
-        if self.known and not self.is_in(file):
+        if self.known and not self.matches_file(file):
             return None
-        return self if digest is None else msgspec.structs.replace(self, known=known, digest=digest)
+        return (
+            self if digest is None else msgspec.structs.replace(self, known=n_bytes, digest=digest)
+        )
 
 
 def decode_segments(bookmark: str) -> list[Segment]:
-    """Read segments from JSON; ConnectorError if it holds something else."""
+    """Decode a bookmark to segments; ConnectorError if the text is not a list of segments."""
     try:
         return msgspec.json.decode(bookmark, type=list[Segment])
     except msgspec.MsgspecError as error:
@@ -89,7 +91,7 @@ def decode_segments(bookmark: str) -> list[Segment]:
         ) from error
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular_file(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 
     ConnectorError for a device, a named pipe or a folder: reading one might never end.
@@ -105,7 +107,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def find_segment_file(path: Path, segment: Segment) -> Path | None:
-    """Return where the file of a segment is now: at `path` or in its folder; None: not found.
+    """Return the path of a segment's file, at `path` or in its folder; None if not found.
 
     If `path` is a symbolic link, the folder of its target is searched, too.
     The file itself is preferred to a copy, and the longest copy to others. A file of which nothing
@@ -114,25 +116,25 @@ def find_segment_file(path: Path, segment: Segment) -> Path | None:
     beside, stem = _files_in_folder(path), path.name.split(".")[0]
     if path.is_symlink():
         beside += _files_in_folder(Path(os.path.realpath(path)))
-    own = [one for one, there in beside if segment.is_at(there)]
+    own = [one for one, there in beside if segment.has_device_and_inode(there)]
     copies = [(-there.st_size, one) for one, there in beside if one.name.startswith(stem)]
     if not segment.known:
         return next((one for _, one in copies if one in own), path)
     places = (*own, path, *(one for _, one in sorted(copies)))
-    return next((one for one in places if has_segment(one, segment)), None)
+    return next((one for one in places if begins_with_segment(one, segment)), None)
 
 
-def has_segment(path: Path, segment: Segment) -> bool:
+def begins_with_segment(path: Path, segment: Segment) -> bool:
     """Return whether the file at `path` begins with the content of `segment` that was read."""
     try:
-        with open_regular(path) as file:
-            return segment.is_in(file)
+        with open_regular_file(path) as file:
+            return segment.matches_file(file)
     except (OSError, ConnectorError):
         return False
 
 
-def files_between(path: Path, since: int) -> list[str]:
-    """Return the names of files rotated away from `path` and written after `since`, oldest first.
+def rotated_files(path: Path, since: int) -> list[str]:
+    """Return names of rotated files of `path` that were written after `since`, oldest first.
 
     `since` is in nanoseconds since the epoch. The names have a number or a date in addition to
     that of `path`.
@@ -148,10 +150,11 @@ def files_between(path: Path, since: int) -> list[str]:
     return [name for _, name in sorted(newer)]
 
 
-def targets_between(path: Path, since: int) -> list[str]:
-    """Return the names of skipped targets of a symbolic link, written after `since`, oldest first.
+def skipped_link_targets(path: Path, since: int) -> list[str]:
+    """Return names of earlier targets of the symbolic link `path` that were never read.
 
-    Their names differ from the current target's in digits only, and their last writes are older.
+    Only targets written after `since` (ns since the epoch) are returned, oldest first. Their
+    names differ from the current target's in digits only, and their last writes are older.
     """
     if not path.is_symlink():
         return []
@@ -176,15 +179,15 @@ def is_compressed(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() == ".gz"
 
 
-def _digest(file: BinaryIO, n: int) -> str | None:
-    """Return a digest of the edges of the first `n` bytes on the disk; None: there are fewer."""
-    size, descriptor = min(n, _EDGE), file.fileno()
-    edges = os.pread(descriptor, size, 0) + os.pread(descriptor, size, n - size)
+def _edge_digest(file: BinaryIO, n_bytes: int) -> str | None:
+    """Return a digest of start and end of the first `n_bytes` bytes; None if there are fewer."""
+    size, descriptor = min(n_bytes, _EDGE), file.fileno()
+    edges = os.pread(descriptor, size, 0) + os.pread(descriptor, size, n_bytes - size)
     return hashlib.blake2b(edges, digest_size=16).hexdigest() if len(edges) == 2 * size else None
 
 
 def _files_in_folder(path: Path) -> list[tuple[Path, os.stat_result]]:
-    """Return the regular files in the folder of `path`, which comes first."""
+    """Return path and stat of each regular file in the folder of `path`; `path` comes first."""
     found = []
     with suppress(OSError):
         for one in sorted(os.scandir(path.parent), key=lambda one: one.name != path.name):

@@ -54,8 +54,8 @@ class StdinSource(SinglePartitionSource):
         self._is_open = True
 
     @property
-    def replays(self) -> bool:
-        """False: lines cannot be read again."""
+    def is_replayable(self) -> bool:
+        """False, because lines of standard input cannot be read again."""
         return False
 
     @property
@@ -65,17 +65,17 @@ class StdinSource(SinglePartitionSource):
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` lines."""
-        while len(self._ahead) < limit and self._read():
+        while len(self._ahead) < limit and self._read_available():
             pass
         taken = [self._ahead.popleft() for _ in range(min(limit, len(self._ahead)))]
         if taken:
             self._given, self._next = taken, taken[-1].offset + 1
         return taken
 
-    def _move(self, offset: int) -> None:
+    def _set_next_offset(self, offset: int) -> None:
         """Go back to messages of the last poll, or set the number of the first line."""
         if self._read_lines is None:
-            super()._move(offset)
+            super()._set_next_offset(offset)
             return
         held = [*self._given, *self._ahead]
         first = held[0].offset if held else self._read_lines
@@ -87,7 +87,7 @@ class StdinSource(SinglePartitionSource):
         self._given, self._next = [m for m in held if m.offset < offset], offset
         self._ahead = deque(m for m in held if m.offset >= offset)
 
-    def _read(self) -> bool:
+    def _read_available(self) -> bool:
         """Read available bytes without waiting; return whether there were any."""
         if not self._is_open or not select.select([self._descriptor], [], [], 0)[0]:
             return False
@@ -97,20 +97,20 @@ class StdinSource(SinglePartitionSource):
         if not chunk:
             self._is_open = False
             if self._size:
-                self._end_line()
+                self._finish_line()
             return False
         *ended, rest = chunk.split(b"\n")
         for part in ended:
-            self._take(part)
-            self._end_line()
-        self._take(rest)
+            self._extend_line(part)
+            self._finish_line()
+        self._extend_line(rest)
         return True
 
-    def _take(self, part: bytes) -> None:
+    def _extend_line(self, part: bytes) -> None:
         self._line += part[: self._max_bytes + 2 - len(self._line)]
         self._size += len(part)
 
-    def _end_line(self) -> None:
+    def _finish_line(self) -> None:
         assert self._read_lines is not None
         payload, size = bytes(self._line), self._size
         if size == len(payload) and payload.endswith(b"\r"):

@@ -14,10 +14,10 @@ __all__ = [
     "REPLAYED",
     "TABLE",
     "add_partitions",
+    "check_group_is_empty",
     "create_topics",
     "missing_topics",
-    "partitions_of",
-    "refuse_members",
+    "partition_counts",
 ]
 
 _THERE_ALREADY = 36
@@ -62,14 +62,14 @@ JOURNAL: Mapping[str, Any] = {
 
 
 def missing_topics(cluster: KafkaCluster, topics: Sequence[str]) -> list[str]:
-    """Return the topics of `topics` that the cluster does not have."""
+    """Return those of `topics` that do not exist in the cluster."""
     with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
         there = set(admin.list_topics())
     return [topic for topic in topics if topic not in there]
 
 
 def create_topics(cluster: KafkaCluster, topics: Mapping[str, Mapping[str, Any]]) -> None:
-    """Create topics, each with its settings that differ from the cluster's defaults.
+    """Create topics; each maps to its settings other than the cluster's defaults.
 
     Existing topics are not changed. Raises ConnectorError if the cluster refuses.
     """
@@ -89,20 +89,20 @@ def create_topics(cluster: KafkaCluster, topics: Mapping[str, Mapping[str, Any]]
         admin.wait_for_topics(list(topics))
 
 
-def partitions_of(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, int]:
-    """Return the number of partitions of each of `topics` that exists."""
+def partition_counts(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, int]:
+    """Return the number of partitions by topic, for those of `topics` that exist."""
     with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
         found = admin.describe_topics(list(topics))
     return {one["name"]: len(one["partitions"]) for one in found if one["error_code"] == 0}
 
 
 def add_partitions(cluster: KafkaCluster, topics: Mapping[str, int]) -> None:
-    """Increase the partitions to these numbers; ConnectorError if the cluster refuses."""
+    """Increase topics to the given numbers of partitions; ConnectorError if refused."""
     with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
         admin.create_partitions(dict(topics))
 
 
-def refuse_members(cluster: KafkaCluster, group: str) -> None:
+def check_group_is_empty(cluster: KafkaCluster, group: str) -> None:
     """Raise ConnectorError if the consumer group `group` has members."""
     with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
         found = admin.describe_groups([group])

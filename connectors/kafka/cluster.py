@@ -15,18 +15,18 @@ from kafka import errors as kafka_errors
 
 from streamboost.connectors.kafka.errors import CREDENTIALS, FENCED, remedy_for
 from streamboost.connectors.kafka.internals import (
-    force_close,
+    force_close_producer,
     is_timeout,
-    names_error,
+    mentions_error_class,
+    report_connection_errors,
     start_client,
-    watched_connections,
 )
 from streamboost.connectors.kafka.options import (
     ADMIN,
     CONSUMER,
     PRODUCER,
     check_options,
-    with_required_options,
+    client_options,
 )
 from streamboost.errors import ConfigurationError, ConnectorError, StateError, UnavailableError
 
@@ -85,7 +85,10 @@ class KafkaCluster:
         check_options(self.options)
 
     def consumer(self, **settings: Any) -> KafkaConsumer:
-        """Return a consumer of committed messages, without automatic offsets."""
+        """Return a consumer that reads committed messages and does not commit offsets itself.
+
+        `settings` override its options.
+        """
         settings = {
             "enable_auto_commit": False,
             "isolation_level": "read_committed",
@@ -95,10 +98,13 @@ class KafkaCluster:
             "metadata_max_age_ms": 30_000,  # interval in which new partitions are detected
             "metrics_enabled": False,  # not used
         } | settings
-        return self._client(KafkaConsumer, CONSUMER, settings)
+        return self._make_client(KafkaConsumer, CONSUMER, settings)
 
     def producer(self, **settings: Any) -> KafkaProducer:
-        """Return an idempotent producer, with batch settings for whole commits."""
+        """Return an idempotent producer, configured for large batches.
+
+        `settings` override its options.
+        """
         settings = {
             "enable_idempotence": True,
             "allow_auto_create_topics": False,
@@ -111,28 +117,32 @@ class KafkaCluster:
             "retry_backoff_ms": 5,
             "metrics_enabled": False,
         } | settings
-        return self._client(KafkaProducer, PRODUCER, settings)
+        return self._make_client(KafkaProducer, PRODUCER, settings)
 
     def admin(self) -> KafkaAdminClient:
         """Return a client that describes and creates topics."""
-        return self._client(KafkaAdminClient, ADMIN, {})
+        return self._make_client(KafkaAdminClient, ADMIN, {})
 
-    def _client(self, make: Any, known: set[str], settings: dict[str, Any]) -> Any:
+    def _make_client(
+        self, client_class: Any, option_names: set[str], settings: dict[str, Any]
+    ) -> Any:
         servers = [server.strip() for server in self.servers.split(",")]
         ours = {
             "bootstrap_servers": servers,
             "bootstrap_timeout_ms": MOMENT_MS,
             "reconnect_backoff_max_ms": 1_000,  # reconnects soon to a restarted broker
         }
-        given = with_required_options(self.options)
-        settings = ours | settings | {name: value for name, value in given.items() if name in known}
-        guarded = "SASL" in str(given.get("security_protocol"))
+        given = client_options(self.options)
+        settings = (
+            ours | settings | {name: value for name, value in given.items() if name in option_names}
+        )
+        has_credentials = "SASL" in str(given.get("security_protocol"))
         with (
             translate_errors(self.servers),
-            _raise_connection_errors(self.servers, guarded=guarded),
+            _raise_connection_errors(self.servers, has_credentials=has_credentials),
         ):
             try:
-                return start_client(make, settings)
+                return start_client(client_class, settings)
             except (kafka_errors.KafkaConfigurationError, ValueError, TypeError) as error:
                 raise ConfigurationError(
                     f"the Kafka options do not fit each other: {error}; see kafka-python's clients"
@@ -140,23 +150,23 @@ class KafkaCluster:
 
 
 @contextmanager
-def _raise_connection_errors(servers: str, *, guarded: bool) -> Iterator[None]:
-    """Raise the reason why a client does not start; a ConnectorError if a retry cannot help.
+def _raise_connection_errors(servers: str, *, has_credentials: bool) -> Iterator[None]:
+    """Context manager for starting a client: raises the reason of a failed connection.
 
-    The client only logs the reason: it raises a timeout. `guarded` means that the servers require
-    credentials.
+    The client itself raises a timeout, and only logs the reason. Raises ConnectorError if a retry
+    cannot help, else UnavailableError. `has_credentials`: whether the client sends credentials.
     """
     found: list[Exception] = []
 
-    def note(reason: Exception) -> None:
-        """Store a reason; log the first one for these servers."""
+    def store_reason(reason: Exception) -> None:
+        """Store the reason of a failed connection; log the first one for these servers."""
         found.append(reason)
         if servers not in _silent:
             _silent.add(servers)
             _log.info("no connection to %s yet: %s", servers, _error_text(reason))
 
     try:
-        with watched_connections(_REASONS, note):
+        with report_connection_errors(_REASONS, store_reason):
             yield
         _silent.discard(servers)
     except kafka_errors.KafkaTimeoutError as error:
@@ -165,7 +175,7 @@ def _raise_connection_errors(servers: str, *, guarded: bool) -> Iterator[None]:
             if isinstance(reason, CREDENTIALS):
                 raise reason from None
         # Single type errors are the library's own, when a broker stops.
-        lasting = [one for one in reasons if _is_of_settings(one)]
+        lasting = [one for one in reasons if _is_settings_error(one)]
         if reasons and all(isinstance(one, _OF_TYPES) for one in reasons):
             lasting = reasons
         if lasting:
@@ -174,15 +184,15 @@ def _raise_connection_errors(servers: str, *, guarded: bool) -> Iterator[None]:
                 f"{_error_text(lasting[-1])}; correct them, or the brokers"
             ) from error
         # The client does not always read a broker's last answer before it disconnects.
-        hint = ", or hangs up on these credentials" if guarded else ""
+        hint = ", or hangs up on these credentials" if has_credentials else ""
         # The last attempt may only have timed out: earlier errors are more specific.
         met = [one for one in reasons if not is_timeout(one)] or reasons or [error]
         last = _error_text(met[-1])
         raise UnavailableError(f"{servers} cannot be reached{hint}: {last}") from error
 
 
-def _is_of_settings(reason: Exception) -> bool:
-    """Return whether a connection failed because of its settings, not of the cluster's state."""
+def _is_settings_error(reason: Exception) -> bool:
+    """Return whether a connection failed because of wrong settings."""
     within = (reason, reason.__context__, *reason.args)
     if any(isinstance(one, _HANGING_UP) for one in within):
         return False
@@ -197,21 +207,21 @@ def _error_text(reason: Exception) -> str:
 
 @contextmanager
 def translate_errors(where: str) -> Iterator[None]:
-    """Raise errors of the client library as errors of streamboost that name `where`.
+    """Context manager that raises errors of the client library as errors of streamboost.
 
-    Temporary errors are an UnavailableError.
+    Their messages name `where`, such as a topic. Temporary errors become UnavailableError.
     """
     try:
         yield
     except (kafka_errors.KafkaError, OSError) as error:
-        raise _translated(where, error) from error
+        raise _translate_error(where, error) from error
 
 
-def _translated(where: str, error: Exception) -> ConnectorError | StateError:
+def _translate_error(where: str, error: Exception) -> ConnectorError | StateError:
     # Later calls of a failed producer raise an error that has the first one as an argument, or only
     # in its text.
     causes = [one for one in (error, *error.args) if isinstance(one, Exception)]
-    is_fenced = any(names_error(error, kind) for kind in FENCED)
+    is_fenced = any(mentions_error_class(error, kind) for kind in FENCED)
     if is_fenced or any(isinstance(one, FENCED) for one in causes):
         return StateError(
             f"{where}: another process has taken this pipeline over, or this one paused in "
@@ -225,8 +235,8 @@ def _translated(where: str, error: Exception) -> ConnectorError | StateError:
 
 
 def close_producer(producer: KafkaProducer) -> None:
-    """Close a producer at once, regardless of its state."""
+    """Close a producer immediately, without waiting for unsent messages."""
     try:
         producer.close(timeout=0)
     except kafka_errors.KafkaError:
-        force_close(producer)
+        force_close_producer(producer)

@@ -14,7 +14,7 @@ from streamboost.connectors.kafka.consumer import (
     poll_messages,
     retained_range,
 )
-from streamboost.connectors.kafka.producer import Dispatch
+from streamboost.connectors.kafka.producer import MessageDispatcher
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, UnavailableError
 
@@ -26,17 +26,17 @@ _POLL_MS = 100
 
 
 class CompactedTopicSink(KafkaSink):
-    """Writes messages whose first line is the key, and the rest the value."""
+    """Writes to a compacted topic; a payload is the message's key, a line break and its value."""
 
-    def send_all(self, dispatch: Dispatch, payloads: Sequence[bytes]) -> None:
-        """Send messages by a producer."""
+    def send_all(self, dispatch: MessageDispatcher, payloads: Sequence[bytes]) -> None:
+        """Send each payload as a message with key and value."""
         for payload in payloads:
             key, _, value = payload.partition(b"\n")
             dispatch.send(self.topic, value, f"the part {key.decode()!r}", key=key, partition=0)
 
 
 class CompactedTopicReader:
-    """Reads all messages of a compacted topic, and then later ones."""
+    """Reads a compacted topic of one partition from its beginning, and follows it."""
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._cluster = cluster
@@ -46,20 +46,23 @@ class CompactedTopicReader:
         self._next = 0
 
     def poll(self) -> list[tuple[bytes | None, bytes]]:
-        """Return keys and values of messages since the last poll, without waiting."""
+        """Return key and value of messages that are available now, without waiting."""
         found = []
-        while records := self._fetch(0):
+        while records := self._fetch_messages(0):
             found += records
         return found
 
     def read(self) -> list[tuple[bytes | None, bytes]]:
-        """Return keys and values of all committed messages that were not returned yet."""
-        found, consumer = [], self._assigned()
+        """Return key and value of all unread messages up to the current end; wait for them.
+
+        Raises UnavailableError if the broker returns nothing for some time.
+        """
+        found, consumer = [], self._assigned_consumer()
         with translate_errors(self._where):
             end = consumer.end_offsets([self._at], timeout_ms=MOMENT_MS)[self._at]
         patience = time.monotonic() + MOMENT_MS / 1000
         while self._next < end:
-            records = self._fetch(_POLL_MS)
+            records = self._fetch_messages(_POLL_MS)
             found += records
             if records:
                 patience = time.monotonic() + MOMENT_MS / 1000
@@ -68,9 +71,9 @@ class CompactedTopicReader:
                 raise UnavailableError(f"{self._where} gives nothing, though it has more")
         return found
 
-    def _fetch(self, wait_ms: int) -> list[tuple[bytes | None, bytes]]:
-        """Return the next messages; damaged ones are skipped, as if they were deleted."""
-        consumer = self._assigned()
+    def _fetch_messages(self, wait_ms: int) -> list[tuple[bytes | None, bytes]]:
+        """Return key and value of the next messages; damaged messages are skipped."""
+        consumer = self._assigned_consumer()
         try:
             with translate_errors(self._where):
                 records = poll_messages(consumer, wait_ms).get(self._at, [])
@@ -91,20 +94,20 @@ class CompactedTopicReader:
             self._consumer.close(autocommit=False, timeout_ms=1_000)
             self._consumer = None
 
-    def _assigned(self) -> KafkaConsumer:
+    def _assigned_consumer(self) -> KafkaConsumer:
         if self._consumer is None:
             consumer = self._cluster.consumer(
                 max_partition_fetch_bytes=8 * 2**20, fetch_max_wait_ms=_POLL_MS
             )
             try:
-                self._seek(consumer)
+                self._seek_next_offset(consumer)
             except BaseException:
                 consumer.close(autocommit=False, timeout_ms=1_000)
                 raise
             self._consumer = consumer
         return self._consumer
 
-    def _seek(self, consumer: KafkaConsumer) -> None:
+    def _seek_next_offset(self, consumer: KafkaConsumer) -> None:
         if (n := len(partition_numbers(consumer, self._at.topic, self._where))) > 1:
             raise ConnectorError(
                 f"{self._where} has {n} partitions and must have one, which keeps its order: "

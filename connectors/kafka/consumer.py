@@ -10,19 +10,19 @@ from kafka import errors as kafka_errors
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
-from streamboost.connectors.kafka.internals import failed_batch_offset, offset_in
+from streamboost.connectors.kafka.internals import failed_batch_offset, offset_in_error
 from streamboost.errors import ConnectorError, DeletedError, UnavailableError
 
 __all__ = [
-    "Damage",
-    "as_message",
+    "DamagedOffsets",
     "check_offset",
+    "consumer_positions",
     "find_damage",
     "is_damaged",
     "is_out_of_range",
+    "message_from_record",
     "partition_numbers",
     "poll_messages",
-    "positions_of",
     "retained_range",
     "topic_recreated_error",
     "unknown_partition_error",
@@ -32,8 +32,8 @@ _POLL_MS = 100
 _CHECKSUM = "they do not match their checksum"
 
 
-class Damage(NamedTuple):
-    """Offsets [start, end) of a partition that cannot be read, as their batch is damaged."""
+class DamagedOffsets(NamedTuple):
+    """Offsets [start, end) of a partition whose messages are damaged, with the reason."""
 
     partition: int
     start: int
@@ -47,20 +47,20 @@ class Damage(NamedTuple):
             f"{self.reason}"
         )
 
-    def message(self) -> Message:
-        """Return the message that replaces the damaged messages."""
+    def to_message(self) -> Message:
+        """Return one message that replaces the damaged messages, with the reason as `damage`."""
         return Message(b"", str(self.partition), self.start, 0, damage=str(self))
 
-    def refusal(self, where: str) -> ConnectorError:
-        """Return the error of a source that stops at damaged messages."""
+    def to_error(self, where: str) -> ConnectorError:
+        """Return the error that a source raises if it stops at damaged messages."""
         return ConnectorError(
             f"{where}: {self}. Bring the topic back from a copy, or set on_corrupt = "
             '"skip" where the pipeline reads it, to replace them by a dead letter'
         )
 
 
-def as_message(record: Any, max_bytes: int) -> Message:
-    """Convert a record of the client library to a message, cut to `max_bytes` + 1 bytes.
+def message_from_record(record: Any, max_bytes: int) -> Message:
+    """Convert a consumer record to a message; the payload has at most `max_bytes` + 1 bytes.
 
     A record without a value has an empty payload. A header without a value has an empty value.
     """
@@ -130,15 +130,15 @@ def unknown_partition_error(topic: str, partition: str) -> ConnectorError:
 def retained_range(
     consumer: KafkaConsumer, partitions: Sequence[TopicPartition], where: str
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Return by partition the first retained offset, and the end of committed messages."""
+    """Return two mappings by partition: first retained offset, end of committed messages."""
     with translate_errors(where):
         starts = consumer.beginning_offsets(partitions, timeout_ms=MOMENT_MS)
         ends = consumer.end_offsets(partitions, timeout_ms=MOMENT_MS)
     return starts, ends
 
 
-def positions_of(consumer: KafkaConsumer) -> dict[str, int]:
-    """Return the positions of a consumer, without partitions that have none yet."""
+def consumer_positions(consumer: KafkaConsumer) -> dict[str, int]:
+    """Return a consumer's next offset by partition, without partitions that have no position."""
     places = {}
     for at in consumer.assignment():
         with suppress(AssertionError, kafka_errors.KafkaError):
@@ -146,69 +146,72 @@ def positions_of(consumer: KafkaConsumer) -> dict[str, int]:
     return places
 
 
-def check_offset(topic: str, partition: int | str, place: int, start: int, end: int) -> None:
-    """Raise DeletedError if `place` is outside [start, end] of a partition."""
-    if place < start:
+def check_offset(topic: str, partition: int | str, offset: int, start: int, end: int) -> None:
+    """Raise DeletedError if `offset` is outside the retained range [start, end]."""
+    if offset < start:
         raise DeletedError(
-            f"topic {topic!r} no longer holds offsets {place} to {start - 1} of partition "
+            f"topic {topic!r} no longer holds offsets {offset} to {start - 1} of partition "
             f"{partition}: its retention has overtaken the pipeline; raise retention.ms, and bring "
             'the records back or set [pipeline] on_data_loss = "continue" to continue without them'
         )
-    if place > end:
+    if offset > end:
         raise DeletedError(
             f"partition {partition} of topic {topic!r} ends at offset {end}, and reading should go "
-            f"on at {place}: this is not the topic that was read before; put that one back, or "
+            f"on at {offset}: this is not the topic that was read before; put that one back, or "
             "start again with an empty state"
         )
 
 
 def is_out_of_range(error: Exception) -> bool:
-    """Return whether an offset is not retained."""
+    """Return whether an error was caused by an offset that is not retained."""
     return isinstance(error.__cause__, kafka_errors.OffsetOutOfRangeError)
 
 
 def is_damaged(error: Exception) -> bool:
-    """Return whether messages have a wrong checksum, or cannot be decoded.
+    """Return whether an error was caused by messages with a wrong checksum or encoding.
 
     Close the consumer that raised the error: its next poll would never return.
     """
     return isinstance(error.__cause__, kafka_errors.CorruptRecordError)
 
 
-def find_damage(cluster: KafkaCluster, topic: str, places: Mapping[str, int]) -> Damage | None:
-    """Return the first damage at one of `places`, offsets by partition, or None.
+def find_damage(
+    cluster: KafkaCluster, topic: str, offsets: Mapping[str, int]
+) -> DamagedOffsets | None:
+    """Return the damaged offsets that begin at one of `offsets` (by partition), or None.
 
     A batch is stored, and damaged, as a whole: the damage ends before the first offset with another
     result.
     """
-    for name in sorted(places, key=int):
-        partition, start = TopicPartition(topic, int(name)), places[name]
+    for name in sorted(offsets, key=int):
+        partition, start = TopicPartition(topic, int(name)), offsets[name]
         with closing(cluster.consumer()) as consumer:
             end = retained_range(consumer, [partition], topic)[1][partition]
-        found = _damaged_batch(cluster, partition, start, end)
+        found = _find_damaged_batch(cluster, partition, start, end)
         if found is None:
             continue
         base, reason = found
         inside, outside = start, start + 1
-        while _damaged_batch(cluster, partition, outside, end) == found:
+        while _find_damaged_batch(cluster, partition, outside, end) == found:
             inside, outside = outside, outside + 2 * (outside - start)
         while outside - inside > 1:
             middle = (inside + outside) // 2
-            if _damaged_batch(cluster, partition, middle, end) == found:
+            if _find_damaged_batch(cluster, partition, middle, end) == found:
                 inside = middle
             else:
                 outside = middle
         # Offsets before the batch have no messages: transaction markers, and aborted messages.
-        return Damage(int(name), max(start, base), min(outside, end), reason)
+        return DamagedOffsets(int(name), max(start, base), min(outside, end), reason)
     return None
 
 
-def _damaged_batch(
+def _find_damaged_batch(
     cluster: KafkaCluster, partition: TopicPartition, offset: int, end: int
 ) -> tuple[int, str] | None:
-    """Return the base offset of the damaged batch with `offset`, and the reason, or None.
+    """Return base offset and damage of the batch that contains `offset`; None if intact.
 
-    Uses a new consumer for each call, as `is_damaged` explains.
+    Each call uses a new consumer, because a consumer that has raised the error never returns from
+    its next poll.
     """
     if offset >= end:
         return None
@@ -223,7 +226,7 @@ def _damaged_batch(
                 if time.monotonic() > patience:
                     raise UnavailableError(f"{where} gives nothing, though it has more")
         except kafka_errors.CorruptRecordError as error:
-            base = offset_in(error)
+            base = offset_in_error(error)
             cause = error.__cause__
             reason = f"they cannot be decoded ({cause!r})" if cause else _CHECKSUM
             return offset if base is None else base, reason

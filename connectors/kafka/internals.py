@@ -18,16 +18,16 @@ from kafka.record.abc import ABCRecordBatch
 
 __all__ = [
     "Failures",
-    "drop_undecodable",
+    "drop_undecodable_records",
     "failed_batch_offset",
-    "force_close",
+    "force_close_producer",
     "is_timeout",
-    "names_error",
-    "offset_in",
-    "rejoin",
+    "mentions_error_class",
+    "offset_in_error",
+    "report_connection_errors",
+    "request_group_rejoin",
     "start_client",
     "topic_id",
-    "watched_connections",
 ]
 
 _LOGS = ("kafka.net.manager", "kafka.cluster")
@@ -37,8 +37,8 @@ Failures = Callable[[Exception], None]
 """Receives the reason of each connection that failed."""
 
 
-def start_client(make: Any, settings: dict[str, Any]) -> Any:
-    """Make a client; if it does not start, close its connections.
+def start_client(client_class: Any, settings: dict[str, Any]) -> Any:
+    """Return a client of `client_class`; close its connections if it does not start.
 
     A constructor that raises keeps its connections, with their thread and sockets. The option
     `kafka_client`, which is not documented, gives access to them.
@@ -46,39 +46,41 @@ def start_client(make: Any, settings: dict[str, Any]) -> Any:
     connections: list[KafkaNetClient] = []
 
     def connect(**options: Any) -> KafkaNetClient:
-        """Return a connection that is closed if its client does not start."""
+        """Return a connection, and register it for closing."""
         connections.append(KafkaNetClient(**options))
         return connections[-1]
 
     try:
-        return make(kafka_client=connect, **settings)
+        return client_class(kafka_client=connect, **settings)
     except BaseException:
         for one in connections:
             one.close()
         raise
 
 
-class _Reasons(logging.Handler):
-    """Reads the exceptions among the arguments of the library's log records."""
+class _ReasonHandler(logging.Handler):
+    """Log handler that reports exceptions among the arguments of log records."""
 
-    def __init__(self, kinds: tuple[type[Exception], ...], note: Failures) -> None:
+    def __init__(self, kinds: tuple[type[Exception], ...], report: Failures) -> None:
         super().__init__()
-        self._kinds, self._note = kinds, note
+        self._kinds, self._report = kinds, report
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Report the exceptions that a record names."""
+        """Report the exceptions among the arguments of a log record."""
         for one in record.args or ():
             if isinstance(one, self._kinds):
-                self._note(one)
+                self._report(one)
 
 
 @contextmanager
-def watched_connections(kinds: tuple[type[Exception], ...], note: Failures) -> Iterator[None]:
-    """Report to `note` why connections fail, as errors of `kinds`.
+def report_connection_errors(
+    kinds: tuple[type[Exception], ...], report: Failures
+) -> Iterator[None]:
+    """Context manager that calls `report` with each connection error of the types `kinds`.
 
-    The library only logs the reasons. What it raises is that time has run out.
+    The library only logs these errors, and raises a timeout.
     """
-    handler = _Reasons(kinds, note)
+    handler = _ReasonHandler(kinds, report)
     logs = [logging.getLogger(name) for name in _LOGS]
     for log in logs:
         log.addHandler(handler)
@@ -90,23 +92,23 @@ def watched_connections(kinds: tuple[type[Exception], ...], note: Failures) -> I
 
 
 def is_timeout(reason: Exception) -> bool:
-    """Return whether a connection failed only because time ran out.
+    """Return whether a connection failed only because of a timeout.
 
     The library raises another error while it handles the timeout, whose context this reads.
     """
     return isinstance(reason.__context__, kafka_errors.KafkaTimeoutError)
 
 
-def names_error(error: Exception, kind: type[Exception]) -> bool:
-    """Return whether the text of `error` names the class `kind`.
+def mentions_error_class(error: Exception, kind: type[Exception]) -> bool:
+    """Return whether the text of `error` contains the name of the class `kind`.
 
     Later calls of a producer that has failed raise an error that repeats the first in words alone.
     """
     return kind.__name__ in str(error)
 
 
-def force_close(producer: KafkaProducer) -> None:
-    """Close a producer whose `close` has raised.
+def force_close_producer(producer: KafkaProducer) -> None:
+    """Close a producer whose `close` method has raised an error.
 
     If `close` cannot flush, its thread continues to send, and the finalizer flushes once more. The
     documented methods end neither.
@@ -115,8 +117,8 @@ def force_close(producer: KafkaProducer) -> None:
     producer._closed = True
 
 
-def rejoin(consumer: KafkaConsumer) -> None:
-    """Let a consumer join its group again.
+def request_group_rejoin(consumer: KafkaConsumer) -> None:
+    """Let a consumer join its group again at its next poll.
 
     The library stops joining when a leader's metadata changed and a poll ended before the join did.
     It would keep the old assignment. No documented method starts the join.
@@ -124,7 +126,7 @@ def rejoin(consumer: KafkaConsumer) -> None:
     consumer._coordinator.request_rejoin()
 
 
-def drop_undecodable(consumer: KafkaConsumer) -> None:
+def drop_undecodable_records(consumer: KafkaConsumer) -> None:
     """Drop the fetched records that a consumer could not decode.
 
     The library keeps them after it has raised, also across `seek` to the same offset. A poll would
@@ -137,8 +139,7 @@ def drop_undecodable(consumer: KafkaConsumer) -> None:
 def topic_id(client: KafkaConsumer | KafkaProducer, topic: str) -> str | None:
     """Return the id of a topic; None if the broker does not report it.
 
-    `client` has asked for the topic's partitions. The clients have the id with their metadata, and
-    no documented method returns it.
+    `client` must have loaded the topic's metadata, which contain the id.
     """
     cluster = getattr(client, "_cluster", None) or client._metadata
     found = cluster.topic_id(topic)
@@ -158,8 +159,8 @@ def failed_batch_offset(error: Exception) -> int | None:
     return None
 
 
-def offset_in(error: kafka_errors.CorruptRecordError) -> int | None:
-    """Return the offset that the text of an error names; None if it names none.
+def offset_in_error(error: kafka_errors.CorruptRecordError) -> int | None:
+    """Return the offset in the text of an error, or None if it has none.
 
     The error of a failed checksum has no attribute for the offset of the batch.
     """

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
-from streamboost.connectors.base import Committed, Position
+from streamboost.connectors.base import CommittedBatch, Position
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import is_damaged, poll_messages
 from streamboost.errors import ConnectorError, StateError, UnavailableError
@@ -20,14 +20,14 @@ __all__ = ["KafkaJournal", "StoredEntry", "journal_topic"]
 
 
 class StoredEntry(NamedTuple):
-    """Entry of the journal, with its headers decoded; `writer` identifies the process."""
+    """Journal entry with decoded headers; `writer` is a random id of the writing process."""
 
-    committed: Committed
+    committed: CommittedBatch
     payload: bytes
     writer: bytes
 
     def headers(self) -> list[tuple[str, bytes]]:
-        """Return the headers of the entry's message."""
+        """Return the headers of the Kafka message that stores the entry."""
         return [
             ("sequence", b"%d" % self.committed.sequence),
             ("positions", msgspec.json.encode(self.committed.positions)),
@@ -52,23 +52,23 @@ class KafkaJournal:
         self._cluster = cluster
         self._where = f"topic {self.partition.topic!r}, the journal, at {cluster.servers}"
 
-    def after(self, sequence: int) -> Iterator[StoredEntry]:
-        """Yield every retained entry after batch `sequence`."""
-        with self._reading() as consumer:
-            start, end = self._span(consumer)
-            start = self._offset_of(consumer, sequence, start, end)
-            for entry in self._read(consumer, start, end):
+    def entries_after(self, sequence: int) -> Iterator[StoredEntry]:
+        """Yield every retained entry of batches after `sequence`, in order."""
+        with self._open_consumer() as consumer:
+            start, end = self._retained_range(consumer)
+            start = self._find_start_offset(consumer, sequence, start, end)
+            for entry in self._read_entries(consumer, start, end):
                 if entry.committed.sequence > sequence:
                     yield entry
 
-    def newest(self) -> StoredEntry | None:
-        """Return the newest entry, or None before the first."""
-        with self._reading() as consumer:
-            start, end = self._span(consumer)
+    def newest_entry(self) -> StoredEntry | None:
+        """Return the newest entry, or None if the journal is empty."""
+        with self._open_consumer() as consumer:
+            start, end = self._retained_range(consumer)
             found, reach = None, 4
             # A transaction's end marker has an offset, too, and an aborted transaction has two.
             while found is None and end > start:
-                for entry in self._read(consumer, max(start, end - reach), end):
+                for entry in self._read_entries(consumer, max(start, end - reach), end):
                     found = entry
                 if reach >= end - start:
                     break
@@ -76,8 +76,8 @@ class KafkaJournal:
             return found
 
     @contextmanager
-    def _reading(self) -> Iterator[KafkaConsumer]:
-        """Yield a consumer of the journal."""
+    def _open_consumer(self) -> Iterator[KafkaConsumer]:
+        """Context manager: yields a consumer that is assigned to the journal's partition."""
         consumer = self._cluster.consumer()
         try:
             with translate_errors(self._where):
@@ -103,25 +103,27 @@ class KafkaJournal:
         finally:
             consumer.close(autocommit=False, timeout_ms=1_000)
 
-    def _span(self, consumer: KafkaConsumer) -> tuple[int, int]:
+    def _retained_range(self, consumer: KafkaConsumer) -> tuple[int, int]:
         with translate_errors(self._where):
             start = consumer.beginning_offsets([self.partition], timeout_ms=MOMENT_MS)
             end = consumer.end_offsets([self.partition], timeout_ms=MOMENT_MS)
         return start[self.partition], end[self.partition]
 
-    def _offset_of(self, consumer: KafkaConsumer, sequence: int, start: int, end: int) -> int:
-        """Return an offset at or before the first entry after `sequence`, by bisection."""
+    def _find_start_offset(
+        self, consumer: KafkaConsumer, sequence: int, start: int, end: int
+    ) -> int:
+        """Return an offset at or before the first entry after batch `sequence`, by bisection."""
         while end - start > 64:
             middle = (start + end) // 2
-            entry = next(self._read(consumer, middle, end), None)
+            entry = next(self._read_entries(consumer, middle, end), None)
             if entry is None or entry.committed.sequence > sequence:
                 end = middle
             else:
                 start = middle
         return start
 
-    def _read(self, consumer: KafkaConsumer, start: int, end: int) -> Iterator[StoredEntry]:
-        """Read the journal's entries with offsets [start, end)."""
+    def _read_entries(self, consumer: KafkaConsumer, start: int, end: int) -> Iterator[StoredEntry]:
+        """Yield the journal's entries with offsets [start, end)."""
         with translate_errors(self._where):
             consumer.seek(self.partition, start)
         patience = time.monotonic() + MOMENT_MS / 1000
@@ -132,7 +134,7 @@ class KafkaJournal:
             for record in found:
                 if record.offset >= end:
                     return
-                yield _entry(record)
+                yield _decode_entry(record)
             if place >= end:
                 return
             if found:
@@ -141,12 +143,12 @@ class KafkaJournal:
                 raise UnavailableError(f"{self._where} gives nothing, though it has more")
 
 
-def _entry(record: Any) -> StoredEntry:
-    """Convert a message to a journal entry; StateError if no pipeline wrote it."""
+def _decode_entry(record: Any) -> StoredEntry:
+    """Convert a consumer record to a journal entry; StateError if it is not one."""
     try:
         headers = dict(record.headers)
         positions = msgspec.json.decode(headers["positions"], type=dict[str, Position])
-        committed = Committed(int(headers["sequence"]), positions)
+        committed = CommittedBatch(int(headers["sequence"]), positions)
         return StoredEntry(committed, bytes(record.value), headers["writer"])
     except (KeyError, ValueError, TypeError, msgspec.MsgspecError) as error:
         raise StateError(

@@ -12,7 +12,7 @@ from kafka.net.sasl import SASL_MECHANISMS
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["ADMIN", "CONSUMER", "FILES", "PRODUCER", "check_options", "with_required_options"]
+__all__ = ["ADMIN", "CONSUMER", "FILES", "PRODUCER", "check_options", "client_options"]
 
 CONSUMER = set(KafkaConsumer.DEFAULT_CONFIG)
 PRODUCER = set(KafkaProducer.DEFAULT_CONFIG)
@@ -71,7 +71,7 @@ _LOGINS = {
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError if no client has an option, or its value is invalid."""
+    """Raise ConfigurationError for an unknown option or an invalid value."""
     known = CONSUMER | PRODUCER | ADMIN
     for name, value in options.items():
         if name in _OURS:
@@ -82,7 +82,7 @@ def check_options(options: Mapping[str, Any]) -> None:
             near = difflib.get_close_matches(name, known - set(_OURS), 1)
             hint = f"did you mean {near[0]!r}?" if near else "see kafka-python's clients"
             raise ConfigurationError(f"Kafka has no option {name!r}: {hint}")
-        if kind := _kind_of(name, value):
+        if kind := _required_type(name, value):
             raise ConfigurationError(f"the Kafka option {name!r} is {value!r}: write {kind}")
         choices = _CHOICES.get(name, [value])
         if value not in choices:
@@ -95,8 +95,8 @@ def check_options(options: Mapping[str, Any]) -> None:
             )
 
 
-def _kind_of(name: str, value: Any) -> str | None:
-    """Return the required type of an option with another type, which the client accepts."""
+def _required_type(name: str, value: Any) -> str | None:
+    """Return the required type in words if `value` has another type, else None."""
     default = _DEFAULTS[name]
     if isinstance(default, bool):
         return None if isinstance(value, bool) else "true or false"
@@ -106,8 +106,11 @@ def _kind_of(name: str, value: Any) -> str | None:
     return None
 
 
-def with_required_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options to make a client with; ConfigurationError if an option is missing."""
+def client_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options for a client, with the token provider created.
+
+    Raises ConfigurationError if a required option is missing, or a file is unusable.
+    """
     made, protocol = dict(options), str(options.get("security_protocol"))
     if "SASL" in protocol:
         for name in ("sasl_mechanism", *_LOGINS.get(str(made.get("sasl_mechanism")), [])):
@@ -119,16 +122,16 @@ def with_required_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if protocol in ("SSL", "SASL_SSL"):
         _check_files(made)
     if isinstance(made.get(_TOKENS), str):
-        made[_TOKENS] = _provider(made[_TOKENS])
+        made[_TOKENS] = _make_token_provider(made[_TOKENS])
     return made
 
 
 def _check_files(options: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError for an unusable file, which the client's error would not name."""
+    """Raise ConfigurationError if a certificate or key file cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
-    def load(name: str, path: str) -> None:
-        """Load a file as a connection would; raise an error if it is unusable."""
+    def load_certificates(name: str, path: str) -> None:
+        """Load a certificate file as a connection would; raise OSError if it is unusable."""
         if name == "ssl_cafile":
             context.load_verify_locations(path)
         elif name == "ssl_certfile":
@@ -137,7 +140,7 @@ def _check_files(options: Mapping[str, Any]) -> None:
             context.load_cert_chain(path, options.get("ssl_keyfile"), password)
 
     given = [(name, options[name]) for name in FILES if options.get(name) is not None]
-    for use in (_read, load):
+    for use in (_open_file, load_certificates):
         for name, path in given:
             try:
                 use(name, path)
@@ -148,13 +151,13 @@ def _check_files(options: Mapping[str, Any]) -> None:
                 ) from error
 
 
-def _read(name: str, path: str) -> None:
+def _open_file(name: str, path: str) -> None:
     with Path(path).open("rb"):
         pass
 
 
-def _provider(name: str) -> Any:
-    """Return the result of the callable `package.module:name`."""
+def _make_token_provider(name: str) -> Any:
+    """Call the function or class `package.module:name`, and return the token provider."""
     module, _, attribute = name.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)()

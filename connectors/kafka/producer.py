@@ -17,7 +17,7 @@ from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.errors import TOO_LARGE
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["RECREATE_REMEDY", "Dispatch", "options_of"]
+__all__ = ["RECREATE_REMEDY", "MessageDispatcher", "send_options"]
 
 _PATIENCE = 30.0
 """Timeout of a write in seconds."""
@@ -40,10 +40,10 @@ _REMEDIES = {
 }
 
 
-def options_of(about: Message | MessageMetadata) -> dict[str, Any]:
-    """Return the client library's options for the metadata of a message.
+def send_options(about: Message | MessageMetadata) -> dict[str, Any]:
+    """Return the arguments of `KafkaProducer.send` for the metadata of a message.
 
-    >>> options_of(MessageMetadata(b"7", (("trace", b"a"),), 1_000))
+    >>> send_options(MessageMetadata(b"7", (("trace", b"a"),), 1_000))
     {'timestamp_ms': 1000, 'key': b'7', 'headers': [('trace', b'a')]}
     """
     options: dict[str, Any] = {} if about.time is None else {"timestamp_ms": about.time}
@@ -54,11 +54,10 @@ def options_of(about: Message | MessageMetadata) -> dict[str, Any]:
     return options
 
 
-class Dispatch:
-    """Messages sent by a producer, with timeouts and errors for refused ones.
+class MessageDispatcher:
+    """Sends messages by a producer; raises errors for refused messages and missing topics.
 
-    Each message may be refused for its size, and a topic may be missing. The client library would
-    wait then, in a transaction without limit; this class raises an error.
+    In these cases, the client library would wait, in a transaction without limit.
     """
 
     def __init__(self, cluster: KafkaCluster, producer: KafkaProducer) -> None:
@@ -69,33 +68,39 @@ class Dispatch:
         self._is_refused = Event()
 
     def send_all(
-        self, topic: str, payloads: Sequence[bytes], plain: Sequence[bytes] | None = None
+        self, topic: str, payloads: Sequence[bytes], json_payloads: Sequence[bytes] | None = None
     ) -> None:
-        """Send messages, in order within a partition, with the metadata of forwarded payloads.
+        """Send messages, in order within a partition; forwarded payloads keep their metadata.
 
-        `plain` are the messages as JSON, to identify them in errors, if `payloads` has another
-        format.
+        `json_payloads` are the messages as JSON, to identify them in errors, if `payloads` has
+        another format.
         """
         # Choosing the only partition costs the library a tenth of the time of sending.
         only = 0 if self._producer.partitions_for(topic) == {0} else None
         about = (
             payloads.about if isinstance(payloads, ForwardedPayloads) else repeat(MessageMetadata())
         )
-        for payload, one, description in zip(payloads, about, plain or payloads, strict=False):
-            self.send(topic, payload, description, partition=only, **options_of(one))
+        for payload, one, description in zip(
+            payloads, about, json_payloads or payloads, strict=False
+        ):
+            self.send(topic, payload, description, partition=only, **send_options(one))
 
     def send(self, topic: str, payload: bytes, description: str | bytes = b"", **more: Any) -> None:
-        """Send a message; `description` is its description, or the message as JSON."""
+        """Send a message.
+
+        `description` identifies the message in errors: a text, or the message as JSON in bytes.
+        `more` are arguments of `KafkaProducer.send`.
+        """
         try:
             future = self._producer.send(topic, payload, **more)
         except TOO_LARGE as error:
             remedy = "raise `max_request_size` in [kafka]"
-            raise self._refusal(topic, payload, description, error, remedy) from error
-        future.add_errback(self._note, topic, payload, description)
+            raise self._refusal_error(topic, payload, description, error, remedy) from error
+        future.add_errback(self._record_refusal, topic, payload, description)
         self._sent.append(future)
 
     def await_acks(self, patience: float = 0.0) -> None:
-        """Wait up to `patience` seconds for all sent messages, and raise their errors."""
+        """Wait up to `patience` seconds for acknowledgements of all messages; raise errors."""
         # Not the producer's `flush`, which fails if it splits a batch for a topic's size limit.
         deadline = time.monotonic() + patience
         for future in self._sent:
@@ -111,63 +116,67 @@ class Dispatch:
     ) -> None:
         """Call `write`, which sends messages, with a timeout of `patience` seconds.
 
-        `remedies` are, by topic, the remedies if a topic was deleted: the library treats a
-        deleted topic as one whose metadata is still to come.
+        `remedies` are the remedies by topic, for the error if the topic was deleted: the library
+        itself would wait for the metadata of a deleted topic.
         """
         failed: list[BaseException] = []
 
-        def attempt() -> None:
-            """Write, and store the exception."""
+        def write_and_store_error() -> None:
+            """Call `write`, and store its exception for the waiting thread."""
             try:
                 write()
             except BaseException as error:  # raised by the waiting thread
                 failed.append(error)
 
-        thread = Thread(target=attempt, name="write", daemon=True)
+        thread = Thread(target=write_and_store_error, name="write", daemon=True)
         thread.start()
         deadline, missing = time.monotonic() + patience, set[str]()
         while thread.is_alive():
             thread.join(_LOOK)
             if not thread.is_alive():
                 break
-            self._raise_refused()
+            self._raise_refused_message()
             if time.monotonic() > deadline:
                 raise UnavailableError(f"{where}: no answer to a write within {patience:.0f} s")
-            missing = self._raise_missing(remedies, missing)
+            missing = self._raise_deleted_topic(remedies, missing)
         for error in failed:
             if any(isinstance(one, _REFUSED) for one in (error, *error.args)):
                 self._is_refused.wait(1.0)  # the producer fails first, then the message
-            self._raise_refused()
+            self._raise_refused_message()
             raise error
 
-    def _raise_missing(self, remedies: Mapping[str, str], before: set[str]) -> set[str]:
-        """Raise for a topic missing now and `before`; return the missing topics.
+    def _raise_deleted_topic(
+        self, remedies: Mapping[str, str], missing_before: set[str]
+    ) -> set[str]:
+        """Raise ConnectorError if a topic is missing in two checks; return the missing topics.
 
         Topics are checked twice, because a broker that just started may not have all metadata.
         """
         missing: set[str] = set()
         with suppress(UnavailableError):  # not known now
             missing = set(missing_topics(self._cluster, list(remedies)))
-        for topic in sorted(before & missing):
+        for topic in sorted(missing_before & missing):
             raise ConnectorError(
                 f"topic {topic!r} at {self._cluster.servers} was deleted, with all that it held: "
                 f"{remedies[topic]}"
             )
         return missing
 
-    def _raise_refused(self) -> None:
+    def _raise_refused_message(self) -> None:
         # Only the first: in a transaction, later messages fail with the same error.
         for error in self._refused[:1]:
             raise error
 
-    def _note(self, topic: str, payload: bytes, description: str | bytes, error: Exception) -> None:
-        """Store the refusal of a message; called by the producer's own thread."""
+    def _record_refusal(
+        self, topic: str, payload: bytes, description: str | bytes, error: Exception
+    ) -> None:
+        """Store the error for a refused message; called by the producer's own thread."""
         if isinstance(error, _REFUSED) and not self._refused:
-            remedy = _remedy_of(error)
-            self._refused.append(self._refusal(topic, payload, description, error, remedy))
+            remedy = _refusal_remedy(error)
+            self._refused.append(self._refusal_error(topic, payload, description, error, remedy))
             self._is_refused.set()
 
-    def _refusal(
+    def _refusal_error(
         self, topic: str, payload: bytes, description: str | bytes, error: Exception, remedy: str
     ) -> ConnectorError:
         named = (
@@ -181,8 +190,8 @@ class Dispatch:
         )
 
 
-def _remedy_of(error: Exception) -> str:
-    """Return the remedy for a refused message; brokers refuse a time as an invalid record, too."""
+def _refusal_remedy(error: Exception) -> str:
+    """Return the remedy for a message that was refused with `error`."""
     kind = type(error)
     if kind is kafka_errors.InvalidRecordError and "Timestamp" in str(error):
         kind = kafka_errors.InvalidTimestampError
@@ -196,7 +205,7 @@ class _MessageId(msgspec.Struct):
 
 
 def _payload_description(payload: bytes) -> str:
-    """Return a description of a message for errors, by its content."""
+    """Return a description of a JSON message for errors, by its id or position."""
     try:
         named = msgspec.json.decode(payload, type=_MessageId)
     except msgspec.MsgspecError:

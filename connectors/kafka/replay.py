@@ -12,11 +12,11 @@ from kafka import KafkaConsumer, TopicPartition
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    as_message,
     check_offset,
     find_damage,
     is_damaged,
     is_out_of_range,
+    message_from_record,
     partition_numbers,
     poll_messages,
     retained_range,
@@ -29,7 +29,7 @@ _POLL_MS = 20
 
 
 class KafkaReplay:
-    """Returns the messages of consecutive ranges, partition by partition.
+    """Reads consecutive ranges of offsets of a topic, one partition at a time.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class KafkaReplay:
         self._reached: dict[str, int] = {}
         self._taken: dict[str, int] = {}
 
-    def read(self, name: str, start: int, end: int) -> list[Message]:
-        """Return the messages of partition `name` with offsets [start, end).
+    def read(self, partition_name: str, start: int, end: int) -> list[Message]:
+        """Return the messages of partition `partition_name` with offsets [start, end).
 
         Damaged messages are replaced by one message with the reason.
 
@@ -65,18 +65,18 @@ class KafkaReplay:
         UnavailableError
             When the broker returns nothing in time.
         """
-        if self._taken.get(name) != start:
-            self._ahead[name], self._reached[name] = deque(), start
+        if self._taken.get(partition_name) != start:
+            self._ahead[partition_name], self._reached[partition_name] = deque(), start
         patience = time.monotonic() + MOMENT_MS / 1000
-        while (before := self._reached[name]) < end:
-            self._fetch(name)
-            if self._reached[name] > before:
+        while (before := self._reached[partition_name]) < end:
+            self._fetch_partition(partition_name)
+            if self._reached[partition_name] > before:
                 patience = time.monotonic() + MOMENT_MS / 1000
             if time.monotonic() > patience:
                 self.close()
                 raise UnavailableError(f"{self._where} gives nothing, though it has more")
-        self._taken[name] = end
-        found, ahead = [], self._ahead[name]
+        self._taken[partition_name] = end
+        found, ahead = [], self._ahead[partition_name]
         while ahead and ahead[0].offset < end:
             found.append(ahead.popleft())
         return found
@@ -87,30 +87,35 @@ class KafkaReplay:
             self._consumer.close(autocommit=False, timeout_ms=1_000)
             self._consumer = None
 
-    def _fetch(self, name: str) -> None:
-        """Continue in partition `name` with one fetch."""
-        partition, place = TopicPartition(self._topic, int(name)), self._reached[name]
-        consumer = self._at(partition, place)
+    def _fetch_partition(self, partition_name: str) -> None:
+        """Fetch the next messages of a partition once, and store them."""
+        partition, place = (
+            TopicPartition(self._topic, int(partition_name)),
+            self._reached[partition_name],
+        )
+        consumer = self._consumer_at(partition, place)
         try:
             with translate_errors(self._where):
                 found = poll_messages(consumer, _POLL_MS).get(partition, [])
-                self._reached[name] = consumer.position(partition, timeout_ms=MOMENT_MS)
+                self._reached[partition_name] = consumer.position(partition, timeout_ms=MOMENT_MS)
         except UnavailableError as error:
             self.close()
             if is_out_of_range(error):
-                self._refuse(partition, place)
+                self._raise_if_not_retained(partition, place)
             if not is_damaged(error):
                 raise
-            damage = find_damage(self._cluster, self._topic, {name: place})
+            damage = find_damage(self._cluster, self._topic, {partition_name: place})
             if damage is None:
                 raise
-            self._ahead[name].append(damage.message())
-            self._reached[name] = damage.end
+            self._ahead[partition_name].append(damage.to_message())
+            self._reached[partition_name] = damage.end
             return
-        self._ahead[name].extend(as_message(record, self._max_bytes) for record in found)
+        self._ahead[partition_name].extend(
+            message_from_record(record, self._max_bytes) for record in found
+        )
 
-    def _at(self, partition: TopicPartition, place: int) -> KafkaConsumer:
-        """Return the consumer, assigned to this partition alone, at `place`."""
+    def _consumer_at(self, partition: TopicPartition, offset: int) -> KafkaConsumer:
+        """Return the consumer, assigned to this partition only, with its position at `offset`."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(**self._settings)
         consumer = self._consumer
@@ -122,13 +127,15 @@ class KafkaReplay:
                     "state"
                 )
             consumer.assign([partition])
-            consumer.seek(partition, place)
+            consumer.seek(partition, offset)
         with translate_errors(self._where):
-            if consumer.position(partition, timeout_ms=MOMENT_MS) != place:
-                consumer.seek(partition, place)
+            if consumer.position(partition, timeout_ms=MOMENT_MS) != offset:
+                consumer.seek(partition, offset)
         return consumer
 
-    def _refuse(self, partition: TopicPartition, place: int) -> None:
-        starts, ends = retained_range(self._at(partition, place), [partition], self._where)
+    def _raise_if_not_retained(self, partition: TopicPartition, offset: int) -> None:
+        starts, ends = retained_range(
+            self._consumer_at(partition, offset), [partition], self._where
+        )
         number = partition.partition
-        check_offset(self._topic, number, place, starts[partition], ends[partition])
+        check_offset(self._topic, number, offset, starts[partition], ends[partition])

@@ -13,14 +13,14 @@ from streamboost.connectors.kafka.cluster import (
     close_producer,
     translate_errors,
 )
-from streamboost.connectors.kafka.producer import RECREATE_REMEDY, Dispatch
+from streamboost.connectors.kafka.producer import RECREATE_REMEDY, MessageDispatcher
 from streamboost.errors import ConnectorError
 
 __all__ = ["KafkaSink"]
 
 
 class KafkaSink(Sink):
-    """Appends to a topic; a transaction of the same cluster writes in its place.
+    """Appends messages to a topic, by itself or as part of a `KafkaTransaction`.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class KafkaSink(Sink):
         self._producer: KafkaProducer | None = None
 
     def write(self, payloads: Sequence[bytes]) -> None:
-        """Store `payloads` until `flush`."""
+        """Buffer `payloads` until `flush`."""
         about: Sequence[Any] = [MessageMetadata()] * len(payloads)
         if isinstance(payloads, ForwardedPayloads):
             about = payloads.about
@@ -43,22 +43,27 @@ class KafkaSink(Sink):
             [*self._written, *payloads], [*self._written.about, *about]
         )
 
-    def send_all(self, dispatch: Dispatch, payloads: Sequence[bytes]) -> None:
-        """Send messages by a producer."""
+    def send_all(self, dispatch: MessageDispatcher, payloads: Sequence[bytes]) -> None:
+        """Send `payloads` as messages, without waiting for acknowledgements."""
         dispatch.send_all(self.topic, payloads)
 
     def flush(self) -> None:
-        """Return when every replica has all written payloads; after an error, call it again."""
+        """Send the buffered payloads and wait for the acknowledgement of all replicas.
+
+        After an error, call it again; some messages may be written twice then.
+        """
         if not self._written:
             return
         if self._producer is None:
             self._producer = self.cluster.producer()
         where = f"topic {self.topic!r} at {self.cluster.servers}"
-        dispatch = Dispatch(self.cluster, self._producer)
+        dispatch = MessageDispatcher(self.cluster, self._producer)
         try:
             with translate_errors(where):
                 remedies = {self.topic: RECREATE_REMEDY}
-                dispatch.run_with_timeout(where, remedies, partial(self._write, dispatch))
+                dispatch.run_with_timeout(
+                    where, remedies, partial(self._send_and_await_acks, dispatch)
+                )
         except ConnectorError:
             # A failed producer may still deliver messages, so it is not used again.
             close_producer(self._producer)
@@ -73,6 +78,6 @@ class KafkaSink(Sink):
             close_producer(self._producer)
             self._producer = None
 
-    def _write(self, dispatch: Dispatch) -> None:
+    def _send_and_await_acks(self, dispatch: MessageDispatcher) -> None:
         self.send_all(dispatch, self._written)
         dispatch.await_acks(MOMENT_MS / 1000)

@@ -15,11 +15,11 @@ from kafka.admin import OffsetSpec
 from streamboost.connectors.base import Message, Position, Source
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    as_message,
     check_offset,
     find_damage,
     is_damaged,
     is_out_of_range,
+    message_from_record,
     partition_numbers,
     poll_messages,
     retained_range,
@@ -100,28 +100,28 @@ class KafkaSource(Source):
         self._gaps = {}
         if limit < 1:
             return []
-        self._end_replay()
-        messages = self._fetch(limit, wait_ms=0)
+        self._close_replay()
+        messages = self._fetch_messages(limit, wait_ms=0)
         patience = time.monotonic() + MOMENT_MS / 1000
         while not messages and (stuck := self._lagging_partitions(self._ends)):
             if time.monotonic() > patience:
                 where = f"partition {stuck[0]}, offset {self._at.get(stuck[0], 0)}"
                 self._close_consumer()
-                raise UnavailableError(f"{self._where} gives nothing from {where} on")
-            messages = self._fetch(limit, _POLL_MS)
+                raise UnavailableError(f"{self._topic_text} gives nothing from {where} on")
+            messages = self._fetch_messages(limit, _POLL_MS)
         while 0 < len(messages) < limit and self.is_behind:
             more: list[Message] = []
             with suppress(ConnectorError):  # the next poll raises it again
-                more = self._fetch(limit - len(messages), _POLL_MS)
+                more = self._fetch_messages(limit - len(messages), _POLL_MS)
             if not more:
                 break
             messages = sorted(messages + more, key=lambda m: (int(m.partition), m.offset))
         return messages
 
     def position(self) -> Position:
-        """Return the offset of the next message of each partition; asks for unknown ones."""
+        """Return the offset of the next message of each partition."""
         if not self._next:
-            self._assigned()
+            self._assigned_consumer()
         return dict(self._next)
 
     def seek(self, position: Position) -> None:
@@ -146,9 +146,9 @@ class KafkaSource(Source):
 
     @property
     def is_behind(self) -> bool:
-        """Whether a partition has unread messages, by its known end offset.
+        """Whether a partition has unread messages, by its last known end offset.
 
-        The end offset is from the start of reading, or newer; open transactions are excluded.
+        End offsets are from the last seek or `update_end_offsets`, without open transactions.
         """
         return bool(self._lagging_partitions(self._ends) or self._lagging_partitions(self._noted))
 
@@ -160,44 +160,44 @@ class KafkaSource(Source):
 
     @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
-        """Offsets [start, end) that retention deleted before the newest poll read them."""
+        """By partition, the offsets [start, end) that retention deleted before they were read."""
         return dict(self._gaps)
 
     def lag(self) -> int:
-        """Return the lag in offsets, including uncommitted messages."""
+        """Return the number of unread offsets, including uncommitted messages."""
         place = self.position()
-        ends = self._offsets(place, OffsetSpec.LATEST)
+        ends = self._request_offsets(place, OffsetSpec.LATEST)
         return sum(end - place[name] for name, end in ends.items())
 
     def beginning_offsets(self) -> Position:
         """Return the first retained offset of each partition."""
-        return self._offsets(self.position(), OffsetSpec.EARLIEST)
+        return self._request_offsets(self.position(), OffsetSpec.EARLIEST)
 
     def end_offsets(self) -> Position:
         """Return the end offset of committed messages of each partition."""
         consumer, numbers = self._current_partitions()
         partitions = [TopicPartition(self.topic, number) for number in numbers]
-        _, ends = retained_range(consumer, partitions, self._where)
+        _, ends = retained_range(consumer, partitions, self._topic_text)
         return {str(partition.partition): end for partition, end in ends.items()}
 
     def update_end_offsets(self, ends: Position) -> None:
-        """Update the end offsets of committed messages."""
+        """Store end offsets of committed messages, which `is_behind` uses."""
         self._noted = dict(ends)
 
     def close(self) -> None:
         """Release the connections; the next poll connects again."""
         self._close_consumer()
-        self._end_replay()
+        self._close_replay()
         if self._admin is not None:
             self._admin.close()
         self._admin = None
 
     @property
-    def _where(self) -> str:
+    def _topic_text(self) -> str:
         return f"topic {self.topic!r} at {self._cluster.servers}"
 
     def _lagging_partitions(self, ends: Position) -> list[str]:
-        """Return the partitions whose position is before their offset in `end_offsets`."""
+        """Return the partitions whose position is before their offset in `ends`."""
         return [name for name, end in ends.items() if self._at.get(name, 0) < end]
 
     def _close_consumer(self) -> None:
@@ -206,24 +206,27 @@ class KafkaSource(Source):
             self._consumer.close(autocommit=False, timeout_ms=1_000)
             self._consumer, self._at, self._ends = None, {}, {}
 
-    def _end_replay(self) -> None:
+    def _close_replay(self) -> None:
         if self._replay is not None:
             self._replay.close()
             self._replay = None
 
-    def _offsets(self, partitions: Iterable[str], which: OffsetSpec) -> Position:
-        """Return offsets by the admin client, as the consumer would first finish its fetch."""
+    def _request_offsets(self, partitions: Iterable[str], spec: OffsetSpec) -> Position:
+        """Request the earliest or latest offset of partitions with the admin client.
+
+        The consumer would first finish a running fetch.
+        """
         if self._admin is None:
             self._admin = self._cluster.admin()
-        asked = {TopicPartition(self.topic, int(name)): which for name in partitions}
-        with translate_errors(self._where):
+        asked = {TopicPartition(self.topic, int(name)): spec for name in partitions}
+        with translate_errors(self._topic_text):
             found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
         return {str(partition.partition): place.offset for partition, place in found.items()}
 
-    def _fetch(self, limit: int, wait_ms: int) -> list[Message]:
-        consumer = self._assigned()
+    def _fetch_messages(self, limit: int, wait_ms: int) -> list[Message]:
+        consumer = self._assigned_consumer()
         try:
-            with translate_errors(self._where):
+            with translate_errors(self._topic_text):
                 found = poll_messages(consumer, wait_ms, limit)
                 # Also after offsets without messages, such as transaction markers.
                 for partition in consumer.assignment():
@@ -239,45 +242,48 @@ class KafkaSource(Source):
             return self._skip_damage(error)
         self._next = dict(self._at)
         return [
-            as_message(record, self._max_bytes)
+            message_from_record(record, self._max_bytes)
             for partition in sorted(found, key=lambda partition: partition.partition)
             for record in found[partition]
         ]
 
     def _skip_damage(self, error: UnavailableError) -> list[Message]:
-        """Skip the next damaged messages; return the message that replaces them."""
+        """Skip the next damaged messages; return one message that replaces them.
+
+        Raises ConnectorError if `on_corrupt` is not "skip".
+        """
         damage = find_damage(self._cluster, self.topic, self._next)
         if damage is None:
             raise error
         if self._on_corrupt != "skip":
-            raise damage.refusal(self._where)
+            raise damage.to_error(self._topic_text)
         self._next[str(damage.partition)] = damage.end
-        return [damage.message()]
+        return [damage.to_message()]
 
-    def _assigned(self) -> KafkaConsumer:
+    def _assigned_consumer(self) -> KafkaConsumer:
         """Return the consumer, assigned to all current partitions at their positions."""
         consumer, numbers = self._current_partitions()
         if len(self._at) != len(numbers) or self._at != self._next:
-            self._seek(consumer, [TopicPartition(self.topic, n) for n in numbers])
+            self._seek_next_offsets(consumer, [TopicPartition(self.topic, n) for n in numbers])
         return consumer
 
     def _current_partitions(self) -> tuple[KafkaConsumer, list[int]]:
         """Return the consumer and the partitions' numbers, after a check of the topic's id."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(max_partition_fetch_bytes=_FETCH_BYTES)
-        numbers = partition_numbers(self._consumer, self.topic, self._where)
+        numbers = partition_numbers(self._consumer, self.topic, self._topic_text)
         found = topic_id(self._consumer, self.topic)
         if None not in (found, self._id) and found != self._id:
-            raise topic_recreated_error(self._where)
+            raise topic_recreated_error(self._topic_text)
         self._id = found or self._id
         return self._consumer, numbers
 
-    def _seek(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
+    def _seek_next_offsets(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
         """Seek the consumer to the next offsets, where its positions differ."""
         names = [str(partition.partition) for partition in partitions]
         if unknown := sorted(set(self._next) - set(names)):
             raise unknown_partition_error(self.topic, unknown[0])
-        starts, ends = retained_range(consumer, partitions, self._where)
+        starts, ends = retained_range(consumer, partitions, self._topic_text)
         places = {}
         for name, partition in zip(names, partitions, strict=True):
             places[name] = self._next.get(name, starts[partition])
@@ -286,7 +292,7 @@ class KafkaSource(Source):
                 _log.error(
                     "%s: offsets %d to %d of partition %s were deleted before they were read, and "
                     "are passed over",
-                    *(self._where, gap[0], gap[1] - 1, name),
+                    *(self._topic_text, gap[0], gap[1] - 1, name),
                 )
                 places[name] = starts[partition]
             check_offset(self.topic, name, places[name], starts[partition], ends[partition])

@@ -12,12 +12,12 @@ from secrets import token_hex
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from streamboost.connectors.base import Committed, Position, Sink, Transaction
-from streamboost.connectors.kafka.admin import refuse_members
+from streamboost.connectors.base import CommittedBatch, Position, Sink, Transaction
+from streamboost.connectors.kafka.admin import check_group_is_empty
 from streamboost.connectors.kafka.cluster import KafkaCluster, close_producer, translate_errors
 from streamboost.connectors.kafka.internals import topic_id
 from streamboost.connectors.kafka.journal import KafkaJournal, StoredEntry
-from streamboost.connectors.kafka.producer import RECREATE_REMEDY, Dispatch
+from streamboost.connectors.kafka.producer import RECREATE_REMEDY, MessageDispatcher
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError, StateError
 
@@ -30,7 +30,7 @@ _RESTART_REMEDY = (
 
 
 class KafkaTransaction(Transaction):
-    """Commits topics, positions and journal of a pipeline atomically; binds its cluster's sinks.
+    """Commits writes, positions and journal entry of each batch as one Kafka transaction.
 
     After a crash, readers of committed messages see the whole batch or nothing of it. If two
     processes run the same pipeline, the later one continues, and the other one is fenced off at its
@@ -56,11 +56,11 @@ class KafkaTransaction(Transaction):
         self._writer = token_hex(8).encode()
         self._producer: KafkaProducer | None = None
         self._has_begun = False
-        self._last: Committed | None = None
+        self._last: CommittedBatch | None = None
         self._id: str | None = None
 
     def fence(self) -> None:
-        """Fence off earlier processes; their open transactions are aborted.
+        """Take over from earlier processes of the pipeline; abort their open transactions.
 
         Raises
         ------
@@ -72,27 +72,27 @@ class KafkaTransaction(Transaction):
             When the cluster cannot be reached.
         """
         self.close()
-        refuse_members(self._cluster, self._name)
+        check_group_is_empty(self._cluster, self._name)
         producer = self._cluster.producer(transactional_id=self._name)
         try:
             with translate_errors(self._where):
                 producer.init_transactions()
-            newest = self._journal.newest()
-            self._refuse_another(newest)
+            newest = self._journal.newest_entry()
+            self._raise_if_other_process_committed(newest)
             with translate_errors(self._where):
                 producer.partitions_for(self._journal.partition.topic)
-            self._refuse_made_again(producer)
+            self._raise_if_journal_recreated(producer)
         except BaseException:
             close_producer(producer)
             raise
         self._producer, self._has_begun = producer, True
         self._last = newest.committed if newest else None
 
-    def committed(self) -> Committed | None:
+    def committed(self) -> CommittedBatch | None:
         """Return the newest committed batch, or None before the first."""
         if self._producer is not None:
             return self._last
-        newest = self._journal.newest()
+        newest = self._journal.newest_entry()
         return newest.committed if newest else None
 
     def commit(
@@ -102,7 +102,7 @@ class KafkaTransaction(Transaction):
         positions: Mapping[str, Position],
         journal: bytes,
     ) -> None:
-        """Commit batch `sequence`, which must be the one after the last; the first is 1.
+        """Commit batch `sequence`, the number of the last batch plus 1; the first is 1.
 
         Raises
         ------
@@ -115,24 +115,26 @@ class KafkaTransaction(Transaction):
         if self._producer is None:
             has_begun, known = self._has_begun, self._last
             self.fence()
-            if has_begun and self._last != known and self._sequence == sequence:
+            if has_begun and self._last != known and self._last_sequence == sequence:
                 return  # the batch was committed, and only the answer was lost
-        if sequence != self._sequence + 1:
+        if sequence != self._last_sequence + 1:
             raise StateError(
-                f"{self._where} cannot commit batch {sequence} after batch {self._sequence}: "
+                f"{self._where} cannot commit batch {sequence} after batch {self._last_sequence}: "
                 "another process commits here, or the state is from another run; stop the other, "
                 "then start again"
             )
         before = self._last.positions if self._last else {}
-        committed = Committed(sequence, before | {name: dict(p) for name, p in positions.items()})
+        committed = CommittedBatch(
+            sequence, before | {name: dict(p) for name, p in positions.items()}
+        )
         self.write_non_transactional(sequence, writes)
         entry = StoredEntry(committed, journal, self._writer)
         try:
             with translate_errors(self._where):
-                dispatch = Dispatch(self._cluster, self._producer)
-                write = partial(self._write, self._producer, dispatch, writes, entry)
-                dispatch.run_with_timeout(self._where, self._remedies(writes), write)
-            self._refuse_made_again(self._producer)
+                dispatch = MessageDispatcher(self._cluster, self._producer)
+                write = partial(self._write_transaction, self._producer, dispatch, writes, entry)
+                dispatch.run_with_timeout(self._where, self._deleted_topic_remedies(writes), write)
+            self._raise_if_journal_recreated(self._producer)
         except BaseException:
             self.close()  # the next producer aborts this transaction first
             raise
@@ -143,8 +145,8 @@ class KafkaTransaction(Transaction):
         return isinstance(sink, KafkaSink) and sink.cluster == self._cluster
 
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield sequence and entry of every retained batch after batch `after`."""
-        for entry in self._journal.after(after):
+        """Yield number and journal entry of each retained batch after batch `after`."""
+        for entry in self._journal.entries_after(after):
             yield entry.committed.sequence, entry.payload
 
     def close(self) -> None:
@@ -155,10 +157,10 @@ class KafkaTransaction(Transaction):
 
     @property
     def identity(self) -> str | None:
-        """The id of the journal's topic; None before `fence`, or without ids of the broker."""
+        """Id of the journal's topic; None before `fence`, or if the broker reports no ids."""
         return self._id
 
-    def _refuse_made_again(self, producer: KafkaProducer | None) -> None:
+    def _raise_if_journal_recreated(self, producer: KafkaProducer | None) -> None:
         """Raise ConnectorError if the journal's topic was recreated."""
         topic = self._journal.partition.topic
         found = topic_id(producer, topic)
@@ -171,11 +173,11 @@ class KafkaTransaction(Transaction):
         self._id = found or self._id
 
     @property
-    def _sequence(self) -> int:
+    def _last_sequence(self) -> int:
         return self._last.sequence if self._last else 0
 
-    def _refuse_another(self, newest: StoredEntry | None) -> None:
-        """Raise StateError if another process has committed since this one began."""
+    def _raise_if_other_process_committed(self, newest: StoredEntry | None) -> None:
+        """Raise StateError if the newest entry is from another process than this one."""
         if not self._has_begun or newest is None or newest.committed == self._last:
             return
         if newest.writer != self._writer:
@@ -184,10 +186,10 @@ class KafkaTransaction(Transaction):
                 "meanwhile, so this one may not write any more; stop one of the two for good"
             )
 
-    def _write(
+    def _write_transaction(
         self,
         producer: KafkaProducer,
-        dispatch: Dispatch,
+        dispatch: MessageDispatcher,
         writes: Sequence[tuple[Sink, Sequence[bytes]]],
         entry: StoredEntry,
     ) -> None:
@@ -199,18 +201,20 @@ class KafkaTransaction(Transaction):
         for sink, payloads in sorted(writes, key=lambda write: len(write[1])):
             if isinstance(sink, KafkaSink) and self.enlists(sink):
                 sink.send_all(dispatch, payloads)
-        if offsets := self._offsets(entry.committed.positions):
+        if offsets := self._source_offsets(entry.committed.positions):
             producer.send_offsets_to_transaction(offsets, self._name)
         producer.commit_transaction()
         dispatch.await_acks()
 
-    def _remedies(self, writes: Sequence[tuple[Sink, Sequence[bytes]]]) -> dict[str, str]:
-        """Return the topics of a commit, each with the remedy if it was deleted."""
+    def _deleted_topic_remedies(
+        self, writes: Sequence[tuple[Sink, Sequence[bytes]]]
+    ) -> dict[str, str]:
+        """Return, for each topic of a commit, the remedy for the error if it was deleted."""
         topics = [sink.topic for sink, _ in writes if isinstance(sink, KafkaSink)]
         remedies = dict.fromkeys([*topics, *self._topics.values()], RECREATE_REMEDY)
         return remedies | {self._journal.partition.topic: _RESTART_REMEDY}
 
-    def _offsets(self, positions: Mapping[str, Position]) -> dict[TopicPartition, object]:
+    def _source_offsets(self, positions: Mapping[str, Position]) -> dict[TopicPartition, object]:
         return {
             TopicPartition(topic, int(partition)): OffsetAndMetadata(offset, "", -1)
             for name, topic in self._topics.items()

@@ -9,7 +9,7 @@ import msgspec
 
 from streamboost.errors import ConnectorError, UnavailableError
 
-__all__ = ["Api", "RefusedError"]
+__all__ = ["ApiClient", "RefusedError"]
 
 _LONGEST = 100_000
 """Limit of bytes read from an error response, which repeats the refused tasks."""
@@ -20,7 +20,7 @@ _PASSING = {408, 425, 429}
 Response = TypeVar("Response")
 
 
-class Api:
+class ApiClient:
     """Client of a Label Studio server, authenticated by a user's token.
 
     Parameters
@@ -45,48 +45,51 @@ class Api:
         self._access: str | None = None
         self._opener = urllib.request.build_opener(_NoRedirects)
 
-    def get(self, path: str, kind: type[Response]) -> Response:
-        """Return the resource at `path`."""
-        return self._decoded(self._ask("GET", path), kind)
+    def get(self, path: str, response_type: type[Response]) -> Response:
+        """Return the resource at `path`, decoded as `response_type`."""
+        return self._decode(self._request("GET", path), response_type)
 
-    def find(self, path: str, kind: type[Response]) -> Response | None:
-        """Return the resource at `path`, or None if there is none."""
-        content = self._ask("GET", path, gone_is_well=True)
-        return None if content is None else self._decoded(content, kind)
+    def get_or_none(self, path: str, response_type: type[Response]) -> Response | None:
+        """Return the resource at `path` as `response_type`, or None if it does not exist."""
+        content = self._request("GET", path, allow_missing=True)
+        return None if content is None else self._decode(content, response_type)
 
-    def post(self, path: str, body: Any, kind: type[Response]) -> Response:
-        """Send `body` as JSON, and return the response."""
-        return self._decoded(self._ask("POST", path, msgspec.json.encode(body)), kind)
+    def post(self, path: str, body: Any, response_type: type[Response]) -> Response:
+        """Send `body` as JSON with POST, and return the response as `response_type`."""
+        return self._decode(self._request("POST", path, msgspec.json.encode(body)), response_type)
 
     def delete(self, path: str) -> None:
-        """Delete the resource at `path`, if there is one."""
-        self._ask("DELETE", path, gone_is_well=True)
+        """Delete the resource at `path`, if it exists."""
+        self._request("DELETE", path, allow_missing=True)
 
-    def _ask(
-        self, method: str, path: str, body: bytes | None = None, *, gone_is_well: bool = False
+    def _request(
+        self, method: str, path: str, body: bytes | None = None, *, allow_missing: bool = False
     ) -> bytes | None:
-        """Return the response; an expired access token is renewed once."""
+        """Send a request, and return the body of the response.
+
+        An expired access token is renewed once. With `allow_missing`, status 404 returns None.
+        """
         was_given = self._access is not None
         try:
-            return self._answer(method, path, body, self._credentials())
-        except _RefusalError as refused:
+            return self._send_request(method, path, body, self._authorization_header())
+        except _HttpRefusalError as refused:
             if refused.status == 401 and was_given:
                 self._access = None
-                return self._ask(method, path, body, gone_is_well=gone_is_well)
-            if refused.status == 404 and gone_is_well:
+                return self._request(method, path, body, allow_missing=allow_missing)
+            if refused.status == 404 and allow_missing:
                 return None
-            raise RefusedError(f"{self._where}: {_reason_of(refused)}", refused.status) from None
+            raise RefusedError(f"{self._where}: {_refusal_text(refused)}", refused.status) from None
 
-    def _credentials(self) -> str:
+    def _authorization_header(self) -> str:
         if not self._is_personal:
             return f"Token {self._token}"
         if self._access is None:
             given = msgspec.json.encode({"refresh": self._token})
-            content = self._answer("POST", "/api/token/refresh/", given, None)
-            self._access = self._decoded(content, _Access).access
+            content = self._send_request("POST", "/api/token/refresh/", given, None)
+            self._access = self._decode(content, _AccessToken).access
         return f"Bearer {self._access}"
 
-    def _answer(
+    def _send_request(
         self, method: str, path: str, body: bytes | None, authorization: str | None
     ) -> bytes:
         request = urllib.request.Request(self._url + path, body, method=method)
@@ -100,7 +103,7 @@ class Api:
                 content: bytes = answer.read()
         except urllib.error.HTTPError as error:
             with error:
-                self._fail(error)
+                self._raise_http_error(error)
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise UnavailableError(
@@ -108,20 +111,22 @@ class Api:
             ) from error
         return content
 
-    def _fail(self, error: urllib.error.HTTPError) -> NoReturn:
+    def _raise_http_error(self, error: urllib.error.HTTPError) -> NoReturn:
         try:
             text = error.read(_LONGEST).decode(errors="replace")
         except (OSError, http.client.HTTPException):
             text = ""
         if error.code >= 500 or error.code in _PASSING:
-            raise UnavailableError(f"{self._where} fails ({error.code}): {_reason(text)}") from None
+            raise UnavailableError(
+                f"{self._where} fails ({error.code}): {_error_reason(text)}"
+            ) from None
         if 300 <= error.code < 400:
             text = str(error.headers.get("Location", ""))
-        raise _RefusalError(error.code, _reason(text))
+        raise _HttpRefusalError(error.code, _error_reason(text))
 
-    def _decoded(self, content: bytes | None, kind: type[Response]) -> Response:
+    def _decode(self, content: bytes | None, response_type: type[Response]) -> Response:
         try:
-            return msgspec.json.decode(content or b"", type=kind)
+            return msgspec.json.decode(content or b"", type=response_type)
         except msgspec.MsgspecError as error:
             raise ConnectorError(
                 f"{self._where} did not answer as Label Studio does ({error}): see that url leads "
@@ -129,19 +134,19 @@ class Api:
             ) from error
 
 
-class _Access(msgspec.Struct):
+class _AccessToken(msgspec.Struct):
     access: str
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: the token is for the configured address."""
+    """Refuses redirects, because the token must be sent only to the configured address."""
 
     def redirect_request(self, *_: Any) -> None:
         """Return no request, so that the redirect itself is the response."""
 
 
 class RefusedError(ConnectorError):
-    """The request was refused without any effect, and a retry would be refused, too.
+    """The server refused a request without any effect, and would refuse a retry, too.
 
     Attributes
     ----------
@@ -154,32 +159,32 @@ class RefusedError(ConnectorError):
         self.of_tasks = status in (400, 413)
 
 
-class _RefusalError(Exception):
+class _HttpRefusalError(Exception):
     def __init__(self, status: int, text: str) -> None:
         super().__init__(status, text)
         self.status = status
         self.text = text
 
 
-class _ErrorAnswer(msgspec.Struct):
-    """Error response of Label Studio."""
+class _ErrorResponse(msgspec.Struct):
+    """Body of an error response of Label Studio."""
 
     detail: str = ""
     validation_errors: dict[str, list[Any]] = {}
 
 
-def _reason(text: str) -> str:
-    """Return the reason in an error response, without the tasks that it repeats."""
+def _error_reason(text: str) -> str:
+    """Return the reason in the body of an error response, without the repeated tasks."""
     try:
-        told = msgspec.json.decode(text, type=_ErrorAnswer)
+        told = msgspec.json.decode(text, type=_ErrorResponse)
     except msgspec.MsgspecError:
         return text[:200]
     found = [str(one) for errors in told.validation_errors.values() for one in errors if one]
     return (found[0].partition(" :: ")[0] if found else told.detail)[:500]
 
 
-def _reason_of(refused: _RefusalError) -> str:
-    """Return the meaning of a refusal, and the remedy."""
+def _refusal_text(refused: _HttpRefusalError) -> str:
+    """Return a sentence with the meaning of a refused request, and the remedy."""
     status = refused.status
     if status == 401:
         return (

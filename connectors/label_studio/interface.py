@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
-__all__ = ["Variable", "complete", "variables_of"]
+__all__ = ["Variable", "add_missing_fields", "required_variables"]
 
 _IN_TEXT = re.compile(r"\$(\w+)")
 
@@ -32,7 +32,7 @@ JsonType = TypeVar("JsonType", dict[str, Any], list[Any])
 
 @dataclass(frozen=True, slots=True, order=True)
 class Variable:
-    """Required field of a task's data.
+    """Field that a labelling interface requires in the data of each task.
 
     Attributes
     ----------
@@ -51,12 +51,12 @@ class Variable:
         return self.path.partition(".")[0]
 
 
-def variables_of(interface: str) -> tuple[Variable, ...]:
-    """Return the variables that `interface`, a labelling interface as XML, requires, in order.
+def required_variables(interface: str) -> tuple[Variable, ...]:
+    """Return the fields that a labelling interface (XML) requires in tasks, sorted.
 
     Raises ValueError for invalid XML.
 
-    >>> variables_of('<View><Text name="shown" value="Ticket $id: $text"/></View>')
+    >>> required_variables('<View><Text name="shown" value="Ticket $id: $text"/></View>')
     (Variable(path='id', is_list=False),)
     """
     try:
@@ -78,35 +78,35 @@ def variables_of(interface: str) -> tuple[Variable, ...]:
     return tuple(sorted(found))
 
 
-def complete(data: dict[str, Any], variables: Iterable[Variable]) -> None:
-    """Add each of `variables` that is missing or null in `data` as an empty value.
+def add_missing_fields(data: dict[str, Any], variables: Iterable[Variable]) -> None:
+    """Set each of `variables` that is missing or null in `data` to an empty value, in place.
 
     Objects and lists may be given as JSON text, and fields of an object under their dotted path.
 
     >>> data = {"id": None, "of": '{"a": 1}', "of.b": 2}
-    >>> complete(data, [Variable("id"), Variable("of.a"), Variable("of.b"), Variable("of.c")])
+    >>> add_missing_fields(data, map(Variable, ["id", "of.a", "of.b", "of.c"]))
     >>> data["id"], data["of"]
     ('', {'a': 1, 'b': 2, 'c': ''})
     """
     for variable in sorted(variables):
-        _lead(data, variable.path, "", is_list=variable.is_list)
+        _set_default(data, variable.path, "", is_list=variable.is_list)
 
 
-def _lead(data: dict[str, Any], path: str, otherwise: Any, *, is_list: bool) -> None:
-    """Set `path` in `data` to `otherwise`, unless it has a value."""
+def _set_default(data: dict[str, Any], path: str, default: Any, *, is_list: bool) -> None:
+    """Set the field at the dotted `path` in `data` to `default` if it is missing or null."""
     head, dot, rest = path.partition(".")
     if dot:
         flat = data.get(path)
-        inner = data[head] = _typed_json(dict, data.get(head))
-        _lead(inner, rest, otherwise if flat is None else flat, is_list=is_list)
+        inner = data[head] = _parse_json(dict, data.get(head))
+        _set_default(inner, rest, default if flat is None else flat, is_list=is_list)
         return
     value = data.get(head)
-    value = otherwise if value is None else value
-    data[head] = _typed_json(list, value) if is_list else value
+    value = default if value is None else value
+    data[head] = _parse_json(list, value) if is_list else value
 
 
-def _typed_json(kind: type[JsonType], value: Any) -> JsonType:
-    """Return `value`, or its JSON content, if it is of `kind`; else an empty one."""
+def _parse_json(kind: type[JsonType], value: Any) -> JsonType:
+    """Return `value`, or the JSON in it if it is text; an empty `kind` for other types."""
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value)

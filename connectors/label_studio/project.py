@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from streamboost.connectors.label_studio.api import Api
-from streamboost.connectors.label_studio.interface import Variable, variables_of
+from streamboost.connectors.label_studio.api import ApiClient
+from streamboost.connectors.label_studio.interface import Variable, required_variables
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
 __all__ = ["KEY", "Choices", "LabelStudio", "LabelStudioTask"]
@@ -29,7 +29,7 @@ _TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """`Choices` tag of a labelling interface, with which annotators answer.
+    """`Choices` tag of a labelling interface, with which annotators select the label.
 
     Attributes
     ----------
@@ -46,8 +46,8 @@ class Choices:
     labels: tuple[str, ...]
     variables: tuple[Variable, ...]
 
-    def result(self, label: str) -> list[dict[str, Any]]:
-        """Return the result of an annotation with `label`."""
+    def annotation_result(self, label: str) -> list[dict[str, Any]]:
+        """Return `label` as the `result` list of an annotation in Label Studio's format."""
         value = {"choices": [label]}
         return [
             {
@@ -123,10 +123,10 @@ class LabelStudio:
     def __init__(self, url: str, project: int, token: str, timeout: float = _TIMEOUT) -> None:
         self._project = project
         self.where = f"project {project} at {url.rstrip('/')}"
-        self._api = Api(url.rstrip("/"), token, self.where, timeout)
+        self._api = ApiClient(url.rstrip("/"), token, self.where, timeout)
 
     def choices(self, name: str | None = None) -> Choices:
-        """Return the project's `Choices` tag of that name, or its only one.
+        """Return the project's `Choices` tag with this name, or its only one if None.
 
         Raises ConfigurationError if there is none, or several and no name.
         """
@@ -143,41 +143,43 @@ class LabelStudio:
             )
         tag = tags[name]
         try:
-            variables = variables_of(project.label_config)
+            variables = required_variables(project.label_config)
         except ValueError as error:
             raise ConnectorError(f"{self.where}: {error}") from None
         return Choices(name, tag.to_name[0], tuple(tag.labels), variables)
 
-    def create(self, tasks: Sequence[Mapping[str, Any]]) -> list[int]:
-        """Import `tasks`, at least one, each with its data and predictions; return their numbers.
+    def create_tasks(self, tasks: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Import at least one task, each with its data and predictions; return their ids.
 
         An edition with asynchronous imports returns none. Raises RefusedError if a task cannot be
         shown; then none is imported.
         """
         path = f"/api/projects/{self._project}/import?return_task_ids=true"
-        return self._api.post(path, tasks, _Import).task_ids
+        return self._api.post(path, tasks, _ImportResponse).task_ids
 
     def tasks(
         self, choices: Choices, ids: Iterable[int] | None = None
     ) -> dict[int, LabelStudioTask]:
-        """Return the existing tasks with numbers `ids`, or all of the project."""
+        """Return existing tasks by id: those in `ids`, or all tasks of the project if None."""
         if ids is None:
-            return self._tasks(choices, None)
+            return self._fetch_tasks(choices, None)
         found: dict[int, LabelStudioTask] = {}
         wanted = list(ids)
         for start in range(0, len(wanted), _PAGE):
-            found |= self._tasks(choices, wanted[start : start + _PAGE])
+            found |= self._fetch_tasks(choices, wanted[start : start + _PAGE])
         return found
 
-    def delete(self, id: int) -> None:
-        """Delete the task, if it exists."""
+    def delete_task(self, id: int) -> None:
+        """Delete the task with this id, if it exists."""
         self._api.delete(f"/api/tasks/{id}/")
 
-    def _tasks(self, choices: Choices, ids: Sequence[int] | None) -> dict[int, LabelStudioTask]:
+    def _fetch_tasks(
+        self, choices: Choices, ids: Sequence[int] | None
+    ) -> dict[int, LabelStudioTask]:
         found: dict[int, LabelStudioTask] = {}
-        for page in self._pages(ids):
+        for page in self._fetch_pages(ids):
             known = len(found)
-            found |= {row.id: row.read(choices) for row in page.tasks}
+            found |= {row.id: row.to_task(choices) for row in page.tasks}
             if len(found) >= page.total:
                 return found
             if len(found) == known:
@@ -187,7 +189,7 @@ class LabelStudio:
                 return found
         raise UnavailableError(f"{self.where}: its tasks changed while they were listed")
 
-    def _pages(self, ids: Sequence[int] | None) -> Iterator["_Page"]:
+    def _fetch_pages(self, ids: Sequence[int] | None) -> Iterator["_TaskPage"]:
         query: dict[str, Any] = {"project": self._project, "fields": "all", "resolve_uri": "false"}
         if ids is not None:
             chosen = {"selectedItems": {"all": False, "included": list(ids)}}
@@ -197,7 +199,11 @@ class LabelStudio:
             query |= {"page": number, "page_size": _PAGE}
             path = f"/api/tasks/?{urllib.parse.urlencode(query)}"
             # The request for a page after the last one fails with 404.
-            page = self._api.get(path, _Page) if number == 1 else self._api.find(path, _Page)
+            page = (
+                self._api.get(path, _TaskPage)
+                if number == 1
+                else self._api.get_or_none(path, _TaskPage)
+            )
             if page is None or not page.tasks:
                 return
             yield page
@@ -216,7 +222,7 @@ class _Project(msgspec.Struct):
     parsed_label_config: dict[str, _Tag] | None = None
 
 
-class _Import(msgspec.Struct):
+class _ImportResponse(msgspec.Struct):
     task_ids: list[int] = []
 
 
@@ -225,9 +231,9 @@ class _Annotation(msgspec.Struct):
     was_cancelled: bool = False
     created_at: str | None = None
 
-    def choice(self, name: str) -> str | None:
-        """Return the choice in the tag `name`, or None unless there is exactly one text."""
-        results = [one for one in _listed(self.result) if isinstance(one, dict)]
+    def single_choice(self, name: str) -> str | None:
+        """Return the choice in the tag `name`; None if there is not exactly one."""
+        results = [one for one in _as_list(self.result) if isinstance(one, dict)]
         values = [
             one.get("value")
             for one in results
@@ -237,29 +243,29 @@ class _Annotation(msgspec.Struct):
             label
             for value in values
             if isinstance(value, dict)
-            for label in _listed(value.get("choices"))
+            for label in _as_list(value.get("choices"))
         ]
-        return chosen[0] if len(chosen) == 1 and _is_text(chosen[0]) else None
+        return chosen[0] if len(chosen) == 1 and _is_nonempty_text(chosen[0]) else None
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _is_text(value: Any) -> bool:
+def _is_nonempty_text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-class _Row(msgspec.Struct):
+class _TaskRow(msgspec.Struct):
     id: int
     data: dict[str, Any] = {}
     annotations: list[_Annotation] = []
     is_labeled: bool = False
     draft_exists: bool = False  # `drafts` lists only drafts of the token's user
 
-    def read(self, choices: Choices) -> LabelStudioTask:
+    def to_task(self, choices: Choices) -> LabelStudioTask:
         done = [one for one in self.annotations if not one.was_cancelled]
-        votes = Counter(one.choice(choices.name) for one in done)
+        votes = Counter(one.single_choice(choices.name) for one in done)
         del votes[None]
         best = votes.most_common(1)
         label = best[0][0] if best and self.is_labeled else None
@@ -274,6 +280,6 @@ class _Row(msgspec.Struct):
         )
 
 
-class _Page(msgspec.Struct):
-    tasks: list[_Row]
+class _TaskPage(msgspec.Struct):
+    tasks: list[_TaskRow]
     total: int

@@ -28,20 +28,21 @@ from streamboost.features.values import is_plain
 
 __all__ = [
     "LONGEST_ID",
-    "Decoded",
+    "DecodedRecords",
     "KnownFields",
     "NumberDecoder",
     "RecordDecoder",
     "Records",
+    "convert_plain_numbers",
     "decode_object",
+    "explain_decode_error",
     "id_reader",
-    "is_nameable",
-    "number_of",
-    "plain_numbers",
-    "time_of",
+    "is_valid_field_name",
+    "parse_number_cell",
+    "time_or_none",
     "time_reader",
-    "typed",
     "values_reader",
+    "with_numeric_cells",
 ]
 
 LONGEST_ID = 1_000
@@ -65,14 +66,14 @@ class Records:
     """Number of records with a value in each field that is not in the schema, by path; includes
     records that `take` removed."""
     wholes: list[bytes] | None = None
-    """Records before a transformer made `values` of them (`join.values.whole_of`); None: without a
-    transformer."""
+    """Records before a transformer made `values` of them (`values.encode_original_record`); None
+    without a transformer."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def take(self, rows: Sequence[int]) -> "Records":
-        """Return the records at `rows`, in that order."""
+        """Return the records with the indices `rows`, in this order."""
         return Records(
             [self.ids[row] for row in rows],
             [self.times[row] for row in rows],
@@ -84,7 +85,7 @@ class Records:
         )
 
 
-class Decoded(NamedTuple):
+class DecodedRecords(NamedTuple):
     """Decoded records, and dead letters of unusable messages."""
 
     records: Records
@@ -92,12 +93,12 @@ class Decoded(NamedTuple):
 
     @property
     def unknown(self) -> Counter[str]:
-        """Number of records with a value in each field that is not in the schema."""
+        """Number of records that have a value in a field outside the schema, by field."""
         return self.records.unknown
 
 
 class DecodeContext:
-    """Parses the messages of one poll, and collects dead letters."""
+    """Parses the messages of one poll, and collects dead letters for unusable ones."""
 
     def __init__(
         self,
@@ -116,13 +117,13 @@ class DecodeContext:
         self._dead: dict[int, DeadLetter] = {}
 
     @property
-    def dead(self) -> list[DeadLetter]:
-        """The dead letters in the order of their messages."""
+    def dead_letters(self) -> list[DeadLetter]:
+        """Dead letters so far, in the order of their messages."""
         return [self._dead[index] for index in sorted(self._dead)]
 
     def reject(self, index: int, reason: Reason, detail: str) -> None:
-        """Add a dead letter for message `index`."""
-        self._dead[index] = DeadLetter.of(
+        """Add a dead letter for the message with this index."""
+        self._dead[index] = DeadLetter.from_message(
             self._messages[index], reason, detail, source=self._source, time=self._time
         )
 
@@ -155,31 +156,31 @@ class DecodeContext:
                     codecs.utf_8_decode(payload, "strict", True)  # msgspec skips unread text
                 values = astuple(decode(payload))
                 if self.by_key:
-                    values = (message.name or _text_of(message.key), *values[1:])
+                    values = (message.name or _key_text(message.key), *values[1:])
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                self.reject(index, *explain(payload, error))
+                self.reject(index, *explain_decode_error(payload, error))
                 continue
             if None in (needed := values[first]) or "" in needed:
                 self._reject_missing(index, needed, required)
                 continue
             if type(values[0]) is str and len(values[0]) > LONGEST_ID:
-                self.reject(index, "bad_id", self._explain_id(values[0], required))
+                self.reject(index, "bad_id", self._explain_long_id(values[0], required))
                 continue
             kept.append(index)
             parsed.append(values)
         return kept, parsed
 
-    def _explain_id(self, id: str, required: dict[str, Reason]) -> str:
+    def _explain_long_id(self, id: str, required: dict[str, Reason]) -> str:
         name = self._field_text(next(iter(required)))
         return f"{name} has {len(id)} characters: give at most {LONGEST_ID}"
 
-    def _field_text(self, name: str, place: int = 0) -> str:
-        return "the message's key" if self.by_key and place == 0 else f"field {name!r}"
+    def _field_text(self, name: str, index: int = 0) -> str:
+        return "the message's key" if self.by_key and index == 0 else f"field {name!r}"
 
     def _reject_missing(
         self, index: int, needed: Sequence[Any], required: dict[str, Reason]
     ) -> None:
-        """Add a dead letter for message `index`, which lacks a required value."""
+        """Add a dead letter for a message without a required value: `needed` has None or ""."""
         for place, (value, name) in enumerate(zip(needed, required, strict=True)):
             if value is None or value == "":
                 missing = "absent or null" if value is None else "empty"
@@ -192,8 +193,8 @@ class DecodeContext:
         return f"the source kept {len(message.payload)} of {message.size} bytes: raise its limit"
 
 
-def _text_of(key: bytes | None) -> str | None:
-    """Return a message's key as text; raise msgspec's ValidationError for invalid UTF-8."""
+def _key_text(key: bytes | None) -> str | None:
+    """Return a message's key as text; msgspec.ValidationError if it is not UTF-8."""
     try:
         return None if key is None else key.decode()
     except UnicodeDecodeError:
@@ -205,8 +206,8 @@ def _text_of(key: bytes | None) -> str | None:
 _NAMEABLE = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]+')
 
 
-def is_nameable(name: str) -> bool:
-    """Return whether a decoder's struct supports a field of that name."""
+def is_valid_field_name(name: str) -> bool:
+    """Return whether msgspec's structs support a field with this name."""
     return _NAMEABLE.fullmatch(name) is not None
 
 
@@ -219,20 +220,20 @@ def time_reader(field: str | None) -> Callable[[Message], float | None]:
         return attrgetter("time")
     decode: Callable[[bytes], Any] = msgspec.json.Decoder(dict[str, Any]).decode
     get: Callable[[Any], Any] = getter(field)
-    if is_nameable(field) and "." not in field:
+    if is_valid_field_name(field) and "." not in field:
         struct = msgspec.defstruct("Timed", [("time", Time, None)], rename={"time": field})
         decode, get = msgspec.json.Decoder(struct).decode, attrgetter("time")
 
-    def read(message: Message) -> float | None:
+    def read_time(message: Message) -> float | None:
         if message.time is not None:
             return message.time
         try:
-            time = time_of(get(decode(message.payload)))
-            return milliseconds(as_time(time) if message.is_row else time)
+            time = time_or_none(get(decode(message.payload)))
+            return milliseconds(parse_time_cell(time) if message.is_row else time)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None  # the decoder reports the reason with the batch
 
-    return read
+    return read_time
 
 
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
@@ -249,8 +250,8 @@ _WORDS = {
 }
 
 
-def explain(payload: bytes, error: Exception) -> tuple[Reason, str]:
-    """Return a reason and a readable detail for the error of decoding `payload`."""
+def explain_decode_error(payload: bytes, error: Exception) -> tuple[Reason, str]:
+    """Return reason and detail of a dead letter, given the error of decoding `payload`."""
     if not payload.strip():
         return "empty", "there is nothing in it"
     if isinstance(error, RecursionError):
@@ -258,7 +259,7 @@ def explain(payload: bytes, error: Exception) -> tuple[Reason, str]:
     if isinstance(error, UnicodeDecodeError):
         return "bad_json", f"not UTF-8: byte 0x{payload[error.start]:02x} at {error.start}"
     if isinstance(error, msgspec.ValidationError):
-        return _explain_value(str(error))
+        return _explain_validation_error(str(error))
     place = _BYTE.search(str(error))
     literal = _LITERAL.match(payload, int(place[1])) if place else None
     if place and literal:
@@ -268,7 +269,7 @@ def explain(payload: bytes, error: Exception) -> tuple[Reason, str]:
     return "bad_json", text[:1].lower() + text[1:]
 
 
-def _explain_value(text: str) -> tuple[Reason, str]:
+def _explain_validation_error(text: str) -> tuple[Reason, str]:
     match = _PATH.match(text)
     what, path = (match["what"], match["path"]) if match else (text, None)
     where = "the message" if path is None else f"field {path!r}"
@@ -287,26 +288,29 @@ _KINDS = {bool: "bool", float: "float", list: "array", dict: "object"}
 
 
 def id_reader(path: str) -> Callable[[Mapping[str, Any]], str | int | None]:
-    """Return a function that reads a record's id; it raises msgspec's ValidationError."""
+    """Return a function that gets a record's id at a dotted path, or None.
+
+    The function raises msgspec.ValidationError if the id is neither text nor a whole number.
+    """
     get = getter(path) if "." in path else None
 
-    def read(record: Mapping[str, Any]) -> str | int | None:
+    def read_id(record: Mapping[str, Any]) -> str | int | None:
         value = record.get(path) if get is None else get(record)
         if type(value) is int or type(value) is str or value is None:
             return value
         kind = _KINDS[type(value)]
         raise msgspec.ValidationError(f"Expected `str | int | null`, got `{kind}` - at `$.{path}`")
 
-    return read
+    return read_id
 
 
-def time_of(value: Any) -> Time:
-    """Return `value` if its type is possible for a time, else None."""
+def time_or_none(value: Any) -> Time:
+    """Return `value` if it is text or a number, else None."""
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
 def values_reader(paths: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Return a function that reads a record's values at `paths`, None for missing ones."""
+    """Return a function that gets a record's values at dotted paths; missing ones are None."""
     if not any("." in path for path in paths):
         return lambda record: tuple(map(record.get, paths))
     getters = [getter(path) for path in paths]
@@ -315,20 +319,20 @@ def values_reader(paths: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[A
 
 @dataclass(slots=True)
 class _Branch:
-    """Known names at one level of nested records."""
+    """Tree node with the known field names at one level of nested records."""
 
     leaves: set[str] = field(default_factory=set)
     inner: "dict[str, _Branch]" = field(default_factory=dict)
 
-    def add(self, path: str) -> None:
+    def add_path(self, path: str) -> None:
         self.leaves.add(path)  # a key may contain dots
         head, dot, rest = path.partition(".")
         if dot:
-            self.inner.setdefault(head, _Branch()).add(rest)
+            self.inner.setdefault(head, _Branch()).add_path(rest)
 
 
 class KnownFields:
-    """Counts fields of records that are not in the schema.
+    """Set of the fields of a schema; counts other fields in records.
 
     Parameters
     ----------
@@ -340,32 +344,32 @@ class KnownFields:
         self._paths, self._whole = frozenset(paths), frozenset(whole)
         self._branch = _Branch()
         for path in self._paths | self._whole:
-            self._branch.add(path)
+            self._branch.add_path(path)
 
-    def unknown(self, records: Iterable[Mapping[str, Any]]) -> Counter[str]:
-        """Return the number of `records` with a value in each unknown field."""
+    def count_unknown(self, records: Iterable[Mapping[str, Any]]) -> Counter[str]:
+        """Return the number of `records` with a value in each unknown field, by dotted path."""
         found: Counter[str] = Counter()
         leaves = self._branch.leaves
         for record in records:
             if not record.keys() <= leaves:
-                self._count_unknown(record, self._branch, "", found)
+                self._add_unknown_fields(record, self._branch, "", found)
         return found
 
-    def _count_unknown(
-        self, within: Mapping[str, Any], branch: _Branch, prefix: str, found: Counter[str]
+    def _add_unknown_fields(
+        self, record: Mapping[str, Any], branch: _Branch, prefix: str, counts: Counter[str]
     ) -> None:
-        for name, value in within.items():
+        for name, value in record.items():
             if name in branch.leaves:
                 continue
             inner = branch.inner.get(name)
             if inner is None or not isinstance(value, dict):
                 for path, leaf in flat({name: value}).items():
-                    if leaf not in (None, "") and not self._is_known(prefix + path):
-                        found[prefix + path] += 1
+                    if leaf not in (None, "") and not self._is_known_path(prefix + path):
+                        counts[prefix + path] += 1
             elif not value.keys() <= inner.leaves:
-                self._count_unknown(value, inner, f"{prefix}{name}.", found)
+                self._add_unknown_fields(value, inner, f"{prefix}{name}.", counts)
 
-    def _is_known(self, path: str) -> bool:
+    def _is_known_path(self, path: str) -> bool:
         return path in self._paths or lies_in(path, self._whole)
 
 
@@ -378,7 +382,7 @@ _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def decode_object(payload: bytes) -> dict[str, Any]:
-    """Decode a JSON object, without the values that hold a number out of range.
+    """Decode a JSON object; omit values that contain a number out of range.
 
     A decoder of some fields passes over such a number in the others.
 
@@ -401,14 +405,14 @@ def decode_object(payload: bytes) -> dict[str, Any]:
         return found
 
 
-def typed(
+def with_numeric_cells(
     messages: Sequence[Message],
     numbers: Collection[str],
     time: str | None = None,
     *,
     is_strict: bool = False,
 ) -> Sequence[Message]:
-    """Return messages with numbers in the numeric fields of table rows.
+    """Return messages in which text cells of numeric fields are converted to numbers.
 
     Parameters
     ----------
@@ -418,39 +422,43 @@ def typed(
     is_strict : whether infinity is rejected, instead of a missing value
 
     >>> row = Message(b'{"id":"07","a":"1.50","b":"1e0"}', "0", 0, 32, is_row=True)
-    >>> typed([row], ["a"])[0].payload
+    >>> with_numeric_cells([row], ["a"])[0].payload
     b'{"id":"07","a":1.50,"b":"1e0"}'
     """
     if not any(message.is_row for message in messages):
         return messages
-    return [_typed(message, numbers, time, is_strict) for message in messages]
+    return [_row_with_numeric_cells(message, numbers, time, is_strict) for message in messages]
 
 
-def _typed(message: Message, numbers: Collection[str], time: str | None, strict: bool) -> Message:
+def _row_with_numeric_cells(
+    message: Message, numbers: Collection[str], time: str | None, strict: bool
+) -> Message:
     if not message.is_row or message.damage is not None:
         return message
     try:
         row = _decode(message.payload)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return message  # the decoder reports the reason
-    changed = {name: number_of(row[name], is_strict=strict) for name in numbers if name in row}
+    changed = {
+        name: parse_number_cell(row[name], is_strict=strict) for name in numbers if name in row
+    }
     if time is not None and time in row:
-        changed[time] = as_time(row[time])
+        changed[time] = parse_time_cell(row[time])
     if all(row[name] is value for name, value in changed.items()):
         return message
     payload = msgspec.json.encode(row | changed)
     return msgspec.structs.replace(message, payload=payload, size=len(payload))
 
 
-def number_of(cell: Any, *, is_strict: bool = False) -> Any:
-    """Return the number in a text cell, as JSON has it.
+def parse_number_cell(cell: Any, *, is_strict: bool = False) -> Any:
+    """Convert a text cell to a number.
 
     Other text, and values that are no text, are returned unchanged, so that the decoder of the
     field reports them. Empty text and `nan` are null. Infinity is returned as text; with
     `is_strict`, as a number too large for any float.
 
-    >>> number_of("007"), number_of(" .5 "), number_of("nan"), number_of("inf"), number_of(None)
-    (7, 0.5, None, 'inf', None)
+    >>> [parse_number_cell(cell) for cell in ("007", " .5 ", "nan", "inf", None)]
+    [7, 0.5, None, 'inf', None]
     """
     if not isinstance(cell, str):
         return cell
@@ -473,31 +481,31 @@ def _is_infinite(text: str) -> bool:
         return False
 
 
-def as_time(cell: Any) -> Any:
-    """Return the time in a cell: a number if the text is plainly a number, else unchanged.
+def parse_time_cell(cell: Any) -> Any:
+    """Convert a text cell with a time: plain numbers become numbers, other text is unchanged.
 
     Eight digits are a date (ISO 8601).
 
-    >>> as_time("1772350200"), as_time("20260301"), as_time("2026-03-01")
+    >>> parse_time_cell("1772350200"), parse_time_cell("20260301"), parse_time_cell("2026-03-01")
     (1772350200, '20260301', '2026-03-01')
     """
     is_date = isinstance(cell, str) and len(cell.strip()) == 8 and cell.strip().isdecimal()
-    return cell if is_date else _to_number(cell)
+    return cell if is_date else _parse_plain_number(cell)
 
 
-def plain_numbers(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with cells that are plainly numbers converted, each by itself.
+def convert_plain_numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row in which text cells in plain number format are converted to numbers.
 
     This is for a transformer, whose fields have no declared kind. Cells of different text stay
     different, except for trailing zeros of a fraction.
 
-    >>> plain_numbers({"a": "1.5", "b": "01", "c": "1e0", "d": "red", "e": "3"})
+    >>> convert_plain_numbers({"a": "1.5", "b": "01", "c": "1e0", "d": "red", "e": "3"})
     {'a': 1.5, 'b': '01', 'c': '1e0', 'd': 'red', 'e': 3}
     """
-    return {name: _to_number(value) for name, value in row.items()}
+    return {name: _parse_plain_number(value) for name, value in row.items()}
 
 
-def _to_number(cell: Any) -> Any:
+def _parse_plain_number(cell: Any) -> Any:
     text = cell.strip() if isinstance(cell, str) else ""
     if not is_plain(text):
         return cell
@@ -516,14 +524,14 @@ class NumberDecoder:
     names: Sequence[str]
 
     def decode(self, context: DecodeContext, messages: Sequence[Message]) -> Records:
-        """Decode records; records with values of other types become dead letters."""
+        """Decode records of numbers; values of other types are rejected as dead letters."""
         kept, rows = context.parse(
-            self._decoder.decode, msgspec.structs.astuple, {self.id or "id": "missing_id"}
+            self._struct_decoder.decode, msgspec.structs.astuple, {self.id or "id": "missing_id"}
         )
         records = Records(
             ids=[str(row[0]) for row in rows],
             times=[None] * len(rows) if self.time is None else [row[-1] for row in rows],
-            X=self._array(rows),
+            X=self._feature_array(rows),
             messages=[messages[index] for index in kept],
         )
         infinite = np.isinf(records.X)
@@ -536,7 +544,7 @@ class NumberDecoder:
                 context.reject(kept[row], "infinite", detail)
         return records.take(np.flatnonzero(~infinite.any(axis=1)).tolist())
 
-    def _array(self, rows: Sequence[tuple[Any, ...]]) -> npt.NDArray[np.float32]:
+    def _feature_array(self, rows: Sequence[tuple[Any, ...]]) -> npt.NDArray[np.float32]:
         width = len(self.names)
         values = np.fromiter(
             chain.from_iterable([row[1 : 1 + width] for row in rows]),
@@ -547,7 +555,7 @@ class NumberDecoder:
             return values.astype(np.float32).reshape(len(rows), width)
 
     @cached_property
-    def _decoder(self) -> msgspec.json.Decoder[Any]:
+    def _struct_decoder(self) -> msgspec.json.Decoder[Any]:
         fields: list[tuple[str, Any, Any]] = [("id", str | int | None if self.id else Any, None)]
         names = {"id": self.id or "id"}
         for column, name in enumerate(self.names):
@@ -574,8 +582,8 @@ class RecordDecoder:
     def decode(
         self, context: DecodeContext, messages: Sequence[Message], known: KnownFields
     ) -> Records:
-        """Decode records, and count fields that are not `known`."""
-        take, id_of = values_reader(self.names), _nothing if self.id is None else id_reader(self.id)
+        """Decode records with their original values, and count fields that are not `known`."""
+        take, id_of = values_reader(self.names), _no_id if self.id is None else id_reader(self.id)
         kept, rows = context.parse(
             msgspec.json.Decoder(dict[str, Any]).decode,
             lambda record: (id_of(record), record),
@@ -583,20 +591,20 @@ class RecordDecoder:
         )
         return Records(
             ids=[str(id) for id, _ in rows],
-            times=self._times(record for _, record in rows),
+            times=self._record_times(record for _, record in rows),
             X=np.empty((len(rows), 0), dtype=np.float32),
             messages=[messages[index] for index in kept],
             values=[take(record) for _, record in rows],
-            unknown=known.unknown(record for _, record in rows),
+            unknown=known.count_unknown(record for _, record in rows),
         )
 
-    def _times(self, records: Iterable[Mapping[str, Any]]) -> list[Time]:
+    def _record_times(self, records: Iterable[Mapping[str, Any]]) -> list[Time]:
         if self.time is None:
             return [None for _ in records]
         time = getter(self.time)
-        return [time_of(time(record)) for record in records]
+        return [time_or_none(time(record)) for record in records]
 
 
-def _nothing(record: Mapping[str, Any]) -> Any:
-    """Return None, as the id of a record that is named by its key."""
+def _no_id(record: Mapping[str, Any]) -> Any:
+    """Return None: the message's key is the id of the record."""
     return None

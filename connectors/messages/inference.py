@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoding import time_of
+from streamboost.connectors.messages.decoding import time_or_none
 from streamboost.connectors.messages.outgoing import milliseconds
 from streamboost.errors import DataError
 from streamboost.escaping import escaped
@@ -17,10 +17,10 @@ from streamboost.features.paths import flat, getter
 __all__ = [
     "absent_fields_error",
     "inference_report",
-    "objects",
+    "parse_json_objects",
     "quoted_start",
-    "readable",
     "time_field_error",
+    "undamaged_payloads",
 ]
 
 
@@ -34,8 +34,8 @@ _NAMED = 20
 """Number of fields listed by name."""
 
 
-def readable(messages: Sequence[Message]) -> list[bytes]:
-    """Return the payloads of undamaged messages; DataError if all are damaged."""
+def undamaged_payloads(messages: Sequence[Message]) -> list[bytes]:
+    """Return the payloads of undamaged messages; DataError if all messages are damaged."""
     found = [message.payload for message in messages if message.damage is None]
     if messages and not found:
         raise DataError(
@@ -45,12 +45,12 @@ def readable(messages: Sequence[Message]) -> list[bytes]:
     return found
 
 
-def objects(payloads: Sequence[bytes], id_field: str | None) -> list[dict[str, Any]]:
-    """Return the messages that are JSON objects, and ignore others.
+def parse_json_objects(payloads: Sequence[bytes], id_field: str | None) -> list[dict[str, Any]]:
+    """Decode the payloads that are JSON objects, and ignore others.
 
     Raises DataError if an id is required and no object has one.
     """
-    records = list(_objects(payloads))
+    records = list(_iterate_json_objects(payloads))
     if payloads and not records:
         raise DataError(
             f"none of the {len(payloads)} messages at the start is a JSON object, as every record "
@@ -66,35 +66,39 @@ def objects(payloads: Sequence[bytes], id_field: str | None) -> list[dict[str, A
 
 
 def inference_report(
-    found: Inference, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
+    inference: Inference, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
 ) -> str:
     """Return a report of the inferred fields of `records`, with a line for each.
 
     `roles` are the fields with another meaning, such as the id.
     """
     n = len(records)
-    kinds = [(name, found.fields[name].kind, found.reasons[name]) for name in found.fields]
-    left = [(name, "left out", why) for name, why in found.reasons.items()]
-    rows = [*kinds, *(row for row in left if row[0] not in found.fields)]
-    rows += [(name, roles[name], "") for name in _roles_text(roles, records, found)]
+    kinds = [
+        (name, inference.fields[name].kind, inference.reasons[name]) for name in inference.fields
+    ]
+    left = [(name, "left out", why) for name, why in inference.reasons.items()]
+    rows = [*kinds, *(row for row in left if row[0] not in inference.fields)]
+    rows += [(name, roles[name], "") for name in _present_roles(roles, records, inference)]
     rows = _group_fields([(escaped(name), kind, escaped(why)) for name, kind, why in rows])
     wide = [max((len(row[part]) for row in rows), default=0) for part in (0, 1)]
     lines = [f"  {name:<{wide[0]}}  {kind:<{wide[1]}}  {why}".rstrip() for name, kind, why in rows]
-    head = f"{_fields(len(found.fields))} to learn from, by {n} record{'s' * (n != 1)}:"
+    head = (
+        f"{_field_count_text(len(inference.fields))} to learn from, by {n} record{'s' * (n != 1)}:"
+    )
     return "\n".join([head, *lines])
 
 
-def _roles_text(
-    roles: Iterable[str], records: Sequence[Mapping[str, Any]], found: Inference
+def _present_roles(
+    roles: Iterable[str], records: Sequence[Mapping[str, Any]], inference: Inference
 ) -> Iterable[str]:
     for role in roles:
         get = getter(role)
-        if role not in found.fields and any(get(record) is not None for record in records):
+        if role not in inference.fields and any(get(record) is not None for record in records):
             yield role
 
 
 def _group_fields(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Combine many fields of equal kind and reason in one line."""
+    """Combine many (name, kind, reason) rows of equal kind and reason to one row."""
     alike: dict[tuple[str, str], list[str]] = {}
     for name, kind, why in rows:
         alike.setdefault((kind, why), []).append(name)
@@ -108,7 +112,7 @@ def _group_fields(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, 
     return lines
 
 
-def _fields(n: int) -> str:
+def _field_count_text(n: int) -> str:
     return f"{n} field{'s' * (n != 1)}"
 
 
@@ -119,11 +123,11 @@ def absent_fields_error(
     near_only: bool = False,
     used: Container[str] = (),
 ) -> str | None:
-    """Return a sentence on the first of `names` that no JSON object has, or None.
+    """Return an error text for the first of `names` that no record has; None if all exist.
 
     With `near_only`, names are ignored unless they are similar to a field that is not in `used`.
     """
-    records = list(_objects(payloads))
+    records = list(_iterate_json_objects(payloads))
     there = _field_names(records)
     for name in names if records else ():
         get = getter(name)
@@ -137,12 +141,14 @@ def absent_fields_error(
 
 
 def time_field_error(payloads: Iterable[bytes], field: str) -> str | None:
-    """Return a sentence if most values of `field` in JSON objects are no times, else None.
+    """Return an error text if most values of `field` are not times, else None.
 
     Times are values that `milliseconds` parses.
     """
-    values = [value for value in map(getter(field), _objects(payloads)) if value is not None]
-    wrong = [value for value in values if milliseconds(time_of(value)) is None]
+    values = [
+        value for value in map(getter(field), _iterate_json_objects(payloads)) if value is not None
+    ]
+    wrong = [value for value in values if milliseconds(time_or_none(value)) is None]
     if 2 * len(wrong) <= len(values):
         return None
     first = wrong[0] if isinstance(wrong[0], str) else repr(wrong[0])
@@ -154,12 +160,12 @@ def time_field_error(payloads: Iterable[bytes], field: str) -> str | None:
 
 
 def quoted_start(payload: bytes | str) -> str:
-    """Return the beginning of a message in quotes."""
+    """Return the first characters of a message in quotes, for errors."""
     text = payload.decode(errors="replace") if isinstance(payload, bytes) else payload
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
-def _objects(payloads: Iterable[bytes]) -> Iterable[dict[str, Any]]:
+def _iterate_json_objects(payloads: Iterable[bytes]) -> Iterable[dict[str, Any]]:
     decoder = msgspec.json.Decoder(dict[str, Any])
     for payload in payloads:
         try:

@@ -16,14 +16,14 @@ __all__ = ["SplitMessages", "split_messages"]
 
 
 class SplitMessages(NamedTuple):
-    """Messages by content, in order; a message may be in both lists."""
+    """Messages with records, and messages with labels; a message may be in both lists."""
 
     records: list[Message]
     labels: list[Message]
 
 
 def split_messages(schema: "Schema", messages: Sequence[Message]) -> SplitMessages:
-    """Separate records from inline labels, in O(n).
+    """Separate the messages of one stream into records and labels, in O(n).
 
     A message whose label field has a value is a label. If it has a feature, too, it is also a
     record, unless its id is known. All other messages are records, including unreadable ones.
@@ -38,7 +38,7 @@ def split_messages(schema: "Schema", messages: Sequence[Message]) -> SplitMessag
     found = SplitMessages([], [])
     get, features = getter(schema.label_fields.label), [getter(path) for path in schema.features]
     for message in messages:
-        has_label, is_record = _roles_of(message, get, features)
+        has_label, is_record = _classify_message(message, get, features)
         if has_label:
             found.labels.append(message)
         if is_record:
@@ -46,12 +46,12 @@ def split_messages(schema: "Schema", messages: Sequence[Message]) -> SplitMessag
     return found
 
 
-def _roles_of(
+def _classify_message(
     message: Message,
     get: Callable[[Mapping[str, Any]], Any],
     features: Sequence[Callable[[Mapping[str, Any]], Any]],
 ) -> tuple[bool, bool]:
-    """Return whether a message has a label, and whether it is a record."""
+    """Return whether a message has a label, and whether it has a record."""
     if message.damage is not None:
         return False, True
     try:

@@ -16,7 +16,7 @@ from streamboost.connectors.messages.decoding import (
     DecodeContext,
     decode_object,
     id_reader,
-    time_of,
+    time_or_none,
 )
 from streamboost.connectors.messages.outgoing import DeadLetter, Label, Reason, Time, encode
 from streamboost.errors import ConfigurationError
@@ -27,16 +27,16 @@ __all__ = [
     "DecodedLabels",
     "LabelFields",
     "LabelKind",
-    "LabelMessages",
+    "LabelMessageCodec",
     "Labels",
-    "as_json",
-    "as_text",
-    "hidden_fault",
-    "kind_of",
+    "convert_label",
+    "label_as_json",
+    "label_as_text",
+    "label_kind_of",
     "label_text",
     "nearest_class",
     "normalize_label",
-    "read_label",
+    "unprintable_character_fault",
 ]
 
 LabelKind = Literal["string", "integer", "boolean"]
@@ -86,11 +86,11 @@ class LabelFields:
             )
 
 
-def kind_of(value: Any) -> LabelKind | None:
+def label_kind_of(value: Any) -> LabelKind | None:
     """Return the kind of label that `value` is, or None if it cannot be a label.
 
-    >>> kind_of("grass"), kind_of(3), kind_of(3.0), kind_of(True), kind_of(0.5)
-    ('string', 'integer', 'integer', 'boolean', None)
+    >>> [label_kind_of(value) for value in ("grass", 3, 3.0, True, 0.5)]
+    ['string', 'integer', 'integer', 'boolean', None]
     """
     if isinstance(value, bool):
         return "boolean"
@@ -100,29 +100,29 @@ def kind_of(value: Any) -> LabelKind | None:
     return "integer" if is_whole else None
 
 
-def read_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None, str]:
-    """Return `value` as a label of that kind, and ""; or None, and the fault.
+def convert_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None, str]:
+    """Convert `value` to a label of `kind`; return (label, "") or (None, error text).
 
     Booleans are learned as the text "true" and "false".
 
-    >>> read_label("1", "integer"), read_label(1, "string"), read_label(True, "boolean")
+    >>> convert_label("1", "integer"), convert_label(1, "string"), convert_label(True, "boolean")
     ((1, ''), ('1', ''), ('true', ''))
     """
-    label = None if kind is None else _read(value, kind)
+    label = None if kind is None else _to_label_kind(value, kind)
     if label is None:
-        if kind is None or kind_of(value) is None:
+        if kind is None or label_kind_of(value) is None:
             return None, "is neither text nor a whole number, nor true or false"
         return None, (
             f"is {label_text(value)}, and labels here are {_WORDS[kind]}: write it so, or start "
-            f'again with [schema] label = "{kind_of(value)}"'
+            f'again with [schema] label = "{label_kind_of(value)}"'
         )
     if isinstance(label, int):
         return (label, "") if -(2**63) <= label < 2**63 else (None, "has more than 64 bits")
-    return (None, fault) if (fault := _fault_of(label)) else (label, "")
+    return (None, fault) if (fault := _storage_fault(label)) else (label, "")
 
 
-def _fault_of(label: str | int) -> str | None:
-    """Return why a committee cannot store `label`, or None."""
+def _storage_fault(label: str | int) -> str | None:
+    """Return the reason why a committee cannot store `label`, or None if it can."""
     if isinstance(label, str) and len(label) > LONGEST_LABEL:
         return f"has {len(label)} characters: give at most {LONGEST_LABEL}"
     if isinstance(label, str) and "\0" in label:
@@ -131,7 +131,7 @@ def _fault_of(label: str | int) -> str | None:
 
 
 def normalize_label(label: str) -> tuple[str, str]:
-    """Return the normalized text of a class, and a fault or "".
+    """Return the normalized text of a class, and an error text or "".
 
     The text is in Unicode's composed form (NFC) without outer white space. Invisible characters are
     a fault, because they would split a class in two.
@@ -150,12 +150,12 @@ def normalize_label(label: str) -> tuple[str, str]:
     return label, ""
 
 
-def hidden_fault(name: str) -> str:
-    """Return the fault of a name with control, invisible or unassigned characters, or "".
+def unprintable_character_fault(name: str) -> str:
+    """Return an error text for control, invisible or unassigned characters, or "".
 
     The rule is stricter than `normalize_label`, which accepts whatever a stream of labels may hold.
 
-    >>> hidden_fault("cat\\ue000"), hidden_fault("Zoë M.")
+    >>> unprintable_character_fault("cat\\ue000"), unprintable_character_fault("Zoë M.")
     ('holds U+E000, which is not printable: leave it out', '')
     """
     if fault := normalize_label(name)[1]:
@@ -167,44 +167,44 @@ def hidden_fault(name: str) -> str:
 
 
 def nearest_class(label: str | int, classes: Iterable[str | int], cutoff: float = 0.0) -> Any:
-    """Return the most similar of `classes`, or None if none is similar enough.
+    """Return the most similar of `classes`; None if all are below the similarity `cutoff`.
 
     >>> nearest_class("Gras", ["grass", "path"], 0.6), nearest_class("tree", ["grass", "path"], 0.6)
     ('grass', None)
     """
-    names = {_comparison_key(one): one for one in classes}
-    found = get_close_matches(_comparison_key(label), names, n=1, cutoff=cutoff)
+    names = {_comparable_text(one): one for one in classes}
+    found = get_close_matches(_comparable_text(label), names, n=1, cutoff=cutoff)
     return names[found[0]] if found else None
 
 
-def _comparison_key(label: str | int) -> str:
-    """Return the first characters of a label without case, accents and variants, to compare."""
+def _comparable_text(label: str | int) -> str:
+    """Return the first characters of a label, without case and accents, for comparisons."""
     parts = unicodedata.normalize("NFKD", str(label)[:_COMPARED]).casefold()
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
-def as_json(label: Any, kind: str | None) -> Any:
-    """Return a label as in messages: booleans as true or false.
+def label_as_json(label: Any, kind: str | None) -> Any:
+    """Convert a learned label to its JSON value: "true" becomes True for booleans.
 
     Other labels are returned unchanged, so that the reader can reject them.
 
-    >>> as_json("true", "boolean"), as_json("true", "string"), as_json(None, "boolean")
-    (True, 'true', None)
+    >>> label_as_json("true", "boolean"), label_as_json("true", "string")
+    (True, 'true')
     """
     return {"true": True, "false": False}.get(label, label) if kind == "boolean" else label
 
 
-def as_text(label: Any) -> Any:
-    """Return a message's label as it is learned: booleans as text, others unchanged.
+def label_as_text(label: Any) -> Any:
+    """Convert a JSON label to the learned label: booleans become text, others stay.
 
-    >>> as_text(True), as_text(3), as_text(None)
+    >>> label_as_text(True), label_as_text(3), label_as_text(None)
     ('true', 3, None)
     """
     return str(label).lower() if isinstance(label, bool) else label
 
 
-def _read(value: Any, kind: LabelKind) -> str | int | None:
-    own = kind_of(value)
+def _to_label_kind(value: Any, kind: LabelKind) -> str | int | None:
+    own = label_kind_of(value)
     if kind == "boolean":
         word = value.strip().lower() if isinstance(value, str) else value
         return None if own is None else _BOOLEANS.get(word)
@@ -218,7 +218,7 @@ def _read(value: Any, kind: LabelKind) -> str | int | None:
 
 
 def label_text(value: Any) -> str:
-    """Return a label for messages, abbreviated if it is long."""
+    """Return a label as text for error messages, abbreviated if it is long."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:60] + "..."
 
@@ -257,8 +257,8 @@ class DecodedLabels(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LabelMessages:
-    """Decodes and encodes label messages.
+class LabelMessageCodec:
+    """Converts label messages to labels, and labels to messages.
 
     Attributes
     ----------
@@ -279,28 +279,28 @@ class LabelMessages:
     inline: bool = False
 
     def decode(
-        self, context: DecodeContext, messages: Sequence[Message], *, nulls: bool = False
+        self, context: DecodeContext, messages: Sequence[Message], *, allow_nulls: bool = False
     ) -> Labels:
         """Decode labels; unusable messages become dead letters.
 
-        With `nulls`, null is None, except in rows of tables, where null is an empty cell.
+        With `allow_nulls`, null is None, except in rows of tables, where null is an empty cell.
         """
-        kept, rows = context.parse(*self._reader, {self._id: "missing_id"})
+        kept, rows = context.parse(*self._decoder_and_getter, {self._id_field: "missing_id"})
         kind = self.label_kind
         usable: list[tuple[Message, str, Any, Time, str | None]] = []
         for index, (id, given, time, source) in zip(kept, rows, strict=True):
-            if given is _NULL and nulls and not messages[index].is_row:
+            if given is _NULL and allow_nulls and not messages[index].is_row:
                 usable.append((messages[index], str(id), None, time, source))
                 continue
             if given is None or given is _NULL or given == "":
                 missing = "empty" if given == "" else "absent or null"
                 context.reject(index, "missing_label", f"field {self.names.label!r} is {missing}")
                 continue
-            label, reason, fault = self._read(given, kind or kind_of(given))
+            label, reason, fault = self._check_label(given, kind or label_kind_of(given))
             if label is None:
                 context.reject(index, reason, f"field {self.names.label!r} {fault}")
             else:
-                kind = kind or kind_of(given)
+                kind = kind or label_kind_of(given)
                 usable.append((messages[index], str(id), label, time, source))
         return Labels(
             ids=[id for _, id, *_ in usable],
@@ -311,16 +311,18 @@ class LabelMessages:
             kind=kind,
         )
 
-    def _read(self, given: Any, kind: LabelKind | None) -> tuple[str | int | None, Reason, str]:
-        """Return a label, or None with the reason and the fault."""
-        label, fault = read_label(given, kind)
+    def _check_label(
+        self, value: Any, kind: LabelKind | None
+    ) -> tuple[str | int | None, Reason, str]:
+        """Return (label, reason, error text); the label is None if it is not valid."""
+        label, fault = convert_label(value, kind)
         if isinstance(label, str):
             label, fault = normalize_label(label)
             if not label:
                 return None, "missing_label", "is white space alone"
         if label is None or fault:
             return None, "bad_label", fault
-        if self.classes and label not in self._classes:
+        if self.classes and label not in self._allowed_labels:
             near = nearest_class(label, self.classes)
             text = f"is {label_text(label)}, and [schema] classes names no such: the nearest is "
             text += repr(near)
@@ -328,29 +330,34 @@ class LabelMessages:
         return label, "bad_label", ""
 
     @cached_property
-    def _classes(self) -> frozenset[str | int]:
+    def _allowed_labels(self) -> frozenset[str | int]:
         return frozenset(self.classes)
 
     def encode(self, label: Label) -> bytes:
-        """Return `label` as a message that `decode` reads."""
-        message = {self._id: label.id, self.names.label: as_json(label.label, self.label_kind)}
+        """Encode `label` as a message that `decode` can decode."""
+        message = {
+            self._id_field: label.id,
+            self.names.label: label_as_json(label.label, self.label_kind),
+        }
         message |= {} if label.time is None else {"time": label.time}
         return encode(message | ({} if label.source is None else {"source": label.source}))
 
     @property
     def label_kind(self) -> LabelKind | None:
-        """Kind of the labels; None before the first label, with "auto"."""
+        """Kind of the labels; None with "auto" before the first label."""
         return self.kind if self.label == "auto" else self.label
 
     @property
-    def _id(self) -> str:
+    def _id_field(self) -> str:
         return self.record_id if self.inline else self.names.id or "id"
 
     @cached_property
-    def _reader(self) -> tuple[Callable[[bytes], Any], Callable[[Any], tuple[Any, ...]]]:
-        """Return a decoder of messages, and a function to get id, label, time and source."""
+    def _decoder_and_getter(
+        self,
+    ) -> tuple[Callable[[bytes], Any], Callable[[Any], tuple[Any, ...]]]:
+        """Return a decoder of messages, and a function that gets id, label, time and source."""
         if (self.names, self.record_id) != (LabelFields(), "id") or self.label not in _TYPES:
-            return decode_object, self._path_reader()
+            return decode_object, self._path_getter()
         fields = [
             ("id", str | int | None, None),
             ("label", _TYPES[self.label] | msgspec.UnsetType, msgspec.UNSET),
@@ -358,34 +365,34 @@ class LabelMessages:
             ("source", str | None, None),
         ]
         struct = msgspec.defstruct("Label", fields, gc=False)
-        return msgspec.json.Decoder(struct).decode, _fields_of
+        return msgspec.json.Decoder(struct).decode, _message_fields
 
-    def _path_reader(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-        get_id, get_label = id_reader(self._id), getter(self.names.label)
+    def _path_getter(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        get_id, get_label = id_reader(self._id_field), getter(self.names.label)
         get_other = id_reader(self.names.id or ("id" if self.inline else self.record_id))
         path = self.names.label
 
-        def take(message: Mapping[str, Any]) -> tuple[Any, ...]:
+        def get_fields(message: Mapping[str, Any]) -> tuple[Any, ...]:
             id, label, source = get_id(message), get_label(message), message.get("source")
             if label is None:
                 label = _NULL if is_null(message, path) else None
             elif self.label in _TYPES:
-                label = _typed(label, path, _TYPES[self.label])
+                label = _validated_label(label, path, _TYPES[self.label])
             source = source if isinstance(source, str) else None
             id = get_other(message) if id is None else id
-            return id, label, time_of(message.get("time")), source
+            return id, label, time_or_none(message.get("time")), source
 
-        return take
+        return get_fields
 
 
-def _fields_of(message: Any) -> tuple[Any, ...]:
-    """Return a message's id, label, time and source; null is distinct from absent."""
+def _message_fields(message: Any) -> tuple[Any, ...]:
+    """Return id, label, time and source of a message; a null label is `_NULL`."""
     label = None if message.label is msgspec.UNSET else message.label
     is_null = message.label is None
     return message.id, _NULL if is_null else label, message.time, message.source
 
 
-def _typed(label: Any, path: str, type: Any) -> Any:
+def _validated_label(label: Any, path: str, type: Any) -> Any:
     try:
         return msgspec.convert(label, type)
     except msgspec.ValidationError as error:

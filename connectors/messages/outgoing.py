@@ -26,7 +26,7 @@ __all__ = [
     "Time",
     "encode",
     "encode_all",
-    "features_of",
+    "features_by_name",
     "milliseconds",
 ]
 
@@ -66,20 +66,20 @@ _encoder = msgspec.json.Encoder(enc_hook=_to_python)
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """Return a message as JSON."""
+    """Encode a message as JSON in UTF-8."""
     return _encoder.encode(message)
 
 
-class _Outgoing(msgspec.Struct, frozen=True):
+class _OutputMessage(msgspec.Struct, frozen=True):
     """Base of output messages."""
 
     def encode(self) -> bytes:
-        """Return the message as JSON."""
+        """Encode the message as JSON in UTF-8."""
         return _encoder.encode(self)
 
 
-def encode_all(messages: Sequence[_Outgoing]) -> list[bytes]:
-    """Return messages as JSON, in half the time of single calls.
+def encode_all(messages: Sequence[_OutputMessage]) -> list[bytes]:
+    """Encode messages as JSON, each as bytes; twice as fast as single calls.
 
     >>> encode_all([Label("7", "grass"), Label("8", "two\\nlines")])
     [b'{"id":"7","label":"grass"}', b'{"id":"8","label":"two\\\\nlines"}']
@@ -88,7 +88,7 @@ def encode_all(messages: Sequence[_Outgoing]) -> list[bytes]:
     return _encoder.encode_lines(messages).split(b"\n")[:-1]
 
 
-class Label(_Outgoing, frozen=True, omit_defaults=True):
+class Label(_OutputMessage, frozen=True, omit_defaults=True):
     """Label of a record.
 
     >>> Label("7", "grass").encode()
@@ -101,7 +101,7 @@ class Label(_Outgoing, frozen=True, omit_defaults=True):
     source: str | None = None
 
 
-class Prediction(_Outgoing, frozen=True, omit_defaults=True):
+class Prediction(_OutputMessage, frozen=True, omit_defaults=True):
     """Prediction for a record on arrival; `label` is null before the first label.
 
     With distributed scoring, `sequence` counts the batches of the `partition`. `fields` are the
@@ -126,7 +126,7 @@ class Prediction(_Outgoing, frozen=True, omit_defaults=True):
     decision: str | int | bool | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class Request(_Outgoing, frozen=True, omit_defaults=True):
+class Request(_OutputMessage, frozen=True, omit_defaults=True):
     """Label request for a record, with all that an annotator needs.
 
     `label` and `probabilities` are the prediction; `expires` is the expiry of the request;
@@ -149,15 +149,15 @@ class Request(_Outgoing, frozen=True, omit_defaults=True):
     partition: int | None = None
 
 
-class DeadLetter(_Outgoing, frozen=True):
-    """Dead letter: an unusable message, with the reason.
+class DeadLetter(_OutputMessage, frozen=True):
+    """Record of an unusable message (dead letter), with the reason.
 
     `payload` holds its first 64 KiB, as text if they are UTF-8, else in base64, by `encoding`;
     `size` is its original length in bytes. A source that seeks `position` reads the message again.
-    `time` is the tick of the batch that contained it.
+    `time` is the processing time of its batch in milliseconds.
 
     >>> message = Message(b"{", partition="0", offset=4, size=1)
-    >>> letter = DeadLetter.of(message, "bad_json", "input was truncated", source="records")
+    >>> letter = DeadLetter.from_message(message, "bad_json", "truncated", source="records")
     >>> letter.position, letter.payload
     ({'0': 4}, '{')
     """
@@ -172,7 +172,7 @@ class DeadLetter(_Outgoing, frozen=True):
     time: int | None
 
     @classmethod
-    def of(
+    def from_message(
         cls,
         message: Message,
         reason: Reason,
@@ -181,13 +181,13 @@ class DeadLetter(_Outgoing, frozen=True):
         source: str,
         time: int | None = None,
     ) -> "DeadLetter":
-        """Return the dead letter of `message` from `source`, in the batch of tick `time`."""
-        payload, encoding = _readable(message)
+        """Return the dead letter of `message` from `source`; `time` is that of its batch in ms."""
+        payload, encoding = _payload_text(message)
         position = {message.partition: message.offset}
         return cls(reason, detail, payload, encoding, message.size, source, position, time)
 
 
-def _readable(message: Message) -> tuple[str, Literal["utf-8", "base64"]]:
+def _payload_text(message: Message) -> tuple[str, Literal["utf-8", "base64"]]:
     head = message.payload[:KEPT_BYTES]
     is_whole = len(head) == message.size
     try:
@@ -202,7 +202,7 @@ _SECONDS_END = 1e11
 
 
 def milliseconds(time: Time) -> float | None:
-    """Return a time in milliseconds since the epoch, or None if it cannot be parsed.
+    """Convert a time to milliseconds since the epoch; None if it cannot be parsed.
 
     Text is ISO 8601, in UTC without a time zone; a number is in seconds or milliseconds.
 
@@ -226,12 +226,12 @@ def milliseconds(time: Time) -> float | None:
     return number * (1_000 if abs(number) < _SECONDS_END else 1)
 
 
-def features_of(names: Sequence[str], row: npt.NDArray[np.float32]) -> dict[str, float | None]:
-    """Return the values of a float32 `row` (D,) by name, with short decimals; NaN becomes None.
+def features_by_name(names: Sequence[str], row: npt.NDArray[np.float32]) -> dict[str, float | None]:
+    """Return the values of a float32 `row` (D,) by feature name; NaN becomes None.
 
     A float32 is written as its shortest decimal, so that 1.1 stays 1.1.
 
-    >>> features_of(["a", "b"], np.array([1.1, np.nan], dtype=np.float32))
+    >>> features_by_name(["a", "b"], np.array([1.1, np.nan], dtype=np.float32))
     {'a': 1.1, 'b': None}
     """
     values = np.asarray(row, dtype=np.float32)

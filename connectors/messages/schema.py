@@ -15,22 +15,26 @@ import msgspec
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.decoding import (
     DecodeContext,
-    Decoded,
+    DecodedRecords,
     KnownFields,
     NumberDecoder,
     RecordDecoder,
-    is_nameable,
-    typed,
+    is_valid_field_name,
+    with_numeric_cells,
 )
-from streamboost.connectors.messages.inference import inference_report, objects, readable
+from streamboost.connectors.messages.inference import (
+    inference_report,
+    parse_json_objects,
+    undamaged_payloads,
+)
 from streamboost.connectors.messages.labels import (
     DecodedLabels,
     LabelFields,
     LabelKind,
-    LabelMessages,
-    kind_of,
+    LabelMessageCodec,
+    convert_label,
+    label_kind_of,
     normalize_label,
-    read_label,
 )
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConfigurationError, DataError, StateError
@@ -38,14 +42,14 @@ from streamboost.features.fields import Field, as_field
 from streamboost.features.inference import NEVER, infer
 from streamboost.features.paths import lies_in
 
-__all__ = ["Inferred", "Schema"]
+__all__ = ["InferredSchema", "Schema"]
 
 LABEL = "label"
 """Field name that always counts as the label, in addition to the configured one."""
 
 
-class Inferred(NamedTuple):
-    """Schema with inferred fields, and a report of the inference, of several lines."""
+class InferredSchema(NamedTuple):
+    """Schema with inferred fields; `sentence` is a report of the inference."""
 
     schema: "Schema"
     sentence: str
@@ -88,8 +92,9 @@ class Schema:
     id_from : {"field", "key"}
         With "key", the messages' keys, UTF-8, are the ids of records from `source` "records".
     inline_labels : bool
-        Whether labels are in the stream of records: see `inline_labels.sort`. A label belongs to
-        the record that `id` names; the id in `label_fields` counts only if that field is absent.
+        Whether labels are in the stream of records: see `inline_labels.split_messages`. A label
+        belongs to the record that `id` names; the id in `label_fields` counts only if that field is
+        absent.
     include : sequence of str
         Fields of a record, by dotted paths, that its prediction repeats.
     probabilities : bool
@@ -137,25 +142,25 @@ class Schema:
             object.__setattr__(self, "numeric", tuple(self.numeric))
         for name in ("fields", "named"):
             if not isinstance(given := getattr(self, name), str):
-                object.__setattr__(self, name, _as_fields(given))
+                object.__setattr__(self, name, _parse_fields(given))
         for name in ("exclude", "left_out", "classes", "include"):
             if not isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, tuple(given))
-        check(self)
+        check_settings(self)
         if self.classes:
-            kind, classes = classes_of(self.classes, self.label_kind)
+            kind, classes = parse_classes(self.classes, self.label_kind)
             object.__setattr__(self, "classes", classes)
             object.__setattr__(self, "kind", kind if self.label == "auto" else self.kind)
 
     @property
-    def resolved(self) -> bool:
-        """Whether the features are known, configured or inferred."""
+    def has_known_features(self) -> bool:
+        """Whether the features are configured or already inferred."""
         return self.numeric != "auto" or self.fields != "auto"
 
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the columns of `Records.X`, or of the values in `Records.values`."""
-        if not self.resolved:
+        if not self.has_known_features:
             raise ConfigurationError(
                 "[schema] names no fields: let `infer` see messages before decoding, or name them"
             )
@@ -163,15 +168,15 @@ class Schema:
 
     @property
     def label_kind(self) -> LabelKind | None:
-        """Kind of the labels; None before the first label, with "auto"."""
+        """Kind of the labels; None with "auto" before the first label."""
         return self.kind if self.label == "auto" else self.label
 
     def with_label_type(self, kind: LabelKind | None) -> "Schema":
-        """Return the schema with labels of `kind` from now on."""
+        """Return a copy of the schema whose labels are of `kind`; None changes nothing."""
         return self if kind in (None, self.label_kind) else replace(self, kind=kind)
 
     @property
-    def rules(self) -> dict[str, Any]:
+    def changeable_settings(self) -> dict[str, Any]:
         """Settings of labels and predictions that may change between batches."""
         return {
             "classes": list(self.classes),
@@ -179,13 +184,13 @@ class Schema:
             "probabilities": self.probabilities,
         }
 
-    def extended(self, fields: Mapping[str, Field]) -> "Schema":
-        """Return the schema with these `fields` appended."""
+    def with_fields(self, fields: Mapping[str, Field]) -> "Schema":
+        """Return a copy of the schema with additional `fields` at the end."""
         assert not isinstance(self.fields, str)
         return replace(self, fields=dict(self.fields) | dict(fields))
 
-    def infer(self, messages: Sequence[Message]) -> Inferred:
-        """Find the fields in the first `messages`; 200 to 500 are enough.
+    def infer(self, messages: Sequence[Message]) -> InferredSchema:
+        """Infer the fields from the first `messages`; 200 to 500 are enough.
 
         Fields that are not named are inferred from their values (`features.inference`), in the
         order in which they first appear. Damaged messages are ignored.
@@ -193,12 +198,14 @@ class Schema:
         Raises DataError if the messages have no id or no feature.
         """
         if self.numeric != "auto":
-            return Inferred(self, f"{len(self.features)} numeric fields, as configured.")
+            return InferredSchema(self, f"{len(self.features)} numeric fields, as configured.")
         if self.fields != "auto":
-            return Inferred(self, f"{len(self.fields)} fields to learn from, as settled before.")
+            return InferredSchema(
+                self, f"{len(self.fields)} fields to learn from, as settled before."
+            )
         named_by = None if self.id_from == "key" else self.id
-        records = objects(readable(messages), named_by)
-        roles = self._roles
+        records = parse_json_objects(undamaged_payloads(messages), named_by)
+        roles = self._field_roles
         found = infer(records, reserved=list(roles), exclude=self.exclude, named=self.named)
         said = inference_report(found, records, roles)
         if not found.fields:
@@ -207,25 +214,30 @@ class Schema:
                 f"under [schema.fields]. {said}"
             )
         left_out = [n for n in found.reasons if n not in found.fields and found.reasons[n] != NEVER]
-        return Inferred(replace(self, fields=found.fields, left_out=left_out), said)
+        return InferredSchema(replace(self, fields=found.fields, left_out=left_out), said)
 
     def decode(
         self, messages: Sequence[Message], *, source: str = "records", time: int | None = None
-    ) -> Decoded:
+    ) -> DecodedRecords:
         """Decode records; unusable messages become dead letters, never an exception.
 
-        `source` and `time` (the tick) are written to dead letters. In rows of tables, text in
-        numeric fields is converted to numbers (`typed`).
+        `source` and `time`, that of the batch in ms, are written to dead letters. In table rows,
+        text in numeric fields is converted to numbers.
         """
         is_list = self.numeric != "auto"
-        messages = typed(messages, self._number_columns, self.time, is_strict=is_list)
-        context = self._context(messages, source, time)
+        messages = with_numeric_cells(messages, self._number_columns, self.time, is_strict=is_list)
+        context = self._make_decode_context(messages, source, time)
         if is_list:
-            return Decoded(self._numbers[context.by_key].decode(context, messages), context.dead)
-        mixed = self._mixed[context.by_key].decode(context, messages, self._known)
-        return Decoded(mixed, context.dead)
+            return DecodedRecords(
+                self._number_decoders[context.by_key].decode(context, messages),
+                context.dead_letters,
+            )
+        mixed = self._record_decoders[context.by_key].decode(context, messages, self._known_fields)
+        return DecodedRecords(mixed, context.dead_letters)
 
-    def _context(self, messages: Sequence[Message], source: str, time: int | None) -> DecodeContext:
+    def _make_decode_context(
+        self, messages: Sequence[Message], source: str, time: int | None
+    ) -> DecodeContext:
         by_key = self.id_from == "key" and source == "records"
         return DecodeContext(messages, self.max_record_bytes, source, time, by_key=by_key)
 
@@ -235,24 +247,28 @@ class Schema:
         *,
         source: str = "labels",
         time: int | None = None,
-        nulls: bool = False,
+        allow_nulls: bool = False,
     ) -> DecodedLabels:
-        """Decode label messages: id and `label`, optionally `time` and `source`.
+        """Decode label messages, which have an id and a label, optionally a time and a source.
 
-        A null or empty label is a missing one. With `nulls`, a null label is None, which retracts a
-        label, except for an empty cell of a table. Text of more than 1,000 characters, or with an
-        invisible character, is a "bad_label", as is a label of another kind than the labels before.
+        A null or empty label is a missing one. With `allow_nulls`, a null label is None, which
+        retracts a label, except for an empty cell of a table. Text of more than 1,000
+        characters, or with an invisible character, is a "bad_label", as is a label of another kind
+        than the labels before.
         """
         is_number = self.label_kind in ("integer", "boolean")
-        messages = typed(messages, [self.label_fields.label] if is_number else [], "time")
-        context = self._context(messages, source, time)
+        messages = with_numeric_cells(
+            messages, [self.label_fields.label] if is_number else [], "time"
+        )
+        context = self._make_decode_context(messages, source, time)
         return DecodedLabels(
-            self._label_messages.decode(context, messages, nulls=nulls), context.dead
+            self._label_codec.decode(context, messages, allow_nulls=allow_nulls),
+            context.dead_letters,
         )
 
     def encode_label(self, label: Label) -> bytes:
-        """Return `label` as a message that `decode_labels` reads."""
-        return self._label_messages.encode(label)
+        """Encode `label` as a message that `decode_labels` can decode."""
+        return self._label_codec.encode(label)
 
     def to_json(self) -> str:
         """Return the schema as JSON, which is stored with the state.
@@ -261,13 +277,13 @@ class Schema:
         >>> Schema.from_json(schema.to_json()) == schema
         True
         """
-        return _as_json(self)
+        return _schema_to_json(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Schema":
-        """Return the schema from the result of `to_json`; StateError if it is damaged."""
+        """Decode the result of `to_json`; raise StateError if it is damaged."""
         try:
-            return cls(**_settings_of(text))
+            return cls(**_settings_from_json(text))
         except (msgspec.MsgspecError, ValueError) as error:
             raise StateError(
                 f"the saved schema cannot be used: {error}; restore the file, or start again with "
@@ -275,8 +291,8 @@ class Schema:
             ) from error
 
     @cached_property
-    def _roles(self) -> dict[str, str]:
-        """Roles of the fields that are no features, by name."""
+    def _field_roles(self) -> dict[str, str]:
+        """Fields that are no features, such as id and label, each with its meaning in words."""
         id, label = self.label_fields.id, self.label_fields.label
         roles = {self.id: "names a record"}
         roles |= {self.time: "its time"} if self.time is not None else {}
@@ -284,9 +300,9 @@ class Schema:
         return roles | {label: "the label"} | {LABEL: "the label"}
 
     @cached_property
-    def _known(self) -> KnownFields:
+    def _known_fields(self) -> KnownFields:
         paths = [*self.features, *self.left_out]
-        return KnownFields(paths, [*self._roles, *self.exclude])
+        return KnownFields(paths, [*self._field_roles, *self.exclude])
 
     @cached_property
     def _number_columns(self) -> list[str]:
@@ -295,25 +311,25 @@ class Schema:
         return [name for name, field in self.fields.items() if field.kind == "number"]
 
     @cached_property
-    def _numbers(self) -> tuple[NumberDecoder, NumberDecoder]:
+    def _number_decoders(self) -> tuple[NumberDecoder, NumberDecoder]:
         by_field = NumberDecoder(self.id, self.time, self.features)
         return by_field, replace(by_field, id=None)
 
     @cached_property
-    def _mixed(self) -> tuple[RecordDecoder, RecordDecoder]:
+    def _record_decoders(self) -> tuple[RecordDecoder, RecordDecoder]:
         by_field = RecordDecoder(self.id, self.time, self.features)
         return by_field, replace(by_field, id=None)
 
     @cached_property
-    def _label_messages(self) -> LabelMessages:
-        return LabelMessages(
+    def _label_codec(self) -> LabelMessageCodec:
+        return LabelMessageCodec(
             self.label_fields, self.id, self.label, self.kind, self.classes, self.inline_labels
         )
 
 
-def _as_fields(given: Any) -> dict[str, Field]:
+def _parse_fields(values: Any) -> dict[str, Field]:
     try:
-        return {name: as_field(name, held) for name, held in dict(given).items()}
+        return {name: as_field(name, held) for name, held in dict(values).items()}
     except ConfigurationError as error:
         raise ConfigurationError(f"[schema.fields] {error}") from None
 
@@ -321,23 +337,23 @@ def _as_fields(given: Any) -> dict[str, Field]:
 _LABELS = ("auto", "string", "integer", "boolean")
 
 
-def check(schema: "Schema") -> None:
-    """Raise ConfigurationError for the first invalid setting."""
-    for fault in _faults(schema):
+def check_settings(schema: "Schema") -> None:
+    """Raise ConfigurationError for the first invalid setting of a schema."""
+    for fault in _setting_faults(schema):
         raise ConfigurationError(fault)
 
 
-def classes_of(
-    given: Sequence[Any], labels_are: LabelKind | None
+def parse_classes(
+    values: Sequence[Any], label_kind: LabelKind | None
 ) -> tuple[LabelKind | None, tuple[str | int, ...]]:
-    """Return the kind of the classes, and the classes as they are learned.
+    """Return the kind of the labels `values`, and the classes as the learner stores them.
 
     Raises ConfigurationError for an invalid or duplicate class.
     """
-    kind = labels_are or kind_of(given[0])
+    kind = label_kind or label_kind_of(values[0])
     classes: list[str | int] = []
-    for one in given:
-        label, fault = read_label(one, kind)
+    for one in values:
+        label, fault = convert_label(one, kind)
         if isinstance(label, str):
             label, fault = normalize_label(label)
             fault = fault if label else "is empty"
@@ -349,7 +365,7 @@ def classes_of(
     return kind, tuple(classes)
 
 
-def _faults(schema: "Schema") -> Iterator[str]:
+def _setting_faults(schema: "Schema") -> Iterator[str]:
     if schema.label not in _LABELS:
         yield f'[schema] label = {schema.label!r}: write "auto", "string", "integer" or "boolean"'
     limit = schema.max_record_bytes
@@ -357,10 +373,14 @@ def _faults(schema: "Schema") -> Iterator[str]:
         yield f"[schema] max_record_bytes = {limit!r}: write a whole number of at least 1"
     if isinstance(schema.classes, str):
         yield f"[schema] classes = {schema.classes!r}: write a list of labels"
-    yield from _of_numbers(schema) if schema.numeric != "auto" else _of_fields(schema)
+    yield from (
+        _numeric_setting_faults(schema)
+        if schema.numeric != "auto"
+        else _field_setting_faults(schema)
+    )
 
 
-def _of_numbers(schema: "Schema") -> Iterator[str]:
+def _numeric_setting_faults(schema: "Schema") -> Iterator[str]:
     names = [schema.id, *([] if schema.time is None else [schema.time]), *schema.numeric]
     if not schema.numeric:
         yield '[schema] numeric = []: name at least one field, or write "auto"'
@@ -368,7 +388,7 @@ def _of_numbers(schema: "Schema") -> Iterator[str]:
         if given or schema.fields != "auto":
             yield f"{key} goes without [schema] numeric, whose fields are all there are"
     for name in names:
-        if not isinstance(name, str) or not is_nameable(name):
+        if not isinstance(name, str) or not is_valid_field_name(name):
             yield (
                 f"[schema] names the field {name!r}: a name is text without quotes, backslashes "
                 "and control characters"
@@ -377,7 +397,7 @@ def _of_numbers(schema: "Schema") -> Iterator[str]:
             yield f"[schema] names the field {name!r} twice: id, time and numeric must differ"
 
 
-def _of_fields(schema: "Schema") -> Iterator[str]:
+def _field_setting_faults(schema: "Schema") -> Iterator[str]:
     fields = schema.named if isinstance(schema.fields, str) else schema.fields
     if isinstance(schema.fields, str) and schema.fields != "auto":
         yield f'[schema] fields = {schema.fields!r}: write "auto" or a table of fields'
@@ -405,11 +425,11 @@ _FORMAT = 3
 """Version of a state folder's files; no other version is read."""
 
 
-class _Format(msgspec.Struct):
+class _SavedFormat(msgspec.Struct):
     format: int
 
 
-class _Saved(_Format, forbid_unknown_fields=True, omit_defaults=True):
+class _SavedSchema(_SavedFormat, forbid_unknown_fields=True, omit_defaults=True):
     id: str
     time: str | None
     label: Literal["auto", "string", "integer", "boolean"]
@@ -428,18 +448,18 @@ class _Saved(_Format, forbid_unknown_fields=True, omit_defaults=True):
     probabilities: bool = False
 
 
-def _as_json(schema: "Schema") -> str:
-    """Return `schema` as JSON."""
+def _schema_to_json(schema: "Schema") -> str:
+    """Encode the settings of `schema` as JSON."""
     names = schema.label_fields
-    saved = _Saved(
+    saved = _SavedSchema(
         format=_FORMAT,
         id=schema.id,
         time=schema.time,
         label=schema.label,
         numeric=schema.numeric,
         max_record_bytes=schema.max_record_bytes,
-        fields=None if isinstance(schema.fields, str) else _given(schema.fields),
-        named=_given(schema.named),
+        fields=None if isinstance(schema.fields, str) else _fields_to_json(schema.fields),
+        named=_fields_to_json(schema.named),
         exclude=list(schema.exclude),
         left_out=list(schema.left_out),
         label_fields={} if names == LabelFields() else {"id": names.id or "", "label": names.label},
@@ -453,15 +473,15 @@ def _as_json(schema: "Schema") -> str:
     return msgspec.json.format(msgspec.json.encode(saved)).decode() + "\n"
 
 
-def _settings_of(text: str | bytes) -> dict[str, Any]:
-    """Return the settings of the schema from the result of `_as_json`.
+def _settings_from_json(text: str | bytes) -> dict[str, Any]:
+    """Decode the result of `_schema_to_json` to arguments of `Schema`.
 
     Raises ValueError or msgspec's MsgspecError for a damaged text.
     """
-    found = msgspec.json.decode(text, type=_Format).format
+    found = msgspec.json.decode(text, type=_SavedFormat).format
     if found != _FORMAT:
         raise ValueError(f"its format is {found}, and this release reads {_FORMAT}")
-    saved = msgspec.json.decode(text, type=_Saved)
+    saved = msgspec.json.decode(text, type=_SavedSchema)
     names = {name: value for name, value in saved.label_fields.items() if value}
     return {
         "id": saved.id,
@@ -483,5 +503,5 @@ def _settings_of(text: str | bytes) -> dict[str, Any]:
     }
 
 
-def _given(fields: Mapping[str, Field]) -> dict[str, Any]:
+def _fields_to_json(fields: Mapping[str, Field]) -> dict[str, Any]:
     return {name: field.given() for name, field in fields.items()}

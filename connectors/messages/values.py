@@ -14,32 +14,32 @@ from streamboost.features.words import LONGEST
 from streamboost.storage import Arrays
 
 __all__ = [
-    "as_fields",
-    "held_values",
-    "packed",
-    "unpacked",
+    "decode_fields",
+    "decode_values",
+    "encode_original_record",
+    "encode_values",
+    "encode_values_of_records",
+    "original_record_in",
     "values_from_arrays",
-    "values_in_arrays",
-    "whole_in",
-    "whole_of",
+    "values_to_arrays",
 ]
 
 _LONGEST_NESTED = 100_000
 _NEVER_LONG = frozenset((float, int, bool, type(None)))
 
 
-def packed(values: Values) -> bytes:
-    """Return a record's values as JSON, with long values truncated or dropped.
+def encode_values(values: Values) -> bytes:
+    """Encode a record's values as a JSON array; long values are truncated or None.
 
-    >>> unpacked(packed((1.5, None, "a" * 20_000)))[2] == "a" * 10_000
+    >>> decode_values(encode_values((1.5, None, "a" * 20_000)))[2] == "a" * 10_000
     True
     """
     if not _NEVER_LONG.issuperset(map(type, values)):
-        values = tuple([_kept(value) for value in values])
+        values = tuple([_truncate_value(value) for value in values])
     return msgspec.json.encode(values)
 
 
-def _kept(value: Any) -> Any:
+def _truncate_value(value: Any) -> Any:
     if isinstance(value, str):
         return value[:LONGEST]
     if isinstance(value, list | dict):
@@ -50,40 +50,45 @@ def _kept(value: Any) -> Any:
     return value
 
 
-def held_values(records: Records) -> list[bytes | None]:
-    """Return the stored form of each record's values."""
+def encode_values_of_records(records: Records) -> list[bytes | None]:
+    """Return the values of each record in stored form; None for records of numbers only.
+
+    If a transformer made the values, the original record follows on a second line.
+    """
     if records.values is None:
         return [None] * len(records)
-    held = [packed(values) for values in records.values]
+    held = [encode_values(values) for values in records.values]
     if records.wholes is None:
         return list(held)
     return [b"\n".join(both) for both in zip(held, records.wholes, strict=True)]
 
 
-def whole_of(record: Mapping[str, Any], time: Time) -> bytes:
-    """Return a record and its time as JSON on one line, with long values truncated or dropped."""
-    return msgspec.json.encode([{name: _kept(value) for name, value in record.items()}, time])
+def encode_original_record(record: Mapping[str, Any], time: Time) -> bytes:
+    """Encode a record, before a transformer, and its time as one line of JSON."""
+    return msgspec.json.encode(
+        [{name: _truncate_value(value) for name, value in record.items()}, time]
+    )
 
 
-def whole_in(held: bytes) -> bytes | None:
-    """Return the original record stored after values by `whole_of`, or None."""
+def original_record_in(held: bytes) -> bytes | None:
+    """Return the original record in stored values, still encoded; None if not stored."""
     return held.partition(b"\n")[2] or None
 
 
-def as_fields(names: Sequence[str], held: bytes) -> dict[str, Any]:
-    """Return a record's fields by name, before a transformer changed them."""
-    if (whole := whole_in(held)) is not None:
+def decode_fields(names: Sequence[str], held: bytes) -> dict[str, Any]:
+    """Decode stored values to fields by name, as they were before a transformer."""
+    if (whole := original_record_in(held)) is not None:
         return flat(msgspec.json.decode(whole)[0])
-    return dict(zip(names, unpacked(held), strict=False))
+    return dict(zip(names, decode_values(held), strict=False))
 
 
-def unpacked(held: bytes) -> Values:
-    """Return the values that `packed` packed."""
+def decode_values(held: bytes) -> Values:
+    """Decode the result of `encode_values` to a tuple."""
     return tuple(msgspec.json.decode(held.partition(b"\n")[0]))
 
 
-def values_in_arrays(values: Sequence[bytes | None]) -> Arrays:
-    """Return stored values as arrays for `values_from_arrays`; empty if no record has any."""
+def values_to_arrays(values: Sequence[bytes | None]) -> Arrays:
+    """Convert stored values to arrays, the inverse of `values_from_arrays`; {} if all None."""
     if not any(one is not None for one in values):
         return {}
     return {
@@ -93,7 +98,7 @@ def values_in_arrays(values: Sequence[bytes | None]) -> Arrays:
 
 
 def values_from_arrays(arrays: Arrays, n: int) -> list[bytes | None]:
-    """Return the stored values of `n` records."""
+    """Return the stored values of `n` records from the result of `values_to_arrays`."""
     if "values" not in arrays:
         return [None] * n
     held, start = arrays["values"].tobytes(), 0

@@ -16,16 +16,16 @@ __all__ = ["AnswersOracle", "NotYetDueRecords"]
 _PAGE = 1_000
 
 
-class _PendingAnswer(msgspec.Struct):
+class _PredictedRecord(msgspec.Struct):
     id: str
     time: Time = None
 
 
-_decode = msgspec.json.Decoder(_PendingAnswer).decode
+_decode = msgspec.json.Decoder(_PredictedRecord).decode
 
 
 class NotYetDueRecords:
-    """Set of the records that are too new to be answered, from the log of predictions.
+    """Set of record ids whose answers are still delayed, by the log of predictions.
 
     Parameters
     ----------
@@ -50,29 +50,32 @@ class NotYetDueRecords:
         return id in self._ids
 
     def read_new(self) -> None:
-        """Read the new predictions."""
+        """Read the predictions written since the last call, and update the set."""
         if not self._has_begun:
-            self._skip_old()
+            self._skip_old_records()
         while messages := self._predictions.poll(_PAGE):
             for message in messages:
-                self._add(_decode(message.payload))
+                self._add_record(_decode(message.payload))
 
-    def rest(self) -> None:
+    def release_resources(self) -> None:
         """Release the resources of the log; the next read acquires them again."""
-        self._predictions.rest()
+        self._predictions.release_resources()
 
     def close(self) -> None:
         """Close the log."""
         self._predictions.close()
 
-    def _skip_old(self) -> None:
-        """Skip records that are certainly old; with a delay in time, none can be skipped."""
+    def _skip_old_records(self) -> None:
+        """On the first read, skip predictions of records that are already due.
+
+        With a delay in time, none can be skipped.
+        """
         there = self._predictions.lag() if self._records is not None else None
         if there is not None and self._records is not None:
             self._predictions.seek({PARTITION: max(there - self._records, 0)})
         self._has_begun = True
 
-    def _add(self, record: _PendingAnswer) -> None:
+    def _add_record(self, record: _PredictedRecord) -> None:
         if self._records is None:
             time = milliseconds(record.time)
             self._newest = max(self._newest, time if time is not None else -math.inf)
@@ -91,7 +94,7 @@ class NotYetDueRecords:
 
 
 class AnswersOracle(Source):
-    """Answers the records in a log with the labels of a file, with a delay.
+    """Source of labels for requested records, taken from a file, with a delay.
 
     Its messages are label messages in the order of the log, without records whose label is not in
     the file. Its position is the position in that log, so that storing this position is enough:
@@ -103,7 +106,7 @@ class AnswersOracle(Source):
     answers : the labels
     requests : the log of requests or, to answer all records, of predictions, for the exclusive
         use of the oracle
-    young : the records that are not answered yet; None: no delay
+    not_yet_due : the records that are not answered yet; None: no delay
 
     Examples
     --------
@@ -138,7 +141,7 @@ class AnswersOracle(Source):
             while len(answers) < limit:
                 before = self._requests.position()
                 requests = self._requests.poll(limit - len(answers))
-                passed = self._answer(requests, answers)
+                passed = self._append_answers(requests, answers)
                 if passed < len(requests):
                     # Offsets may have gaps, so only the log can return the next position.
                     self._requests.seek(before)
@@ -151,8 +154,11 @@ class AnswersOracle(Source):
             raise
         return answers
 
-    def _answer(self, requests: Sequence[Message], answers: list[Message]) -> int:
-        """Append the known answers; return how many of `requests` were processed."""
+    def _append_answers(self, requests: Sequence[Message], answers: list[Message]) -> int:
+        """Append answers to `answers` up to the first request that is not due.
+
+        Returns the number of processed requests; requests without a known label have no answer.
+        """
         if self._not_yet_due is not None and not self._rereads:
             self._not_yet_due.read_new()
         for passed, message in enumerate(requests):
@@ -166,7 +172,7 @@ class AnswersOracle(Source):
                 ) from error
             if self._not_yet_due is not None and not self._rereads and id in self._not_yet_due:
                 return passed
-            if (payload := self._answers.message(id)) is not None:
+            if (payload := self._answers.label_message(id)) is not None:
                 answers.append(Message(payload, message.partition, message.offset, len(payload)))
         return len(requests)
 
@@ -179,9 +185,9 @@ class AnswersOracle(Source):
         """The bookmark of the log of requests."""
         return self._requests.bookmark
 
-    def expect(self, bookmark: str) -> None:
+    def expect_content(self, bookmark: str) -> None:
         """Read only the log that `bookmark` identifies."""
-        self._requests.expect(bookmark)
+        self._requests.expect_content(bookmark)
 
     def seek(self, position: Position) -> None:
         """Continue at a position in the log of requests."""
@@ -195,11 +201,11 @@ class AnswersOracle(Source):
         finally:
             self._rereads = False
 
-    def rest(self) -> None:
+    def release_resources(self) -> None:
         """Release the resources of the logs; the next read acquires them again."""
-        self._requests.rest()
+        self._requests.release_resources()
         if self._not_yet_due is not None:
-            self._not_yet_due.rest()
+            self._not_yet_due.release_resources()
 
     def close(self) -> None:
         """Close the logs."""

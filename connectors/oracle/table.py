@@ -12,12 +12,16 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
-from streamboost.connectors.messages.decoding import explain, id_reader, number_of
+from streamboost.connectors.messages.decoding import (
+    explain_decode_error,
+    id_reader,
+    parse_number_cell,
+)
 from streamboost.connectors.messages.inference import absent_fields_error
 from streamboost.errors import DataError
 from streamboost.features.paths import getter
 
-__all__ = ["AnswerFields", "OracleLabels", "as_text"]
+__all__ = ["AnswerFields", "OracleLabels", "json_label_as_text"]
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +44,7 @@ class AnswerFields(NamedTuple):
 
 
 class OracleLabels:
-    """Labels of a file by record id, read on first use.
+    """Mapping of record ids to the labels in a file, which is read on first use.
 
     Records without a label are ignored. Of two records with one id, the later one holds.
 
@@ -63,7 +67,7 @@ class OracleLabels:
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "records.jsonl"
     >>> _ = path.write_bytes(b'{"id": 7, "a": 1.5, "fraud": true}\\n{"id": 8, "fraud": null}\\n')
     >>> answers = OracleLabels(path, AnswerFields(label="fraud"))
-    >>> answers.message("7"), answers.message("8")
+    >>> answers.label_message("7"), answers.label_message("8")
     (b'{"id":"7","fraud":"true"}', None)
     """
 
@@ -78,8 +82,8 @@ class OracleLabels:
         self._max_bytes = max_bytes
         self._skipped = Counter[str]()
 
-    def message(self, id: str) -> bytes | None:
-        """Return the label message of a record, or None without a label."""
+    def label_message(self, id: str) -> bytes | None:
+        """Return the label message of a record, or None if the file has no label for it."""
         label = self._labels.get(id)
         return (
             None
@@ -95,26 +99,28 @@ class OracleLabels:
 
     def __str__(self) -> str:
         """Return the number of answers, and of ignored records."""
-        return self._sentence(self._labels)
+        return self._summary_text(self._labels)
 
-    def _sentence(self, labels: Mapping[str, bytes]) -> str:
+    def _summary_text(self, labels: Mapping[str, bytes]) -> str:
         said = f"{len(labels):,} answers, {len(set(labels.values())):,} labels, in {self._path}"
-        return f"{said}; left out: {self._faults}" if self._skipped else said
+        return f"{said}; left out: {self._skipped_counts_text}" if self._skipped else said
 
     @property
-    def _faults(self) -> str:
+    def _skipped_counts_text(self) -> str:
         return ", ".join(f"{n:,} {fault}" for fault, n in self._skipped.items())
 
     @cached_property
     def _labels(self) -> dict[str, bytes]:
-        """The labels in JSON by id."""
-        found = self._read()
-        _log.log(logging.WARNING if self._skipped else logging.INFO, "%s", self._sentence(found))
+        """Labels in JSON by record id."""
+        found = self._read_labels()
+        _log.log(
+            logging.WARNING if self._skipped else logging.INFO, "%s", self._summary_text(found)
+        )
         return found
 
-    def _read(self) -> dict[str, bytes]:
-        """Read the file; equal labels share one object."""
-        row = _reader(self._fields)
+    def _read_labels(self) -> dict[str, bytes]:
+        """Read the file; return the labels in JSON by record id."""
+        row = _record_reader(self._fields)
         text = {self._fields.id} | ({self._fields.label} if self._fields.as_text else set())
         found: dict[str, bytes] = {}
         kept: dict[bytes, bytes] = {}
@@ -123,7 +129,7 @@ class OracleLabels:
             while messages := source.poll(_PAGE):
                 sample += [message.payload for message in messages[: _SAMPLE - len(sample)]]
                 for message in messages:
-                    id, label, fault = self._parsed(row, message)
+                    id, label, fault = self._parse_record(row, message)
                     if fault:
                         self._skipped[fault] += 1
                     else:
@@ -132,20 +138,20 @@ class OracleLabels:
             raise self._no_answers_error(sample)
         return found
 
-    def _parsed(
-        self, row: Callable[[bytes], tuple[Any, Any]], message: Message
+    def _parse_record(
+        self, read_record: Callable[[bytes], tuple[Any, Any]], message: Message
     ) -> tuple[str, bytes, str | None]:
-        """Return id and label of a record, or the reason why it is ignored."""
+        """Return (id, label in JSON, None), or ("", b"", reason) for an ignored record."""
         if message.size > len(message.payload):
             return "", b"", "too large"
         if message.damage is not None:
             return "", b"", "bad row" if message.is_row else "corrupt"
         try:
-            id, value = row(message.payload)
+            id, value = read_record(message.payload)
             if message.is_row and self._fields.as_number:
-                value = number_of(value)
+                value = parse_number_cell(value)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            reason, _ = explain(message.payload, error)
+            reason, _ = explain_decode_error(message.payload, error)
             return "", b"", reason.replace("_", " ")
         label = msgspec.json.encode(value)
         if id is None or id == "":
@@ -154,35 +160,35 @@ class OracleLabels:
             return "", b"", "without a label"
         if label[:1] in (b"{", b"["):
             return "", b"", "whose label is nested"
-        return str(id), as_text(label) if self._fields.as_text else label, None
+        return str(id), json_label_as_text(label) if self._fields.as_text else label, None
 
     def _no_answers_error(self, sample: Sequence[bytes]) -> DataError:
-        """Return the error for a file without answers."""
+        """Return the error for a file without labels, given its first records."""
         names = (self._fields.id, self._fields.label)
-        why = absent_fields_error(sample, names) or self._faults
+        why = absent_fields_error(sample, names) or self._skipped_counts_text
         return DataError(
             f"{self._path} holds no answer: {why or 'it is empty'}. Its records must have their id "
             f"as {names[0]!r} and their label as {names[1]!r}; name others in [labels.fields]"
         )
 
 
-def as_text(label: bytes) -> bytes:
-    """Return a label in JSON as text in JSON.
+def json_label_as_text(label: bytes) -> bytes:
+    """Convert a label in JSON to a JSON string.
 
-    >>> as_text(b'"sky"'), as_text(b"true"), as_text(b"3")
+    >>> json_label_as_text(b'"sky"'), json_label_as_text(b"true"), json_label_as_text(b"3")
     (b'"sky"', b'"true"', b'"3"')
     """
     return label if label.startswith(b'"') else msgspec.json.encode(label.decode())
 
 
-def _reader(fields: AnswerFields) -> Callable[[bytes], tuple[Any, Any]]:
-    """Return a function that reads a record's id and label."""
+def _record_reader(fields: AnswerFields) -> Callable[[bytes], tuple[Any, Any]]:
+    """Return a function that decodes a record and returns its id and label."""
     decode = msgspec.json.Decoder(dict[str, Any]).decode
     id, label = id_reader(fields.id), getter(fields.label)
 
-    def read(payload: bytes) -> tuple[Any, Any]:
+    def read_id_and_label(payload: bytes) -> tuple[Any, Any]:
         """Return the id and the label of a record."""
         record = decode(payload)
         return id(record), label(record)
 
-    return read
+    return read_id_and_label

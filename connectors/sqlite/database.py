@@ -11,7 +11,14 @@ from pathlib import Path
 
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
-__all__ = ["Database", "append", "as_stored", "checked_stream", "end_of", "table_exists"]
+__all__ = [
+    "Database",
+    "append_payloads",
+    "check_stream_name",
+    "stream_end",
+    "table_exists",
+    "text_if_utf8",
+]
 
 _STREAM = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _BUSY_SECONDS = 30.0
@@ -31,7 +38,7 @@ _NO_COMPANIONS = {
 
 
 class Database:
-    """SQLite file with a write connection for each thread.
+    """SQLite file, with one write connection per thread.
 
     Reading changes neither the file nor its mode, and needs no write permission.
     """
@@ -43,8 +50,8 @@ class Database:
         self._writing: set[int] = set()  # threads whose connections are in use
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """Yield a connection with a snapshot of the file, or None if there is no file."""
+    def read_transaction(self) -> Iterator[sqlite3.Connection | None]:
+        """Context manager: yields a connection that reads a snapshot; None if there is no file."""
         with self.translate_errors():
             if not self.path.exists():
                 yield None
@@ -54,12 +61,15 @@ class Database:
                 yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection in a transaction, which is committed, or rolled back on an error."""
+    def write_transaction(self) -> Iterator[sqlite3.Connection]:
+        """Context manager: yields a connection in a write transaction.
+
+        The transaction is committed at the end, or rolled back on an error.
+        """
         with self.translate_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._in_use() as connection:
-                self._begin(connection)
+            with self._thread_connection() as connection:
+                self._begin_write(connection)
                 try:
                     yield connection
                     connection.commit()
@@ -67,8 +77,8 @@ class Database:
                     connection.rollback()
                     raise
 
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        """Lock the file for writing; signals are handled every second of the wait."""
+    def _begin_write(self, connection: sqlite3.Connection) -> None:
+        """Begin a write transaction; wait for the lock, and handle signals every second."""
         deadline = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
@@ -78,10 +88,10 @@ class Database:
                 if error.sqlite_errorcode not in _RETRIABLE or time.monotonic() > deadline:
                     raise
 
-    def damage(self) -> str | None:
-        """Return the damage of the file's structure; None for an intact or missing file."""
+    def find_damage(self) -> str | None:
+        """Return a description of the file's damage; None if it is intact or missing."""
         try:
-            with self.reading() as connection:
+            with self.read_transaction() as connection:
                 if connection is None:
                     return None
                 found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
@@ -92,7 +102,7 @@ class Database:
         return None if found == "ok" else " ".join(found.split())
 
     def close(self) -> None:
-        """Close the connections of all threads; a writing thread closes its own at the end."""
+        """Close the connections of all threads; a thread in a transaction closes its own later."""
         with self._lock:
             connections, self._connections = self._connections, {}
             idle = [one for thread, one in connections.items() if thread not in self._writing]
@@ -100,15 +110,15 @@ class Database:
             connection.close()
 
     @contextmanager
-    def _in_use(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection, protected from `close`, which would crash SQLite."""
+    def _thread_connection(self) -> Iterator[sqlite3.Connection]:
+        """Context manager: yields this thread's connection, which `close` does not close."""
         thread = threading.get_ident()
         with self._lock:
             connection = self._connections.get(thread)
             self._writing.add(thread)
         try:
             if connection is None:
-                connection = self._open()
+                connection = self._connect()
                 with self._lock:
                     self._connections[thread] = connection
             yield connection
@@ -120,19 +130,19 @@ class Database:
                 connection.close()
 
     def open_for_reading(self) -> sqlite3.Connection:
-        """Open the existing file read-only; errors are SQLite's.
+        """Return a read-only connection to the existing file.
 
-        Raises ConnectorError if the file is not a regular one.
+        Raises sqlite3.Error, or ConnectorError if it is not a regular file.
         """
         self._check_regular()
         address = f"{self.path.as_uri()}?mode=ro"
         try:
-            return _look(address)
+            return _connect_read_only(address)
         except sqlite3.OperationalError as error:
             # Without a write-ahead log there is no writer, and the file alone is complete.
-            if error.sqlite_errorcode not in _NO_COMPANIONS or self._has_write_ahead():
+            if error.sqlite_errorcode not in _NO_COMPANIONS or self._has_write_ahead_log():
                 raise
-            return _look(f"{address}&immutable=1")
+            return _connect_read_only(f"{address}&immutable=1")
 
     def _check_regular(self) -> None:
         """Raise ConnectorError for a device, pipe or folder, where SQLite might wait forever."""
@@ -141,11 +151,11 @@ class Database:
                 f"cannot use {self.path}: it is not a regular file; name an SQLite file"
             )
 
-    def _has_write_ahead(self) -> bool:
+    def _has_write_ahead_log(self) -> bool:
         log = self.path.with_name(f"{self.path.name}-wal")
         return log.exists() and log.stat().st_size > 0
 
-    def _open(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         self._check_regular()
         # A connection is used by its own thread alone, but another thread may close it.
         connection = sqlite3.connect(
@@ -153,13 +163,13 @@ class Database:
         )
         try:
             connection.execute("PRAGMA synchronous = FULL")
-            self._set_write_ahead(connection)
+            self._enable_write_ahead_log(connection)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _set_write_ahead(self, connection: sqlite3.Connection) -> None:
+    def _enable_write_ahead_log(self, connection: sqlite3.Connection) -> None:
         deadline = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
@@ -178,7 +188,7 @@ class Database:
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Raise errors of SQLite as ConnectorError."""
+        """Context manager that raises errors of SQLite as ConnectorError."""
         try:
             yield
         except sqlite3.Error as error:
@@ -203,8 +213,8 @@ class Database:
             ) from error
 
 
-def _look(address: str) -> sqlite3.Connection:
-    """Open a file read-only, and check that it is readable."""
+def _connect_read_only(address: str) -> sqlite3.Connection:
+    """Return a read-only connection to the URI `address`, after a test read."""
     connection = sqlite3.connect(
         address, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
     )
@@ -216,8 +226,8 @@ def _look(address: str) -> sqlite3.Connection:
     return connection
 
 
-def checked_stream(name: str) -> str:
-    """Return `name`, or raise ConfigurationError if it is no valid table name."""
+def check_stream_name(name: str) -> str:
+    """Return `name`; raise ConfigurationError if it is not valid as a table name."""
     if _STREAM.fullmatch(name) is None or name.startswith("sqlite_"):
         raise ConfigurationError(
             f"the stream name {name!r} cannot be a table: use lower-case letters, digits, '_', "
@@ -227,15 +237,15 @@ def checked_stream(name: str) -> str:
 
 
 def table_exists(connection: sqlite3.Connection, name: str) -> bool:
-    """Return whether the file has a table of that name."""
+    """Return whether the file has a table with this name."""
     found = connection.execute(
         "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)
     )
     return found.fetchone() is not None
 
 
-def end_of(connection: sqlite3.Connection, stream: str) -> int:
-    """Return the offset of the stream's next message."""
+def stream_end(connection: sqlite3.Connection, stream: str) -> int:
+    """Return the offset that the next message of the stream will get."""
     if not table_exists(connection, stream):
         return 0
     highest = connection.execute(f'SELECT max(offset) FROM "{stream}"').fetchone()
@@ -247,30 +257,30 @@ def end_of(connection: sqlite3.Connection, stream: str) -> int:
     return 1 + max(-1 if row is None or row[0] is None else int(row[0]) for row in (highest, given))
 
 
-def append(
-    connection: sqlite3.Connection, stream: str, payloads: Sequence[bytes], at_least: int = 0
+def append_payloads(
+    connection: sqlite3.Connection, stream: str, payloads: Sequence[bytes], min_offset: int = 0
 ) -> None:
     """Append `payloads` to the stream, which is created if it does not exist.
 
-    Their offsets begin at `at_least` or later.
+    Their offsets begin at `min_offset` or later.
     """
     # AUTOINCREMENT stores the highest offset ever used, so that none is used twice.
     connection.execute(
         f'CREATE TABLE IF NOT EXISTS "{stream}" '
         "(offset INTEGER PRIMARY KEY AUTOINCREMENT, payload NOT NULL)"
     )
-    start = max(end_of(connection, stream), at_least)
+    start = max(stream_end(connection, stream), min_offset)
     values: list[object] = []
     for offset, payload in enumerate(payloads, start):
-        values += offset, as_stored(payload)
+        values += offset, text_if_utf8(payload)
     for first in range(0, len(values), 2 * _AT_ONCE):
         part = values[first : first + 2 * _AT_ONCE]
         places = ", ".join(["(?, ?)"] * (len(part) // 2))
         connection.execute(f'INSERT INTO "{stream}" (offset, payload) VALUES {places}', part)
 
 
-def as_stored(payload: bytes) -> str | bytes:
-    """Return text where the bytes are UTF-8, so that the sqlite3 shell shows it."""
+def text_if_utf8(payload: bytes) -> str | bytes:
+    """Return UTF-8 bytes as text, so that the sqlite3 shell displays it; others unchanged."""
     try:
         return payload.decode()
     except UnicodeDecodeError:

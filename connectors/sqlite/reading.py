@@ -8,29 +8,29 @@ from pathlib import Path
 
 from streamboost.connectors.sqlite.database import Database
 
-__all__ = ["Reader"]
+__all__ = ["PersistentReader"]
 
-_Seen = tuple[int, ...]
+_FileIdentity = tuple[int, ...]
 
 
-class Reader:
-    """Keeps a connection open between reads, because opening costs most of a read.
+class PersistentReader:
+    """Reads an SQLite file with a connection that stays open between reads, for speed.
 
     The connection holds no lock between reads. But while it is open, another process that closes
-    the file is not the last one, which would checkpoint the write-ahead log. So call `rest` when
-    there is nothing more to read.
+    the file is not the last one, which would checkpoint the write-ahead log. So call
+    `release_resources` when there is nothing more to read.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._open: tuple[sqlite3.Connection, _Seen] | None = None
+        self._open: tuple[sqlite3.Connection, _FileIdentity] | None = None
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """Yield a connection as `Database.reading` does."""
+    def read_transaction(self) -> Iterator[sqlite3.Connection | None]:
+        """Context manager: yields a connection as `Database.read_transaction` does."""
         with self._database.translate_errors():
             try:
-                connection = self._current()
+                connection = self._current_connection()
                 if connection is None:
                     yield None
                     return
@@ -38,25 +38,25 @@ class Reader:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                self.rest()
+                self.release_resources()
                 raise
 
-    def rest(self) -> None:
+    def release_resources(self) -> None:
         """Close the file until the next read."""
         if self._open is not None:
             (connection, _), self._open = self._open, None
             connection.close()
 
-    def _current(self) -> sqlite3.Connection | None:
-        """Return a connection to the file that is there now, or None.
+    def _current_connection(self) -> sqlite3.Connection | None:
+        """Return a connection to the file that is at the path now; None if there is none.
 
         SQLite's cache of a file is valid as long as all processes write through SQLite. If another
         file was copied or moved in its place, the file is opened again.
         """
-        there = _seen(self._database.path)
+        there = _file_identity(self._database.path)
         if self._open is not None and self._open[1] == there:
             return self._open[0]
-        self.rest()
+        self.release_resources()
         if there is None:
             return None
         connection = self._database.open_for_reading()
@@ -64,8 +64,8 @@ class Reader:
         return connection
 
 
-def _seen(path: Path) -> _Seen | None:
-    """Return the identity of a file and its write-ahead log, or None if it does not exist."""
+def _file_identity(path: Path) -> _FileIdentity | None:
+    """Return device, inode, size and mtime of a file, and its WAL's inode; None if missing."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

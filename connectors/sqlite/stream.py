@@ -14,15 +14,15 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from streamboost.connectors.base import PARTITION, Message, Position, Sink
-from streamboost.connectors.last_read import LastRead, NumberedSource
+from streamboost.connectors.last_read import LastRead, LastReadSource
 from streamboost.connectors.sqlite.database import (
     Database,
-    append,
-    checked_stream,
-    end_of,
+    append_payloads,
+    check_stream_name,
+    stream_end,
     table_exists,
 )
-from streamboost.connectors.sqlite.reading import Reader
+from streamboost.connectors.sqlite.reading import PersistentReader
 from streamboost.errors import ConfigurationError, DeletedError
 
 __all__ = ["SqliteSink", "SqliteSource"]
@@ -32,11 +32,11 @@ _BEGINNING = 1_000
 """Number of first bytes of a message that identify it."""
 
 
-class SqliteSource(NumberedSource):
+class SqliteSource(LastReadSource):
     """Reads a stream; polls are empty while the stream, or the file, does not exist.
 
     Keeps the file open between polls, because opening costs most of a poll, but holds no lock in
-    between; `rest` closes the file.
+    between; `release_resources` closes the file.
 
     Parameters
     ----------
@@ -74,17 +74,19 @@ class SqliteSource(NumberedSource):
             raise ConfigurationError(f"max_bytes = {max_bytes}: write a number of at least 1")
         super().__init__(f"stream {stream!r}")
         self._database = Database(path)
-        self._reader = Reader(self._database)
-        self._stream = checked_stream(stream)
+        self._reader = PersistentReader(self._database)
+        self._stream = check_stream_name(stream)
         self._max_bytes = max_bytes
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` messages."""
         if limit < 1:
             return []
-        with self._reader.reading() as connection:
-            end = 0 if connection is None else end_of(connection, self._stream)
-            if end < self._next or (connection and end > self._next and self._is_other(connection)):
+        with self._reader.read_transaction() as connection:
+            end = 0 if connection is None else stream_end(connection, self._stream)
+            if end < self._next or (
+                connection and end > self._next and self._is_last_message_replaced(connection)
+            ):
                 raise DeletedError(
                     f"stream {self._stream!r} in {self._database.path} ends at offset {end}, and "
                     f"reading should continue at {self._next}: this is not the file that was read "
@@ -104,39 +106,41 @@ class SqliteSource(NumberedSource):
         ]
         self._next = messages[-1].offset + 1 if messages else end
         if messages and messages[-1].offset > self._last.offset:
-            self._last = LastRead.of(messages[-1].offset, messages[-1].payload[:_BEGINNING])
+            self._last = LastRead.from_message(
+                messages[-1].offset, messages[-1].payload[:_BEGINNING]
+            )
         return messages
 
-    def _is_other(self, connection: Connection) -> bool:
-        """Return whether the last message read has been replaced."""
+    def _is_last_message_replaced(self, connection: Connection) -> bool:
+        """Return whether the stream now has another message at the last offset read."""
         row = connection.execute(
             f'SELECT substr(CAST(payload AS BLOB), 1, ?) FROM "{self._stream}" WHERE offset = ?',
             (min(self._max_bytes + 1, _BEGINNING), self._last.offset),
         ).fetchone()
         return row is not None and self._last.has_changed(row[0] or b"")
 
-    def rest(self) -> None:
+    def release_resources(self) -> None:
         """Close the file until the next poll."""
-        self._reader.rest()
+        self._reader.release_resources()
 
     def lag(self) -> int:
-        """Return the lag in offsets."""
-        with self._database.reading() as connection:
-            end = 0 if connection is None else end_of(connection, self._stream)
+        """Return the number of unread offsets."""
+        with self._database.read_transaction() as connection:
+            end = 0 if connection is None else stream_end(connection, self._stream)
         return max(end - self._next, 0)
 
     def beginning_offsets(self) -> Position | None:
         """Return the first retained offset."""
-        with self._database.reading() as connection:
+        with self._database.read_transaction() as connection:
             if connection is None or not table_exists(connection, self._stream):
                 return {PARTITION: 0}
             found = connection.execute(f'SELECT min(offset) FROM "{self._stream}"').fetchone()
-            first = end_of(connection, self._stream) if found[0] is None else int(found[0])
+            first = stream_end(connection, self._stream) if found[0] is None else int(found[0])
         return {PARTITION: first}
 
     def close(self) -> None:
         """Close the file; polling opens it again."""
-        self._reader.rest()
+        self._reader.release_resources()
 
 
 class SqliteSink(Sink):
@@ -150,7 +154,7 @@ class SqliteSink(Sink):
 
     def __init__(self, path: str | os.PathLike[str], stream: str) -> None:
         self._database = Database(path)
-        self._stream = checked_stream(stream)
+        self._stream = check_stream_name(stream)
         self._written: list[bytes] = []
 
     @property
@@ -164,14 +168,14 @@ class SqliteSink(Sink):
         return self._stream
 
     def write(self, payloads: Sequence[bytes]) -> None:
-        """Store `payloads` until `flush`."""
+        """Buffer `payloads` until `flush`."""
         self._written.extend(payloads)
 
     def flush(self) -> None:
-        """Append the stored payloads in one transaction; after an error, call it again."""
+        """Append the buffered payloads in one transaction; after an error, call it again."""
         if self._written:
-            with self._database.writing() as connection:
-                append(connection, self._stream, self._written)
+            with self._database.write_transaction() as connection:
+                append_payloads(connection, self._stream, self._written)
             self._written.clear()
 
     def close(self) -> None:

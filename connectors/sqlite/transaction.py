@@ -9,8 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from streamboost.connectors.base import Committed, Position, Sink, Transaction
-from streamboost.connectors.sqlite.database import Database, append, as_stored, table_exists
+from streamboost.connectors.base import CommittedBatch, Position, Sink, Transaction
+from streamboost.connectors.sqlite.database import (
+    Database,
+    append_payloads,
+    table_exists,
+    text_if_utf8,
+)
 from streamboost.connectors.sqlite.stream import SqliteSink
 from streamboost.errors import ConfigurationError, StateError
 
@@ -20,7 +25,7 @@ _PAGE = 256
 
 
 class SqliteTransaction(Transaction):
-    """Commits streams, positions and journal of a pipeline atomically; binds sinks of its file.
+    """Commits writes, positions and journal entry of each batch as one SQLite transaction.
 
     After a crash, the file has the whole batch or nothing of it. Several pipelines may share a
     file. If two processes run the same pipeline, the second to commit a batch is refused.
@@ -39,7 +44,7 @@ class SqliteTransaction(Transaction):
     >>> transaction, sink = SqliteTransaction(path, "demo"), SqliteSink(path, "predictions")
     >>> transaction.commit(1, [(sink, [b"{}"])], {"records": {"0": 7}}, b'{"sequence": 1}')
     >>> transaction.committed()
-    Committed(sequence=1, positions={'records': {'0': 7}})
+    CommittedBatch(sequence=1, positions={'records': {'0': 7}})
     >>> list(transaction.journal())
     [(1, b'{"sequence": 1}')]
     >>> transaction.close(); sink.close()
@@ -51,10 +56,10 @@ class SqliteTransaction(Transaction):
         self._database = Database(path)
         self._pipeline = pipeline
 
-    def committed(self) -> Committed | None:
+    def committed(self) -> CommittedBatch | None:
         """Return the newest committed batch, or None before the first."""
-        with self._database.reading() as connection:
-            return None if connection is None else self._committed(connection)
+        with self._database.read_transaction() as connection:
+            return None if connection is None else self._read_committed(connection)
 
     def commit(
         self,
@@ -67,43 +72,43 @@ class SqliteTransaction(Transaction):
 
         Raises StateError for another number: another process has committed, or nothing was
         recovered. If other processes keep the file locked, or its disk is full (UnavailableError),
-        nothing of the batch is in the file. Unbound sinks are written before the file is locked;
-        the next call with the same batch does not write them again.
+        nothing of the batch is in the file. Sinks of other files are written before the file is
+        locked; the next call with the same batch does not write them again.
         """
         if not all(self.enlists(sink) for sink, _ in writes):
-            with self._database.reading() as connection:
-                self._before(sequence, connection)
+            with self._database.read_transaction() as connection:
+                self._previous_batch(sequence, connection)
             self.write_non_transactional(sequence, writes)
-        with self._database.writing() as connection:
-            last = self._before(sequence, connection)
+        with self._database.write_transaction() as connection:
+            last = self._previous_batch(sequence, connection)
             for sink, payloads in writes:
                 if isinstance(sink, SqliteSink) and self.enlists(sink):
-                    append(connection, sink.stream, payloads)
+                    append_payloads(connection, sink.stream, payloads)
             _create_journal(connection)
             everywhere = last.positions | dict(positions)
-            self._keep(connection, Committed(sequence, everywhere))
+            self._store_committed(connection, CommittedBatch(sequence, everywhere))
             connection.execute(
                 "INSERT INTO _journal VALUES (?, ?, ?)",
-                (self._pipeline, sequence, as_stored(journal)),
+                (self._pipeline, sequence, text_if_utf8(journal)),
             )
 
-    def begin_after(self, committed: Committed) -> None:
-        """Let a log without a batch of the pipeline continue after `committed`.
+    def begin_after(self, committed: CommittedBatch) -> None:
+        """Store `committed` as the last batch, if the file has no batch of the pipeline yet.
 
         Raises StateError if the log has batches of the pipeline.
         """
-        with self._database.writing() as connection:
-            if self._committed(connection) is not None:
+        with self._database.write_transaction() as connection:
+            if self._read_committed(connection) is not None:
                 raise StateError(
                     f"{self._database.path} holds batches of {self._pipeline!r}: it continues "
                     "after these, and nowhere else"
                 )
             _create_journal(connection)
-            self._keep(connection, committed)
+            self._store_committed(connection, committed)
 
     def pipelines(self) -> list[str]:
         """Return the names of the pipelines with batches in the file."""
-        with self._database.reading() as connection:
+        with self._database.read_transaction() as connection:
             if connection is None or not table_exists(connection, "_committed"):
                 return []
             return [name for (name,) in connection.execute("SELECT pipeline FROM _committed")]
@@ -113,9 +118,9 @@ class SqliteTransaction(Transaction):
         return isinstance(sink, SqliteSink) and sink.path == self._database.path
 
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield sequence and entry of every batch after batch `after`, page by page."""
+        """Yield number and journal entry of every batch after batch `after`."""
         while True:
-            with self._database.reading() as connection:
+            with self._database.read_transaction() as connection:
                 if connection is None or not table_exists(connection, "_journal"):
                     return
                 rows = connection.execute(
@@ -132,17 +137,19 @@ class SqliteTransaction(Transaction):
         """Close the file; the next call opens it again."""
         self._database.close()
 
-    def _keep(self, connection: sqlite3.Connection, committed: Committed) -> None:
+    def _store_committed(self, connection: sqlite3.Connection, committed: CommittedBatch) -> None:
         positions = msgspec.json.encode(committed.positions).decode()
         connection.execute(
             "INSERT OR REPLACE INTO _committed VALUES (?, ?, ?)",
             (self._pipeline, committed.sequence, positions),
         )
 
-    def _before(self, sequence: int, connection: sqlite3.Connection | None) -> Committed:
-        """Return the batch before `sequence`; StateError if that is not the newest."""
-        found = None if connection is None else self._committed(connection)
-        last = found or Committed(0, {})
+    def _previous_batch(
+        self, sequence: int, connection: sqlite3.Connection | None
+    ) -> CommittedBatch:
+        """Return the last committed batch; StateError if its number is not `sequence` - 1."""
+        found = None if connection is None else self._read_committed(connection)
+        last = found or CommittedBatch(0, {})
         if sequence != last.sequence + 1:
             raise StateError(
                 f"pipeline {self._pipeline!r} cannot commit batch {sequence} after batch "
@@ -151,7 +158,7 @@ class SqliteTransaction(Transaction):
             )
         return last
 
-    def _committed(self, connection: sqlite3.Connection) -> Committed | None:
+    def _read_committed(self, connection: sqlite3.Connection) -> CommittedBatch | None:
         if not table_exists(connection, "_committed"):
             return None
         row = connection.execute(
@@ -159,7 +166,7 @@ class SqliteTransaction(Transaction):
         ).fetchone()
         if row is None:
             return None
-        return Committed(row[0], msgspec.json.decode(row[1], type=dict[str, dict[str, int]]))
+        return CommittedBatch(row[0], msgspec.json.decode(row[1], type=dict[str, dict[str, int]]))
 
 
 def _create_journal(connection: sqlite3.Connection) -> None:

@@ -16,12 +16,12 @@ from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import DataError, StreamBoostError
 from streamboost.pipelines.app.connect import Connectors, connect, refuse_missing_topics
-from streamboost.pipelines.app.distributed import records_source, scorer_limits
-from streamboost.pipelines.app.factories import check_models, factory_names, transformed
-from streamboost.pipelines.app.first_records import first_messages
-from streamboost.pipelines.app.recovery import copies_of, initial_model, refuse_lost
+from streamboost.pipelines.app.distributed import records_source, scorer_limits_text
+from streamboost.pipelines.app.factories import check_models, factory_names, transform_messages
+from streamboost.pipelines.app.first_records import peek_messages
+from streamboost.pipelines.app.recovery import checkpoint_copies, initial_model, refuse_lost_state
 from streamboost.pipelines.app.run import has_begun
-from streamboost.pipelines.config.compatibility import verify
+from streamboost.pipelines.config.compatibility import verify_compatibility
 from streamboost.pipelines.config.connectors.base import Output, check_writable
 from streamboost.pipelines.config.connectors.kafka import KafkaTopic
 from streamboost.pipelines.config.connectors.registry import ENDPOINTS, OUTPUTS, refuse_unwritable
@@ -36,21 +36,21 @@ from streamboost.pipelines.runner.replay import (
     journal_entries,
     require_same_release,
 )
-from streamboost.pipelines.state.copies import Folder
+from streamboost.pipelines.state.copies import FolderTarget
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["Finding", "check", "guarantee"]
+__all__ = ["Finding", "check", "delivery_guarantee"]
 
-_Begins = Callable[[], Schema]
+_GetSchema = Callable[[], Schema]
 
-_APART = (
+_DISTRIBUTED = (
     "exactly once: each scorer commits predictions, requests and progress of its partitions with "
     "their offsets, and the learner what it learned of them, each as one transaction of the "
     "cluster. The budget holds at every record of every partition. Not promised: an order across "
     "partitions, which committee meets a record, and that ids differ across partitions"
 )
 
-_ONCE = "standard input, which is read once: not tried"
+_READ_ONCE = "standard input, which is read once: not tried"
 
 
 class Finding(NamedTuple):
@@ -62,13 +62,16 @@ class Finding(NamedTuple):
 
 
 def check(config: Config) -> Iterator[Finding]:
-    """Check every connector of `config`; read a few messages, and write none.
+    """Check every connector of `config`; yield one finding for each part.
+
+    The check reads a few messages, and writes none.
 
     Exception: at a remote address for copies, a file is written and removed, as write access cannot
     be checked otherwise.
     """
     state = State(config.state)
-    schema = cache(partial(_schema, config, state))  # read from a checkpoint, which may be large
+    # The schema is read from a checkpoint, which may be large.
+    schema = cache(partial(_next_run_schema, config, state))
     if config.sections.kafka is not None:
         found = _check_part(config, "kafka", partial(refuse_missing_topics, config))
         yield found
@@ -78,43 +81,47 @@ def check(config: Config) -> Iterator[Finding]:
         messages: list[Message] = []
 
         def read_records() -> str:
-            if not connectors.records.replays:
-                return _ONCE
+            if not connectors.records.is_replayable:
+                return _READ_ONCE
             with records_source(config, connectors.records) as records:
-                messages.extend(first_messages(records))
-            return _amount(len(messages))
+                messages.extend(peek_messages(records))
+            return _message_count_text(len(messages))
 
         if config.sections.schema_registry is not None:
-            yield _check_part(config, "schema_registry", partial(_registered, config))
+            yield _check_part(config, "schema_registry", partial(_registered_schemas_text, config))
         yield _check_part(
-            config, "state", partial(_resume_batch, config, state, connectors.transaction)
+            config, "state", partial(_resume_text, config, state, connectors.transaction)
         )
         yield _check_part(config, "source", read_records)
-        yield _check_part(config, "schema", partial(_features, config, schema, messages))
+        yield _check_part(config, "schema", partial(_features_text, config, schema, messages))
         if factory_names(config):
-            yield _check_part(config, "models", partial(_models, config, schema, messages))
+            yield _check_part(config, "models", partial(_models_text, config, schema, messages))
         if config.is_distributed:
-            yield _check_part(config, "scoring", partial(scorer_limits, config))
-        yield _check_part(config, "labels", partial(_labels, config, connectors.labels))
+            yield _check_part(config, "scoring", partial(scorer_limits_text, config))
+        yield _check_part(config, "labels", partial(_labels_text, config, connectors.labels))
         if connectors.initial_data is not None:
             yield _check_part(
-                config, "initial_data", partial(_initial_data, schema, messages, config, connectors)
+                config,
+                "initial_data",
+                partial(_initial_data_text, schema, messages, config, connectors),
             )
         if config.sections.initial_data.committee is not None:
             yield _check_part(
-                config, "committee", partial(_initial_committee, config, state, schema, messages)
+                config,
+                "committee",
+                partial(_initial_committee_text, config, state, schema, messages),
             )
         for name in OUTPUTS:
             section: Output = getattr(config.sections, name)
             yield _check_part(config, name, partial(section.check_access, config.connector_context))
     if config.sections.pipeline.checkpoint_copy is not None:
-        yield _check_part(config, "copies", partial(_copies, config))
+        yield _check_part(config, "copies", partial(_copies_text, config))
     if config.sections.label_studio is not None:
-        yield _check_part(config, "label_studio", partial(_project, config))
+        yield _check_part(config, "label_studio", partial(_label_studio_text, config))
 
 
-def guarantee(config: Config) -> str:
-    """Return the delivery guarantee of the outputs (exactly, at least, at most once), and why."""
+def delivery_guarantee(config: Config) -> str:
+    """Return a sentence: exactly, at least or at most once delivery of the outputs, and why."""
     with closing(connect(config)) as connectors:
         outputs = connectors.outputs
         sinks = {
@@ -123,7 +130,7 @@ def guarantee(config: Config) -> str:
             "dead_letters": outputs.dead_letters,
         }
         inputs = {"source": connectors.records, "labels": connectors.labels}
-        once = [name for name, source in inputs.items() if not source.replays]
+        once = [name for name, source in inputs.items() if not source.is_replayable]
         outside = [name for name, sink in sinks.items() if not connectors.transaction.enlists(sink)]
     if once:
         return (
@@ -134,7 +141,7 @@ def guarantee(config: Config) -> str:
         )
     journal = "the journal and the positions"
     if config.is_distributed:
-        return _APART
+        return _DISTRIBUTED
     if not outside and config.commits_to_kafka:
         return f"exactly once: all outputs are topics of the cluster that holds {journal}"
     if not outside:
@@ -147,31 +154,31 @@ def guarantee(config: Config) -> str:
     )
 
 
-def _check_part(config: Config, part: str, attempt: Callable[[], str]) -> Finding:
+def _check_part(config: Config, part: str, run_check: Callable[[], str]) -> Finding:
     try:
-        return Finding(part, True, config.mask(attempt()))
+        return Finding(part, True, config.mask(run_check()))
     except StreamBoostError as error:
         return Finding(part, False, config.mask(str(error)))
 
 
-def _registered(config: Config) -> str:
-    """Return the registered schemas of the topics with a schema registry format."""
+def _registered_schemas_text(config: Config) -> str:
+    """List the registered schemas of all topics whose format uses a schema registry, as text."""
     found = []
     for name in ENDPOINTS:
         section = getattr(config.sections, name)
         if isinstance(section, KafkaTopic) and section.format != "json":
-            found.append(f"{name}: {section.registered(config.connector_context)}")
+            found.append(f"{name}: {section.registered_schema_text(config.connector_context)}")
     return "; ".join(found)
 
 
-def _resume_batch(config: Config, state: State, transaction: Transaction) -> str:
-    """Return the batch after which the next run continues; StateError if the run would fail."""
+def _resume_text(config: Config, state: State, transaction: Transaction) -> str:
+    """Describe the batch after which the next run continues; StateError if a run would fail."""
     check_writable(state.log)
-    running = state.running()
+    running = state.running_process_id()
     committed = transaction.committed()
-    refuse_lost(config, committed, copies_of(config))
-    verify(config, state, begun=has_begun(state, transaction, committed))
-    found = state.start_at(committed.sequence if committed else None)
+    refuse_lost_state(config, committed, checkpoint_copies(config))
+    verify_compatibility(config, state, begun=has_begun(state, transaction, committed))
+    found = state.checkpoint_to_restore(committed.sequence if committed else None)
     if running is not None:
         batch = committed.sequence if committed else 0
         return f"process {running} is running on this state; batch {batch} is committed"
@@ -185,28 +192,28 @@ def _resume_batch(config: Config, state: State, transaction: Transaction) -> str
     return f"continues after batch {committed.sequence}{missed * (start < committed.sequence)}"
 
 
-def _schema(config: Config, state: State) -> Schema:
-    """Return the schema of the next run, including fields that were added."""
+def _next_run_schema(config: Config, state: State) -> Schema:
+    """Return the schema of the next run: of the newest checkpoint, the state or the file."""
     _, manifest = state.checkpoints.newest() or (None, {})
     if "schema" in manifest:
         return Schema.from_json(manifest["schema"])
     return state.schema() or config.sections.build_schema()
 
 
-def _features(config: Config, begins: _Begins, messages: list[Message]) -> str:
-    """Return a description of the features; DataError if the first records do not match."""
-    named, schema = config.sections.build_schema(), begins()
-    if not messages and not schema.resolved:
+def _features_text(config: Config, get_schema: _GetSchema, messages: list[Message]) -> str:
+    """Describe the features; DataError if the first records do not match the schema."""
+    named, schema = config.sections.build_schema(), get_schema()
+    if not messages and not schema.has_known_features:
         return "what the fields hold will be found out from the first records"
-    made, is_fresh = transformed(config, schema, messages), not schema.resolved
+    made, is_fresh = transform_messages(config, schema, messages), not schema.has_known_features
     schema, sentence = schema.infer(made)
     added = added_fields(config, schema)
-    _refuse_misnamed(schema, messages, made, added, is_fresh=is_fresh)
+    _refuse_absent_fields(schema, messages, made, added, is_fresh=is_fresh)
     repeated = config.sections.predictions.include
     if missing := absent_fields_error([m.payload for m in messages], repeated, near_only=True):
         raise DataError(f"[predictions] include: {missing}")
-    dead = _damaged_share(schema.decode(messages).dead, len(messages))
-    if named.resolved and (
+    dead = _dead_letters_text(schema.decode(messages).dead, len(messages))
+    if named.has_known_features and (
         missing := absent_fields_error([m.payload for m in messages], named.features)
     ):
         raise DataError(missing)
@@ -215,20 +222,21 @@ def _features(config: Config, begins: _Begins, messages: list[Message]) -> str:
     return f"{dead} {sentence}" if dead else sentence
 
 
-def _refuse_misnamed(
+def _refuse_absent_fields(
     schema: Schema,
     messages: Sequence[Message],
-    made: Sequence[Message],
-    added: Collection[str],
+    transformed: Sequence[Message],
+    new_fields: Collection[str],
     *,
     is_fresh: bool,
 ) -> None:
-    """Raise DataError if [schema] names a field that no record has, or a time that is invalid.
+    """Raise DataError if [schema] names a field that no record has, or an invalid time field.
 
-    Excluded fields, and fields `added` to a pipeline with a state, may appear in later records.
-    They are rejected only if their names resemble a field that is not in use.
+    `transformed` are the messages after the transformer. Excluded fields, and `new_fields` of a
+    pipeline with a state, may appear in later records. They are rejected only if their names
+    resemble a field that is not in use. `is_fresh` is whether the pipeline has no state yet.
     """
-    here, there = ([m.payload for m in some] for some in (messages, made))
+    here, there = ([m.payload for m in some] for some in (messages, transformed))
     times = [] if schema.time is None else [schema.time]
     if is_fresh:
         for key, names, near_only in (
@@ -239,19 +247,19 @@ def _refuse_misnamed(
             seen = here if names is times else there
             if missing := absent_fields_error(seen, names, near_only=near_only):
                 raise DataError(f"{key} {missing}")
-    elif missing := absent_fields_error(there, added, near_only=True, used=schema.features):
+    elif missing := absent_fields_error(there, new_fields, near_only=True, used=schema.features):
         raise DataError(f"[schema.fields] {missing}")
     for name in times:
         if wrong := time_field_error(here, name):
             raise DataError(f"[schema] time: {wrong}")
 
 
-def _models(config: Config, begins: _Begins, messages: list[Message]) -> str:
-    """Return a description of the external models; ConfigurationError if one cannot be created."""
-    schema = begins()
-    if messages and not schema.resolved:
-        schema, _ = schema.infer(transformed(config, schema, messages))
-    records = schema.decode(messages).records if schema.resolved else None
+def _models_text(config: Config, get_schema: _GetSchema, messages: list[Message]) -> str:
+    """Describe the external models; ConfigurationError if a model cannot be created."""
+    schema = get_schema()
+    if messages and not schema.has_known_features:
+        schema, _ = schema.infer(transform_messages(config, schema, messages))
+    records = schema.decode(messages).records if schema.has_known_features else None
     if records is None:
         return check_models(config, [])
     if config.sections.features is not None:
@@ -265,65 +273,66 @@ def _models(config: Config, begins: _Begins, messages: list[Message]) -> str:
     )
 
 
-def _labels(config: Config, source: Source) -> str:
-    """Return the number of labels read; DataError if most of them are invalid."""
+def _labels_text(config: Config, source: Source) -> str:
+    """Return a text with the number of labels read; DataError if most labels are invalid."""
     if (said := config.sections.labels.oracle_summary(config.connector_context)) is not None:
         return said
-    if not source.replays:
-        return _ONCE
-    messages = first_messages(source)
+    if not source.is_replayable:
+        return _READ_ONCE
+    messages = peek_messages(source)
     schema = config.sections.build_schema()
     names = [name for name in astuple(schema.label_fields) if name is not None]
     if missing := absent_fields_error([m.payload for m in messages], names):
         raise DataError(f"{missing}; [labels.fields] says what the fields are called")
-    dead = _damaged_share(schema.decode_labels(messages, nulls=True).dead, len(messages))
-    return f"{_amount(len(messages))}. {dead}" if dead else _amount(len(messages))
+    dead = _dead_letters_text(schema.decode_labels(messages, allow_nulls=True).dead, len(messages))
+    count = _message_count_text(len(messages))
+    return f"{count}. {dead}" if dead else count
 
 
-def _initial_data(
-    begins: _Begins, records: list[Message], config: Config, connectors: Connectors
+def _initial_data_text(
+    get_schema: _GetSchema, records: list[Message], config: Config, connectors: Connectors
 ) -> str:
-    """Return the size of the initial data set; DataError if most of its records are invalid."""
+    """Describe the size of the initial data set; DataError if most records are invalid."""
     assert connectors.initial_data is not None
-    messages = first_messages(connectors.initial_data)
-    schema = begins()
-    if not schema.resolved and records:
-        schema, _ = schema.infer(transformed(config, schema, records))
-    if not messages or not schema.resolved:
-        return _amount(len(messages))
+    messages = peek_messages(connectors.initial_data)
+    schema = get_schema()
+    if not schema.has_known_features and records:
+        schema, _ = schema.infer(transform_messages(config, schema, records))
+    if not messages or not schema.has_known_features:
+        return _message_count_text(len(messages))
     known, dead = decode_initial_data(schema, messages, 0)
-    said = _damaged_share(dead, len(messages))
-    made = transformed(config, schema, messages)
+    said = _dead_letters_text(dead, len(messages))
+    made = transform_messages(config, schema, messages)
     if missing := absent_fields_error([m.payload for m in made], schema.features):
         raise DataError(missing)
-    return f"{_amount(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
+    return f"{_message_count_text(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
 
 
-def _initial_committee(
-    config: Config, state: State, begins: _Begins, records: list[Message]
+def _initial_committee_text(
+    config: Config, state: State, get_schema: _GetSchema, records: list[Message]
 ) -> str:
     """Describe the initial committee; ConfigurationError if it does not match the records."""
     begun = initial_model(config, state)
     assert begun is not None
-    schema, committee = begins(), begun.committee
+    schema, committee = get_schema(), begun.committee
     said = (
         f"{committee.n_rounds} rounds, {len(committee.classes)} classes, "
         f"{committee.n_features} columns, SHA-256 {begun.digest}"
     )
-    if not schema.resolved and records:
+    if not schema.has_known_features and records:
         schema, _ = schema.infer(records)
-    if not schema.resolved:
+    if not schema.has_known_features:
         return f"{said}; compared with the records' fields once there are some"
-    deploy_initial_model(committee, schema, config.core.learner(schema, 0))
+    deploy_initial_model(committee, schema, config.learner_config.build_learner(schema, 0))
     return said
 
 
-def _copies(config: Config) -> str:
-    """Return the number of copies; ConnectorError if copies cannot be written."""
-    copies = copies_of(config)
+def _copies_text(config: Config) -> str:
+    """Return a text with the number of checkpoint copies; ConnectorError if none can be written."""
+    copies = checkpoint_copies(config)
     assert copies is not None
     name = f"{config.name}.check"
-    if isinstance(copies.place, Folder):
+    if isinstance(copies.place, FolderTarget):
         check_writable(copies.place.path / name)
     else:
         copies.place.write(name, b"")
@@ -333,31 +342,31 @@ def _copies(config: Config) -> str:
     return f"{copies.place} can be written; copies there: {len(known)}{newest}"
 
 
-def _project(config: Config) -> str:
+def _label_studio_text(config: Config) -> str:
     """Describe the Label Studio project; ConfigurationError if labels cannot be written."""
     refuse_unwritable(config.sections.labels, "labels")
-    studio, choices = label_studio.project_of(config)
+    studio, choices = label_studio.open_project(config)
     told = f"{studio.where}, choices {', '.join(choices.labels)}"
-    refusals = TaskStore(config.state / FILE).refusals()
+    refusals = TaskStore(config.state / FILE).refusal_reasons()
     aside = f"; set aside: {len(refusals)} requests, the last as {refusals[-1]}" if refusals else ""
     return told + aside
 
 
-def _damaged_share(dead: Sequence[DeadLetter], n: int) -> str:
-    """Return the reasons of dead letters among `n` messages; DataError if most are damaged."""
+def _dead_letters_text(dead: Sequence[DeadLetter], n_messages: int) -> str:
+    """Describe the dead letters among `n_messages` messages; DataError if they are over half."""
     if not dead:
         return ""
-    if 2 * len(dead) > n:
+    if 2 * len(dead) > n_messages:
         first = dead[0]
         raise DataError(
-            f"{len(dead)} of {n} would be dead letters, first: {first.detail}, in "
+            f"{len(dead)} of {n_messages} would be dead letters, first: {first.detail}, in "
             f"{quoted_start(first.payload)}"
         )
     reasons = ", ".join(sorted({letter.reason for letter in dead}))
-    return f"{len(dead)} of {n} would be dead letters: {reasons}."
+    return f"{len(dead)} of {n_messages} would be dead letters: {reasons}."
 
 
-def _amount(n: int) -> str:
+def _message_count_text(n: int) -> str:
     return "nothing there yet" if n == 0 else f"{n} message{'s' * (n > 1)} read"
 
 

@@ -21,16 +21,16 @@ from streamboost.pipelines.state.commands import CommandSource
 __all__ = [
     "Connectors",
     "connect",
+    "create_sources",
     "create_topics",
+    "create_transaction",
     "refuse_missing_topics",
-    "sources",
-    "transaction",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Connectors:
-    """Sources, outputs and transaction of a configuration."""
+    """Sources, outputs and transaction of a pipeline."""
 
     records: Source
     labels: Source
@@ -49,7 +49,7 @@ class Connectors:
 
 def connect(config: Config) -> Connectors:
     """Return the connectors of `config`; they open files and connections at their first use."""
-    sections, around, found = config.sections, config.connector_context, sources(config)
+    sections, around, found = config.sections, config.connector_context, create_sources(config)
     sinks = (
         sections.predictions.sink(around),
         sections.requests.sink(around),
@@ -64,17 +64,17 @@ def connect(config: Config) -> Connectors:
         found["commands"],
         found.get("initial_data"),
         outputs,
-        transaction(config),
+        create_transaction(config),
     )
 
 
-def sources(config: Config) -> dict[str, Source]:
-    """Return new sources of `config` by name, with separate connections from earlier ones."""
+def create_sources(config: Config) -> dict[str, Source]:
+    """Return new sources by name ("records", "labels", ...), each with its own connection."""
     sections, around = config.sections, config.connector_context
     records = (
         scoring_log_source(config) if config.is_distributed else sections.source.source(around)
     )
-    outputs = {name: getattr(sections, name) for name in sections.labels.listens_to}
+    outputs = {name: getattr(sections, name) for name in sections.labels.outputs_read_by_oracle}
     labels = sections.labels.label_source(around, records, outputs)
     found = {"records": records, "labels": labels, "commands": CommandSource(config.state)}
     if sections.initial_data.file is not None:
@@ -82,8 +82,8 @@ def sources(config: Config) -> dict[str, Source]:
     return found
 
 
-def transaction(config: Config) -> Transaction:
-    """Return the transaction that commits the pipeline's batches."""
+def create_transaction(config: Config) -> Transaction:
+    """Return the transaction that commits batches: to Kafka, or to the SQLite log of the state."""
     if not config.commits_to_kafka:
         return SqliteTransaction(config.connector_context.log, config.name)
     from streamboost.connectors.kafka.transaction import KafkaTransaction
@@ -99,7 +99,7 @@ def transaction(config: Config) -> Transaction:
 
 
 def refuse_missing_topics(config: Config) -> str:
-    """Return a text if all topics exist; ConnectorError with the names of missing topics."""
+    """Return the number of topics as a text; ConnectorError if topics of `config` are missing."""
     from streamboost.connectors.kafka.admin import missing_topics
 
     wanted, cluster = _topic_settings(config), cluster_of(config.connector_context)
@@ -112,7 +112,7 @@ def refuse_missing_topics(config: Config) -> str:
 
 
 def create_topics(config: Config) -> list[str]:
-    """Create missing topics; return their names."""
+    """Create the missing Kafka topics of `config`; return the names of the new topics."""
     from streamboost.connectors.kafka import admin
 
     wanted, cluster = _topic_settings(config), cluster_of(config.connector_context)
@@ -122,7 +122,7 @@ def create_topics(config: Config) -> list[str]:
 
 
 def _topic_settings(config: Config) -> dict[str, Mapping[str, Any]]:
-    """Return the pipeline's topics, with their settings for creation."""
+    """Return the Kafka settings with which each topic of the pipeline is created, by topic."""
     from streamboost.connectors.kafka.admin import JOURNAL, MESSAGES, REPLAYED
     from streamboost.connectors.kafka.journal import journal_topic
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from streamboost.pipelines.runner.runner import Runner
 
 __all__ = [
-    "follow_partitions",
+    "add_missing_partitions",
     "learner_outputs",
     "prepare_distributed_scoring",
     "records_source",
     "require_distributed",
     "require_local",
-    "scorer_limits",
+    "scorer_limits_text",
     "scoring_log_source",
     "shared_topics",
     "topic_of",
@@ -42,7 +42,7 @@ _MOST_BYTES = 32 * 2**20
 
 
 def require_distributed(config: Config) -> None:
-    """Raise ConfigurationError unless scoring is distributed."""
+    """Raise ConfigurationError unless `config` has scoring = "distributed"."""
     if not config.is_distributed:
         raise ConfigurationError(
             f'{config.name}: [pipeline] scoring is "local": start it with `streamboost run`, or '
@@ -51,7 +51,7 @@ def require_distributed(config: Config) -> None:
 
 
 def require_local(config: Config) -> None:
-    """Raise ConfigurationError if scoring is distributed."""
+    """Raise ConfigurationError if `config` has scoring = "distributed"."""
     if config.is_distributed:
         raise ConfigurationError(
             f'{config.name}: [pipeline] scoring is "distributed": start `streamboost learn` and '
@@ -81,11 +81,11 @@ def learner_outputs(
 
 
 def shared_topics(config: Config) -> dict[str, Mapping[str, Any]]:
-    """Return the topics of scorers and learner, with their settings for creation."""
-    from streamboost.connectors.kafka.admin import MESSAGES, PROGRESS, TABLE, partitions_of
+    """Return the Kafka settings of the topics that scorers and learner share, by topic."""
+    from streamboost.connectors.kafka.admin import MESSAGES, PROGRESS, TABLE, partition_counts
 
     records = topic_of(config, "source")
-    there = partitions_of(cluster_of(config.connector_context), [records])
+    there = partition_counts(cluster_of(config.connector_context), [records])
     n = {"num_partitions": there[records]} if records in there else {}
     return {
         scoring_log_topic(config.name): {**PROGRESS, **n},
@@ -94,15 +94,15 @@ def shared_topics(config: Config) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def scorer_limits(config: Config) -> str:
-    """Describe the maximum number of scorers, and the label budget of each partition."""
-    from streamboost.connectors.kafka.admin import partitions_of
+def scorer_limits_text(config: Config) -> str:
+    """Return a text with the maximum number of scorers, and the label budget of each partition."""
+    from streamboost.connectors.kafka.admin import partition_counts
     from streamboost.pipelines.distributed.partition_task import TaskSettings
 
     records = topic_of(config, "source")
-    n = partitions_of(cluster_of(config.connector_context), [records])[records]
-    query = config.core.query
-    each = TaskSettings(query, 0, WindowSize(records=1), "").for_partitions(n)
+    n = partition_counts(cluster_of(config.connector_context), [records])[records]
+    query = config.learner_config.query
+    each = TaskSettings(query, 0, WindowSize(records=1), "").query_config_per_partition(n)
     return (
         f"up to {n} scorers, as many as topic {records} has partitions; each partition asks for "
         f"{float(query.budget):g} of its own records, in bursts of {each.burst}: where a key "
@@ -110,13 +110,13 @@ def scorer_limits(config: Config) -> str:
     )
 
 
-def follow_partitions(config: Config) -> None:
-    """Add partitions to predictions and scoring log, up to the number of records partitions."""
-    from streamboost.connectors.kafka.admin import add_partitions, partitions_of
+def add_missing_partitions(config: Config) -> None:
+    """Add partitions to the predictions and scoring log topics to match the records topic."""
+    from streamboost.connectors.kafka.admin import add_partitions, partition_counts
 
     records, cluster = topic_of(config, "source"), cluster_of(config.connector_context)
     others = [topic_of(config, "predictions"), scoring_log_topic(config.name)]
-    there = partitions_of(cluster, [records, *others])
+    there = partition_counts(cluster, [records, *others])
     n = there.get(records, 0)
     if fewer := {topic: n for topic in others if there.get(topic, n) < n}:
         add_partitions(cluster, fewer)
@@ -125,7 +125,10 @@ def follow_partitions(config: Config) -> None:
 
 @contextmanager
 def records_source(config: Config, source: Source) -> Iterator[Source]:
-    """Yield the source of records; with distributed scoring, `source` is the scoring log."""
+    """Yield a source of the records: `source`, or with distributed scoring a new source.
+
+    With distributed scoring, `source` reads the scoring log instead of the records.
+    """
     if not config.is_distributed:
         yield source
         return
@@ -135,32 +138,32 @@ def records_source(config: Config, source: Source) -> Iterator[Source]:
 
 def prepare_distributed_scoring(config: Config, runner: "Runner") -> None:
     """Prepare distributed scoring: add missing partitions, and publish a model snapshot."""
-    follow = partial(follow_partitions, config)
-    runner.stop.retry_until_success(follow, runner.poll_interval)
-    runner.observers.append(_Partitions(follow))
+    synchronize = partial(add_missing_partitions, config)
+    runner.stop.retry_until_success(synchronize, runner.poll_interval)
+    runner.observers.append(_PartitionSynchronizer(synchronize))
     runner.commit(runner.step(runner.intake.empty_batch(), None))
 
 
-class _Partitions(Observer):
-    """Observer that adds partitions when the records topic gets new partitions."""
+class _PartitionSynchronizer(Observer):
+    """Observer that calls `synchronize` between batches to add missing partitions."""
 
-    def __init__(self, follow: Callable[[], None]) -> None:
-        self._follow = follow
+    def __init__(self, synchronize: Callable[[], None]) -> None:
+        self._synchronize = synchronize
         self._due = time.monotonic() + _EVERY
 
     def between_batches(self) -> None:
-        """Query the number of partitions every `_EVERY` seconds."""
+        """Call `synchronize` every `_EVERY` seconds; log a warning if the call fails."""
         if time.monotonic() < self._due:
             return
         try:
-            self._follow()
+            self._synchronize()
         except ConnectorError as error:
             _log.warning("partitions cannot be followed: %s", error)
         self._due = time.monotonic() + _EVERY
 
 
-def topic_of(config: Config, name: str) -> str:
-    """Return the topic that a section names."""
-    section = getattr(config.sections, name)
+def topic_of(config: Config, section_name: str) -> str:
+    """Return the Kafka topic of a connector section, such as "source" or "predictions"."""
+    section = getattr(config.sections, section_name)
     assert isinstance(section, KafkaTopic)
     return section.topic

@@ -20,7 +20,7 @@ import msgspec
 from streamboost.connectors.base import Message
 from streamboost.connectors.messages.outgoing import Time
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import whole_of
+from streamboost.connectors.messages.values import encode_original_record
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.features.fields import Field
 from streamboost.pipelines.config.file import Config
@@ -33,10 +33,10 @@ __all__ = [
     "STEADY",
     "call_factory",
     "check_models",
+    "create_models",
     "factory_names",
     "is_deterministic",
-    "models_of",
-    "transformed",
+    "transform_messages",
 ]
 
 _log = logging.getLogger(__name__)
@@ -49,23 +49,23 @@ _PATIENCE = 120
 """Timeout of the reproducibility test in seconds."""
 
 _FEATURES = "[features]"
-_ASKED = {
+_REQUIRED_METHODS = {
     _FEATURES: (
         ("transform_one", "learn_one"),
         "a River transformer, or a union or pipeline of some",
     ),
 }
-_ASKED_OF_MODELS = (
+_REQUIRED_METHODS_OF_MODELS = (
     ("predict_proba_one", "learn_one"),
     "a River classifier with probabilities, those of scikit-learn in river.compat's wrapper",
 )
 
-_WIDEST = 256
+_MAX_FIELDS = 256
 """Maximum number of fields that a transformer may make; the most frequent ones are kept."""
 
 
 def factory_names(config: Config) -> dict[str, str]:
-    """Return the factories in the pipeline file, by section."""
+    """Return the factories `module:function` in the pipeline file, by section name."""
     sections = config.sections
     found = {} if sections.model is None else {"[model]": sections.model.river}
     found |= {} if sections.features is None else {_FEATURES: sections.features.river}
@@ -74,14 +74,14 @@ def factory_names(config: Config) -> dict[str, str]:
     }
 
 
-def call_factory(place: str, factory: str, folder: Path) -> Any:
+def call_factory(section_name: str, factory: str, folder: Path) -> Any:
     """Import and call a factory `module:function` from `folder` or installed packages.
 
-    `place` is the section of the factory: "[features]" requires a transformer, other sections a
+    The factory of section "[features]" must return a transformer, and those of other sections a
     classifier. Raises ConfigurationError if the import or call fails, or the result has another
     type.
     """
-    where = f"{place} river = {factory!r}"
+    where = f"{section_name} river = {factory!r}"
     module, _, function = factory.partition(":")
     if not module or not function:
         raise ConfigurationError(f'{where}: write "module:function"')
@@ -94,7 +94,7 @@ def call_factory(place: str, factory: str, folder: Path) -> Any:
             f"{where} cannot be made: {type(error).__name__}: {error}; modules are looked for in "
             f"{folder} and where packages are installed"
         ) from error
-    asked, what = _ASKED.get(place, _ASKED_OF_MODELS)
+    asked, what = _REQUIRED_METHODS.get(section_name, _REQUIRED_METHODS_OF_MODELS)
     lacking = [name for name in asked if not hasattr(made, name)]
     if not lacking and isinstance(made, type):
         raise ConfigurationError(f"{where} makes a class: call it, `return {made.__name__}(...)`")
@@ -105,34 +105,34 @@ def call_factory(place: str, factory: str, folder: Path) -> Any:
     return made
 
 
-def models_of(config: Config, schema: Schema, state: State) -> Models | None:
+def create_models(config: Config, schema: Schema, state: State) -> Models | None:
     """Return the untrained external models of the pipeline file; None if it names none."""
     if not (factories := factory_names(config)):
         return None
-    _restrict_folder(state.path)
+    _restrict_folder_permissions(state.path)
     made = {
-        place: Model(call_factory(place, factory, config.folder), schema.features)
-        for place, factory in factories.items()
-        if place != _FEATURES
+        section_name: Model(call_factory(section_name, factory, config.folder), schema.features)
+        for section_name, factory in factories.items()
+        if section_name != _FEATURES
     }
-    transformer = _transformer(config)
+    transformer = _create_transformer(config)
     shadow_models = {
         name: made[f"[shadow_models.{name}]"] for name in config.sections.shadow_models or {}
     }
-    block = config.core.learner(schema, 0).evaluation.block
-    samples = partial(_samples, made, transformer)
+    block = config.learner_config.build_learner(schema, 0).evaluation.block
+    samples = partial(_sample_records, made, transformer)
     return Models(
         made.get("[model]"),
         shadow_models,
         transformer,
         block,
         state.path,
-        _release(),
+        _river_version_text(),
         lambda: is_deterministic(config, samples()),
     )
 
 
-def _restrict_folder(folder: Path) -> None:
+def _restrict_folder_permissions(folder: Path) -> None:
     """Restrict the state folder to its owner; StateError if other users may write there."""
     found = folder.stat()
     if found.st_mode & 0o022 or found.st_uid != os.geteuid():
@@ -144,20 +144,22 @@ def _restrict_folder(folder: Path) -> None:
         folder.chmod(0o700)
 
 
-def _transformer(config: Config) -> Transformer | None:
+def _create_transformer(config: Config) -> Transformer | None:
     """Return the untrained transformer of the pipeline file, or None."""
     section = config.sections.features
     made = None if section is None else call_factory(_FEATURES, section.river, config.folder)
     return None if made is None else Transformer(made)
 
 
-def transformed(config: Config, schema: Schema, messages: Sequence[Message]) -> Sequence[Message]:
+def transform_messages(
+    config: Config, schema: Schema, messages: Sequence[Message]
+) -> Sequence[Message]:
     """Transform the first records with a new transformer, to infer the schema of its output.
 
-    Without a transformer, the messages are returned unchanged. At most `_WIDEST` fields are kept,
-    the most frequent ones.
+    Without a transformer, the messages are returned unchanged. Of the fields, the
+    `_MAX_FIELDS` most frequent ones are kept.
     """
-    if (transformer := _transformer(config)) is None:
+    if (transformer := _create_transformer(config)) is None:
         return messages
     # A schema needs a feature, so this one has a name that no record has.
     bare = replace(schema, fields={f"{schema.id} and nothing else": Field("number")}, named={})
@@ -174,13 +176,13 @@ def transformed(config: Config, schema: Schema, messages: Sequence[Message]) -> 
             f"{len(made)} records at the start, as the log says: try it on one of them"
         )
     shown = Counter(name for one in made for name in one)
-    if len(shown) > _WIDEST:
+    if len(shown) > _MAX_FIELDS:
         _log.warning(
             "the transformer makes %d fields: the %d that most records show are learned from",
             len(shown),
-            _WIDEST,
+            _MAX_FIELDS,
         )
-    widest = dict(shown.most_common(_WIDEST))
+    widest = dict(shown.most_common(_MAX_FIELDS))
     found = []
     for id, message, one in zip(records.ids, records.messages, made, strict=True):
         told = {name: value for name, value in one.items() if name in widest}
@@ -192,7 +194,7 @@ def transformed(config: Config, schema: Schema, messages: Sequence[Message]) -> 
 def is_deterministic(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> bool:
     """Return whether models give equal results in two processes with different hash seeds.
 
-    `records` are pairs of record and timestamp.
+    `records` are the test data: pairs of record and timestamp.
     """
     told = {
         "factories": factory_names(config),
@@ -230,10 +232,10 @@ def print_model_hash() -> None:
         records = []
         for n, (record, time) in pairs:
             records.append(transformer.transform(record, time))
-            transformer.learn(whole_of(record, time), n % 2)
+            transformer.learn(encode_original_record(record, time), n % 2)
         said += records
-    for place, factory in factories.items():
-        model = call_factory(place, factory, folder)
+    for section_name, factory in factories.items():
+        model = call_factory(section_name, factory, folder)
         for n, record in enumerate(records):
             chances = model.predict_proba_one(record)
             said.append(sorted((str(label), float(p)) for label, p in chances.items()))
@@ -242,9 +244,9 @@ def print_model_hash() -> None:
 
 
 def check_models(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> str:
-    """Create the models; return their number, and whether replays are compared."""
-    for place, factory in factory_names(config).items():
-        call_factory(place, factory, config.folder)
+    """Create the models; return a text with their number, and whether they are deterministic."""
+    for section_name, factory in factory_names(config).items():
+        call_factory(section_name, factory, config.folder)
     if is_deterministic(config, records):
         return f"{len(factory_names(config))} made; {STEADY}, by {min(len(records), _MOST)} records"
     return (
@@ -253,15 +255,15 @@ def check_models(config: Config, records: Sequence[tuple[Mapping[str, Any], Time
     )
 
 
-def _samples(
+def _sample_records(
     models: Mapping[str, Model], transformer: Transformer | None
 ) -> list[tuple[dict[str, Any], Time]]:
     if transformer is not None:
-        return transformer.newest(_MOST)
+        return transformer.recent_records(_MOST)
     return [(record, None) for record in next(iter(models.values())).recent_records(_MOST)]
 
 
-def _release() -> str:
+def _river_version_text() -> str:
     try:
         return f"river {version('river')}"
     except PackageNotFoundError:

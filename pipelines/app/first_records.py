@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from streamboost.connectors.base import Message, Source
-from streamboost.connectors.messages.schema import Inferred, Schema
+from streamboost.connectors.messages.schema import InferredSchema, Schema
 from streamboost.errors import DataError
-from streamboost.pipelines.app.factories import transformed
+from streamboost.pipelines.app.factories import transform_messages
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.folder import State
 
-__all__ = ["INFERRED_FROM", "first_messages", "infer_schema"]
+__all__ = ["INFERRED_FROM", "infer_schema", "peek_messages"]
 
 _log = logging.getLogger(__name__)
 
@@ -25,12 +25,12 @@ QUIET = 1.0
 """Seconds without a further record after which fewer records are used."""
 
 
-def first_messages(source: Source, most: int = INFERRED_FROM) -> list[Message]:
-    """Return up to `most` next messages of a source, without changing its position."""
+def peek_messages(source: Source, limit: int = INFERRED_FROM) -> list[Message]:
+    """Return up to `limit` next messages of a source, without changing its position."""
     position = source.position()
-    messages = source.poll(most)
+    messages = source.poll(limit)
     source.seek(position)
-    source.rest()
+    source.release_resources()
     return messages
 
 
@@ -45,37 +45,41 @@ def infer_schema(
     if known is not None:
         return known
     schema = config.sections.build_schema()
-    if not schema.resolved:
+    if not schema.has_known_features:
         interval = config.sections.pipeline.poll_interval
-        infer = partial(_infer_transformed, config, schema)
-        if (found := _infer(infer, records, stop, interval, until_idle)) is None:
+        infer = partial(_transform_and_infer, config, schema)
+        if (found := _infer_from_first_records(infer, records, stop, interval, until_idle)) is None:
             return None
         schema, sentence = found
         _log.info("%s", sentence)
-    state.keep_schema(schema)
+    state.write_schema(schema)
     return schema
 
 
-def _infer_transformed(config: Config, schema: Schema, messages: Sequence[Message]) -> Inferred:
-    """Infer the fields of records, after the transformer if there is one."""
-    return schema.infer(transformed(config, schema, messages))
+def _transform_and_infer(
+    config: Config, schema: Schema, messages: Sequence[Message]
+) -> InferredSchema:
+    """Apply the transformer, if the pipeline has one, and infer the fields of the records."""
+    return schema.infer(transform_messages(config, schema, messages))
 
 
-def _infer(
-    infer: Callable[[Sequence[Message]], Inferred],
+def _infer_from_first_records(
+    infer: Callable[[Sequence[Message]], InferredSchema],
     records: Source,
     stop: StopToken,
     interval: float,
     until_idle: bool,
-) -> Inferred | None:
-    """Infer the features from `INFERRED_FROM` records, or from fewer after `QUIET` seconds.
+) -> InferredSchema | None:
+    """Call `infer` with `INFERRED_FROM` records, or with fewer after `QUIET` seconds.
+
+    Returns None if no record arrived before the stop request.
 
     If few messages are there and all are damaged, the function waits for more records. With
     `until_idle`, the available records are used, unless the source is open.
     """
     seen, since = 0, 0.0
     while not stop.requested:
-        messages = stop.retry_until_success(partial(first_messages, records), interval)
+        messages = stop.retry_until_success(partial(peek_messages, records), interval)
         if len(messages) > seen:
             seen, since = len(messages), time.monotonic()
         if until_idle and not records.is_open:

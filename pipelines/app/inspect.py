@@ -7,12 +7,16 @@ from typing import Any
 
 import msgspec
 
-from streamboost.connectors.base import Committed
+from streamboost.connectors.base import CommittedBatch
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 from streamboost.escaping import escaped
 from streamboost.pipelines.app.connect import Connectors, connect
-from streamboost.pipelines.config.compatibility import commits_to_kafka, name_of, units
+from streamboost.pipelines.config.compatibility import (
+    commits_to_kafka,
+    pipeline_name,
+    position_units,
+)
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.monitoring.last_error import read_last_error
 from streamboost.pipelines.state.folder import State
@@ -23,7 +27,7 @@ __all__ = ["NO_FIGURE", "annotator_lines", "describe", "description_text", "metr
 
 
 def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
-    """Return a description of the pipeline with the state folder `path`, as JSON values.
+    """Return the progress and settings of the pipeline with state folder `path`, as JSON values.
 
     Keys, among others:
 
@@ -37,7 +41,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
       `sequence` and `positions` are those of the checkpoint.
     """
     state = State(path)
-    name = name_of(state)
+    name = pipeline_name(state)
     if name is None and config is not None:
         raise StateError(f"{path}: pipeline {config.name} has not begun: `streamboost run` does")
     if name is None:
@@ -48,7 +52,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     saved = state.checkpoints.newest()
     manifest = saved[1] if saved else None
     if config is not None:
-        committed, lag, unknown = _query(config, manifest)
+        committed, lag, unknown = _query_progress(config, manifest)
     elif commits_to_kafka(state):
         raise StateError(
             f"{path} is the state of a pipeline whose journal is in Kafka: name its pipeline file"
@@ -64,7 +68,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
         "distributed": config is not None and config.is_distributed,
         "sequence": committed.sequence if committed else 0,
         "positions": committed.positions if committed else {},
-        "units": units(state),
+        "units": position_units(state),
         "lag": lag,
         "unknown": unknown,
         "last_error": None if trouble is None else msgspec.structs.asdict(trouble),
@@ -72,9 +76,9 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     }
 
 
-def _query(
+def _query_progress(
     config: Config, manifest: dict[str, Any] | None
-) -> tuple[Committed | None, dict[str, int], dict[str, str]]:
+) -> tuple[CommittedBatch | None, dict[str, int], dict[str, str]]:
     """Return the newest committed batch, the lag by source, and the reasons of failed queries.
 
     If the journal is unavailable, the batch of the newest checkpoint is returned, from its
@@ -84,18 +88,18 @@ def _query(
     with closing(connect(config)) as connectors:
         try:
             committed = connectors.transaction.committed()
-            marks = _bookmarks(connectors, committed, manifest)
-            return committed, _lag(connectors, committed, marks, unknown), unknown
+            marks = _source_bookmarks(connectors, committed, manifest)
+            return committed, _lag_by_source(connectors, committed, marks, unknown), unknown
         except UnavailableError as error:
             unknown = dict.fromkeys(("committed", "lag"), str(error))
-    known = Committed(manifest["sequence"], manifest["positions"]) if manifest else None
+    known = CommittedBatch(manifest["sequence"], manifest["positions"]) if manifest else None
     return known, {}, unknown
 
 
-def _bookmarks(
-    connectors: Connectors, committed: Committed | None, manifest: dict[str, Any] | None
+def _source_bookmarks(
+    connectors: Connectors, committed: CommittedBatch | None, manifest: dict[str, Any] | None
 ) -> dict[str, str]:
-    """Return the bookmarks of the sources after the newest batch, by source.
+    """Return the content identifiers (`Source.bookmark`) at the newest batch, by source.
 
     The manifest has the bookmarks as of the newest checkpoint; the journal has later changes.
     """
@@ -107,9 +111,9 @@ def _bookmarks(
     return marks
 
 
-def _lag(
+def _lag_by_source(
     connectors: Connectors,
-    committed: Committed | None,
+    committed: CommittedBatch | None,
     marks: dict[str, str],
     unknown: dict[str, str],
 ) -> dict[str, int]:
@@ -120,11 +124,11 @@ def _lag(
     positions = committed.positions if committed else {}
     lag = {}
     for name, source in (("records", connectors.records), ("labels", connectors.labels)):
-        if not source.replays:
+        if not source.is_replayable:
             continue
         try:
             if name in marks:
-                source.expect(marks[name])
+                source.expect_content(marks[name])
             source.seek(positions.get(name, {}))
             messages = source.lag()
         except ConnectorError as error:
@@ -189,17 +193,19 @@ NO_FIGURE = "too few answers"
 _WIDTH = 21
 
 
-def description_text(found: dict[str, Any]) -> str:
+def description_text(description: dict[str, Any]) -> str:
     """Format the result of `describe` as escaped lines of text."""
-    return "\n".join(map(escaped, _lines(found)))
+    return "\n".join(map(escaped, _description_lines(description)))
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
-    running = "running" if found["running"] else "not running"
-    sequence, checkpoint, unknown = found["sequence"], found["checkpoint"], found["unknown"]
+def _description_lines(description: dict[str, Any]) -> list[str]:
+    running = "running" if description["running"] else "not running"
+    sequence, unknown = description["sequence"], description["unknown"]
+    checkpoint = description["checkpoint"]
     most = "at least " if "committed" in unknown else ""
     lines = [
-        f"pipeline {found['name']}: {running}, {most}{_count_text(sequence, 'batch')} committed"
+        f"pipeline {description['name']}: {running}, "
+        f"{most}{_count_text(sequence, 'batch')} committed"
     ]
     if "committed" in unknown:
         what = "what came after them, and how much is to be read"
@@ -208,19 +214,19 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append(f"not known        how much is to be read: {unknown['lag']}")
     elif not sequence and checkpoint is None:
         return [*lines, "nothing has been read yet"]
-    for source, position in found["positions"].items():
-        unit = found["units"].get(source, "records")
+    for source, position in description["positions"].items():
+        unit = description["units"].get(source, "records")
         # Offsets of commands are times, which do not show progress.
         if source == "commands" or (source == "initial_data" and not any(position.values())):
             continue
         for partition, offset in position.items():
             place = f", partition {partition}" if len(position) > 1 else ""
-            what = "progress" if found["distributed"] and source == "records" else source
+            what = "progress" if description["distributed"] and source == "records" else source
             lines.append(f"{what + place:<16} continues after {offset:,} {unit}")
-        if source in found["lag"]:
+        if source in description["lag"]:
             more = "more bytes" if unit == "bytes" else "more"
-            lines.append(f"{'':<16} {found['lag'][source]:,} {more} to be read")
-    if trouble := found["last_error"]:
+            lines.append(f"{'':<16} {description['lag'][source]:,} {more} to be read")
+    if trouble := description["last_error"]:
         when = f"{trouble['time']}, after batch {trouble['sequence']}"
         lines.append(f"last error       {when}: {trouble['text']}")
     if checkpoint is None:
@@ -228,11 +234,11 @@ def _lines(found: dict[str, Any]) -> list[str]:
     behind = sequence - checkpoint["sequence"]
     ago = f", {_count_text(behind, 'batch')} ago (a restart replays from there)" if behind else ""
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
-    lines += _counters(checkpoint, distributed=found["distributed"])
-    lines += _experts(checkpoint["experts"])
+    lines += _counter_lines(checkpoint, distributed=description["distributed"])
+    lines += _expert_lines(checkpoint["experts"])
     lines += annotator_lines(checkpoint["annotators"])
-    lines += _shadow_models(checkpoint.get("shadow_models", {}))
-    lines += _fields(checkpoint["fields"])
+    lines += _shadow_model_lines(checkpoint.get("shadow_models", {}))
+    lines += _field_problem_lines(checkpoint["fields"])
     lines += metric_lines(checkpoint["evaluation"])
     if versions := checkpoint["versions"]:
         lines.append(f"  versions kept    {' '.join(map(str, versions))}")
@@ -245,46 +251,46 @@ def _lines(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _experts(shares: Mapping[str, float]) -> Iterator[str]:
-    """Yield lines with the weights of the experts in predictions."""
-    if shares:
+def _expert_lines(weights: Mapping[str, float]) -> Iterator[str]:
+    """Yield lines with each expert's share of the weight in predictions."""
+    if weights:
         yield "  experts"
-    for name, share in shares.items():
-        yield f"    {name:<15} {share:>10.1%}  of the weight in predictions"
+    for name, weight in weights.items():
+        yield f"    {name:<15} {weight:>10.1%}  of the weight in predictions"
 
 
-def _shadow_models(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield lines with the accuracy of shadow models, estimated from requested labels."""
-    if found:
+def _shadow_model_lines(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield table lines with each shadow model's accuracy, estimated from requested labels."""
+    if reports:
         yield "  shadow models, share predicted right on arrival"
-        yield _line("", "since the start", "newest")
-    for name, one in found.items():
+        yield _table_line("", "since the start", "newest")
+    for name, one in reports.items():
         path = ("committee", "accuracy")
-        yield _line(
+        yield _table_line(
             name,
             *(_estimate_text(_value_at(one[part], path)) for part in ("since_start", "recent")),
         )
 
 
-def annotator_lines(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+def annotator_lines(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """Yield lines with label counts and agreement by annotator, most labels first."""
-    names = sorted(found, key=lambda name: -found[name]["labels"])
+    names = sorted(counts, key=lambda name: -counts[name]["labels"])
     if names:
         yield "  annotators"
-        yield _line("", "labels", "as others said", "as was predicted, where that was sure")
+        yield _table_line("", "labels", "as others said", "as was predicted, where that was sure")
     for name in names[:_NAMED]:
-        one = found[name]
+        one = counts[name]
         alike = f"{one['agreed']:,} of {one['shared']:,}" if one["shared"] else "none shared"
         sure = f"{one['confirmed']:,} of {one['judged']:,}" if one["judged"] else "none"
-        yield _line(name, f"{one['labels']:,}", alike, sure)
+        yield _table_line(name, f"{one['labels']:,}", alike, sure)
     if len(names) > _NAMED:
         yield f"    and {len(names) - _NAMED:,} more"
 
 
-def _fields(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+def _field_problem_lines(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """Yield lines about unknown fields and unreadable values, the most frequent first."""
     for key, title, text in _FIELDS:
-        names = sorted(found.get(key, {}).items(), key=lambda one: -one[1])
+        names = sorted(counts.get(key, {}).items(), key=lambda one: -one[1])
         if names:
             yield f"  {title}"
         for name, n in names[:_NAMED]:
@@ -293,7 +299,7 @@ def _fields(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
             yield f"    and {len(names) - _NAMED:,} more"
 
 
-def _counters(checkpoint: Mapping[str, Any], *, distributed: bool) -> Iterator[str]:
+def _counter_lines(checkpoint: Mapping[str, Any], *, distributed: bool) -> Iterator[str]:
     for part, words in _WORDS.items():
         rows = [(key, checkpoint[part].get(key, 0), text) for key, text in words.items()]
         if part == "ledger":
@@ -310,49 +316,54 @@ def _counters(checkpoint: Mapping[str, Any], *, distributed: bool) -> Iterator[s
             yield f"    {key.replace('_', ' '):<15} {value:>10,.10g}  {text}"
 
 
-def _count_text(n: int, word: str) -> str:
-    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}es"
+def _count_text(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}es"
 
 
 def metric_lines(evaluation: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines with the metrics of `Evaluation.in_numbers`; none before the first record."""
+    """Yield lines of a table of metrics; `evaluation` is the result of `Evaluation.in_numbers`.
+
+    Yields nothing before the first record.
+    """
     whole, recent = evaluation["since_start"], evaluation["recent"]
     if not whole["records"]:
         return
     yield "  predictions, with 95 % intervals"
-    yield _line("", "since the start", "newest")
-    yield _line("records", f"{whole['records']:,}", f"{recent['records']:,}", "judged")
-    yield _line(
+    yield _table_line("", "since the start", "newest")
+    yield _table_line("records", f"{whole['records']:,}", f"{recent['records']:,}", "judged")
+    yield _table_line(
         "labels", f"{whole['answered']:,}", f"{recent['answered']:,}", "asked for, by which"
     )
     if still := whole.get("waiting"):
-        yield _line("still open", f"{still:,}", f"{recent['waiting']:,}", "others speak for them")
+        yield _table_line(
+            "still open", f"{still:,}", f"{recent['waiting']:,}", "others speak for them"
+        )
     for name, path in _FIGURES:
-        yield _line(
+        yield _table_line(
             name,
             *(_estimate_text(_value_at(one, path)) for one in (whole, recent)),
             _MEANINGS[name],
         )
     if whole.get("cost") is not None:
         shown = [_estimate_text(one["cost"]) for one in (whole, recent)]
-        yield _line("cost", *shown, "of a decision, in the mean")
+        yield _table_line("cost", *shown, "of a decision, in the mean")
     naive = [_value_at(one, ("committee", "naive_accuracy")) for one in (whole, recent)]
     told = [f"{one['value']:.3f}" if one else NO_FIGURE for one in naive]
-    yield _line("when asked", *told, "of asked labels: no fair sample")
+    yield _table_line("when asked", *told, "of asked labels: no fair sample")
     if whole["committee"]["accuracy"] is None:
         return
     yield "  classes since the start"
-    yield _line("", "share", "recall", "precision")
+    yield _table_line("", "share", "recall", "precision")
     for one in whole["classes"]:
         found = (_estimate_text(one[figure]) for figure in ("share", "recall", "precision"))
-        yield _line(str(one["label"]), *found)
+        yield _table_line(str(one["label"]), *found)
     yield "  predictions by their probability, since the start"
-    yield _line("", "mean probability", "share right", "records")
+    yield _table_line("", "mean probability", "share right", "records")
     for one in whole["reliability"]:
         if one["records"]:
             name = f"{one['low']:.0%} to {one['high']:.0%}"
             share = _estimate_text(one["accuracy"])
-            yield _line(name, f"{one['confidence']:.3f}", share, f"{one['records']:,}")
+            yield _table_line(name, f"{one['confidence']:.3f}", share, f"{one['records']:,}")
 
 
 def _value_at(report: Mapping[str, Any], path: Sequence[str]) -> Any:
@@ -362,12 +373,12 @@ def _value_at(report: Mapping[str, Any], path: Sequence[str]) -> Any:
     return found
 
 
-def _estimate_text(figure: Mapping[str, float] | None) -> str:
-    if figure is None:
+def _estimate_text(estimate: Mapping[str, float] | None) -> str:
+    if estimate is None:
         return NO_FIGURE
-    return f"{figure['value']:.3f} ({figure['low']:.3f}-{figure['high']:.3f})"
+    return f"{estimate['value']:.3f} ({estimate['low']:.3f}-{estimate['high']:.3f})"
 
 
-def _line(name: str, *cells: str) -> str:
+def _table_line(name: str, *cells: str) -> str:
     first, second, *rest = cells
     return f"    {name:<15} {first:<{_WIDTH}} {second:<{_WIDTH}} {''.join(rest)}".rstrip()

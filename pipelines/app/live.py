@@ -46,16 +46,20 @@ def status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterat
         finally:
             handler.release()
 
-    def go_on() -> None:
+    def refresh_periodically() -> None:
         while not over.wait(EVERY):
             documents = reader.documents()
             if (documents.get("pipeline") or {}).get("started", 0) >= began:
                 points = reader.points(int(time.time() * 1000) - 10_000)
                 rate = points[-1]["records_per_second"] if points else 0.0
-                draw(_truncate(escaped(status_text(documents, rate)), _columns(handler.stream)))
+                draw(
+                    _truncate(
+                        escaped(status_text(documents, rate)), _terminal_width(handler.stream)
+                    )
+                )
         reader.close()
 
-    thread = threading.Thread(target=go_on, name="streamboost-live", daemon=True)
+    thread = threading.Thread(target=refresh_periodically, name="streamboost-live", daemon=True)
     handler.setFormatter(_ErasingFormatter(before))
     thread.start()
     try:
@@ -99,7 +103,7 @@ class _ErasingFormatter(logging.Formatter):
         return ERASE + self._inner.format(record)
 
 
-def _columns(stream: TextIO) -> int:
+def _terminal_width(stream: TextIO) -> int:
     try:
         return max(os.get_terminal_size(stream.fileno()).columns or USUAL, NARROWEST)
     except (OSError, ValueError):
@@ -107,5 +111,5 @@ def _columns(stream: TextIO) -> int:
 
 
 def _truncate(text: str, columns: int) -> str:
-    """Truncate a text to one line, as wrapped lines could not be erased."""
+    """Truncate a text to less than `columns` characters, as a wrapped line cannot be erased."""
     return text if len(text) < columns else f"{text[: columns - 2]}…"

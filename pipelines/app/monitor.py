@@ -6,38 +6,38 @@ from contextlib import ExitStack, closing, contextmanager
 
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.runner import Runner
-from streamboost.pipelines.state.folder import State, kept_token
+from streamboost.pipelines.state.folder import State, read_or_create_token
 
-__all__ = ["monitored"]
+__all__ = ["monitor_runner"]
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def monitored(config: Config, state: State, loop: Runner) -> Iterator[None]:
+def monitor_runner(config: Config, state: State, runner: Runner) -> Iterator[None]:
     """Publish the status and serve /healthz, /readyz and /metrics in this context."""
     with ExitStack() as stack:
         if config.sections.monitor.port:
-            stack.enter_context(_served(config, state, loop))
+            stack.enter_context(_serve_health_endpoints(config, state, runner))
         if config.sections.monitor.publish_every:
-            stack.enter_context(_published(config, state, loop))
+            stack.enter_context(_publish_status(config, state, runner))
         yield
 
 
 @contextmanager
-def _served(config: Config, state: State, loop: Runner) -> Iterator[None]:
+def _serve_health_endpoints(config: Config, state: State, runner: Runner) -> Iterator[None]:
     from streamboost.pipelines.monitoring.http import HealthAddress, HealthServer
     from streamboost.pipelines.monitoring.metrics import Metrics
 
-    section, metrics = config.sections.monitor, Metrics(loop)
+    section, metrics = config.sections.monitor, Metrics(runner)
     certificate, key = (
         None if file is None else config.resolve(file)
         for file in (section.certificate, section.key)
     )
     place = HealthAddress(section.port, section.host, section.allowed_hosts, certificate, key)
-    token = kept_token(state.token)
-    server = HealthServer(place, token, lambda: loop.is_ready, metrics.expose)
-    loop.observers.append(metrics)
+    token = read_or_create_token(state.token)
+    server = HealthServer(place, token, lambda: runner.is_ready, metrics.expose)
+    runner.observers.append(metrics)
     with closing(server):
         _log.info(
             "%s:%d has /healthz, /readyz and /metrics, whose token is in %s",
@@ -49,14 +49,14 @@ def _served(config: Config, state: State, loop: Runner) -> Iterator[None]:
 
 
 @contextmanager
-def _published(config: Config, state: State, loop: Runner) -> Iterator[None]:
+def _publish_status(config: Config, state: State, runner: Runner) -> Iterator[None]:
     from streamboost.pipelines.status.documents import pipeline_document
     from streamboost.pipelines.status.publisher import Publisher
 
     every = config.sections.monitor.publish_every
-    same = pipeline_document(config, loop.pipeline)
-    publisher = Publisher(loop, state.path, same, every=every, mask=config.mask)
-    loop.observers.append(publisher)
+    same = pipeline_document(config, runner.pipeline)
+    publisher = Publisher(runner, state.path, same, every=every, mask=config.mask)
+    runner.observers.append(publisher)
     with closing(publisher):
         publisher.between_batches()
         try:

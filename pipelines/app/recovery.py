@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import TYPE_CHECKING
 
-from streamboost.connectors.base import Committed, Transaction
-from streamboost.connectors.files.rotation import open_regular
-from streamboost.connectors.sqlite.database import Database, append
+from streamboost.connectors.base import CommittedBatch, Transaction
+from streamboost.connectors.files.rotation import open_regular_file
+from streamboost.connectors.sqlite.database import Database, append_payloads
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import (
     ConfigurationError,
@@ -28,14 +28,14 @@ from streamboost.errors import (
     ModelFileError,
     StateError,
 )
-from streamboost.pipelines.config.compatibility import refuse_another
+from streamboost.pipelines.config.compatibility import refuse_other_config
 from streamboost.pipelines.config.connectors.base import Endpoint
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state import commands
-from streamboost.pipelines.state.copies import Copies, Copy, Folder, Remote
+from streamboost.pipelines.state.copies import Copies, Copy, FolderTarget, RemoteTarget
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from streamboost.storage import unseal, write_bytes
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckpointCopier",
     "InitialModel",
-    "copies_of",
+    "checkpoint_copies",
     "copy_checkpoints",
     "initial_model",
-    "rebuild",
-    "refuse_lost",
+    "rebuild_state",
+    "refuse_lost_state",
     "save_initial_model",
 ]
 
@@ -70,7 +70,7 @@ def initial_model(config: Config, state: State) -> InitialModel | None:
 
     Raises ConfigurationError if its file cannot be read.
     """
-    blob = _committee_bytes(config, state)
+    blob = _initial_committee_bytes(config, state)
     if blob is None:
         return None
     from streamboost.boosting.committee import Committee  # which loads the kernels
@@ -87,7 +87,10 @@ def initial_model(config: Config, state: State) -> InitialModel | None:
 
 
 def save_initial_model(config: Config, state: State, *, begun: bool) -> None:
-    """Save the initial committee in `state`, unless the pipeline has `begun` with a saved one."""
+    """Save the initial committee in `state`, unless the pipeline has run with a saved one.
+
+    `begun` is whether the pipeline has run before.
+    """
     named = config.sections.initial_data.committee
     if named is None:
         return
@@ -101,7 +104,7 @@ def save_initial_model(config: Config, state: State, *, begun: bool) -> None:
         _log.warning("%s is another committee now than what the pipeline began with", file)
 
 
-def _committee_bytes(config: Config, state: State) -> bytes | None:
+def _initial_committee_bytes(config: Config, state: State) -> bytes | None:
     named = config.sections.initial_data.committee
     if named is None:
         return None
@@ -111,13 +114,13 @@ def _committee_bytes(config: Config, state: State) -> bytes | None:
     return _read_committee(config, named)
 
 
-def _read_committee(config: Config, named: str) -> bytes:
+def _read_committee(config: Config, path: str) -> bytes:
     try:
-        with open_regular(config.resolve(named)) as file:
+        with open_regular_file(config.resolve(path)) as file:
             return file.read()
     except (OSError, ConnectorError) as error:
         raise ConfigurationError(
-            f"[initial_data] committee = {named!r} cannot be read: {error}; paths start at the "
+            f"[initial_data] committee = {path!r} cannot be read: {error}; paths start at the "
             "folder of the pipeline file"
         ) from error
 
@@ -128,7 +131,7 @@ PATIENCE = 60.0
 HASTE = 1.5
 """Timeout in seconds after a stop request; the next run makes a missing copy."""
 
-_LOOK = 0.05
+_POLL_INTERVAL = 0.05
 
 
 class CheckpointCopier(Observer):
@@ -152,17 +155,17 @@ class CheckpointCopier(Observer):
         self._current_sequence: int | None = None
         self._is_closing = False
         self._error = ""
-        self._thread = Thread(target=self._work, name="copies", daemon=True)
+        self._thread = Thread(target=self._copy_until_closed, name="copies", daemon=True)
         self._thread.start()
 
     def put(self, sequence: int) -> None:
-        """Schedule a copy of the checkpoint of a batch."""
+        """Schedule a copy of the checkpoint of batch `sequence`, instead of a pending one."""
         with self._changed:
             self._next_sequence = sequence
             self._changed.notify()
 
     def between_batches(self) -> None:
-        """Report an error since the previous call."""
+        """Call `notify_error` if a copy has failed since the previous call."""
         with self._changed:
             trouble, self._error = self._error, ""
         if trouble:
@@ -179,17 +182,19 @@ class CheckpointCopier(Observer):
                 until = min(until, time.monotonic() + HASTE)
                 self._thread.join(max(0.0, until - time.monotonic()))
             else:
-                self._thread.join(_LOOK)
+                self._thread.join(_POLL_INTERVAL)
         with self._changed:
             missing = self._next_sequence or self._current_sequence
             if missing is not None:
-                self._note(missing, "it takes too long to wait for; the next run copies it")
+                self._record_failure(
+                    missing, "it takes too long to wait for; the next run copies it"
+                )
         self.between_batches()
 
-    def _work(self) -> None:
-        while (sequence := self._next()) is not None:
+    def _copy_until_closed(self) -> None:
+        while (sequence := self._wait_for_sequence()) is not None:
             try:
-                self._copy(sequence)
+                self._copy_checkpoint(sequence)
             # An uncaught exception would end the thread, and with it all copies, silently.
             except Exception as error:
                 with self._changed:
@@ -197,9 +202,9 @@ class CheckpointCopier(Observer):
                         isinstance(error, FileNotFoundError) and self._next_sequence is not None
                     )
                     if not is_late:  # late: newer checkpoints have replaced the files
-                        self._note(sequence, str(error) or repr(error))
+                        self._record_failure(sequence, str(error) or repr(error))
 
-    def _next(self) -> int | None:
+    def _wait_for_sequence(self) -> int | None:
         with self._changed:
             self._current_sequence = None
             while self._next_sequence is None:
@@ -209,66 +214,68 @@ class CheckpointCopier(Observer):
             self._current_sequence, self._next_sequence = self._next_sequence, None
             return self._current_sequence
 
-    def _copy(self, sequence: int) -> None:
+    def _copy_checkpoint(self, sequence: int) -> None:
         copy = self._read(sequence)
         newest = max(self._copies.sequences, default=0)
         if newest > sequence:
             raise StateError(
                 f"there is one of batch {newest}, which another state has led to: move "
-                f"{self._copies.file(newest)} away, or name another place"
+                f"{self._copies.file_name(newest)} away, or name another place"
             )
         self._copies.write(copy)
 
-    def _note(self, sequence: int, why: str) -> None:
+    def _record_failure(self, sequence: int, reason: str) -> None:
         self._error = (
-            f"the checkpoint of batch {sequence} is not copied to {self._copies.place}: {why}"
+            f"the checkpoint of batch {sequence} is not copied to {self._copies.place}: {reason}"
         )
 
 
-def copies_of(config: Config) -> Copies | None:
-    """Return the store of copies; None: no copies are configured.
+def checkpoint_copies(config: Config) -> Copies | None:
+    """Return the store of checkpoint copies; None: no copies are configured.
 
     Raises ConfigurationError if the package for the protocol of the address is not installed.
     """
     where = config.sections.pipeline.checkpoint_copy
     if where is None:
         return None
-    return Copies(Remote(where) if "://" in where else Folder(config.resolve(where)), config.name)
+    return Copies(
+        RemoteTarget(where) if "://" in where else FolderTarget(config.resolve(where)), config.name
+    )
 
 
 @contextmanager
-def copy_checkpoints(copies: Copies | None, loop: Runner) -> Iterator[None]:
-    """Copy the checkpoints of a recovered pipeline in this context, starting with the newest."""
-    checkpoints, versions = loop.checkpoints, loop.pipeline.versions
+def copy_checkpoints(copies: Copies | None, runner: Runner) -> Iterator[None]:
+    """Copy each checkpoint that `runner` saves in this context, the newest one first."""
+    checkpoints, versions = runner.checkpoints, runner.pipeline.versions
     if copies is None or checkpoints is None:
         yield
         return
 
-    def read(sequence: int) -> Copy:
+    def read_copy(sequence: int) -> Copy:
         path = checkpoints.path(sequence)
-        copy = Copy.of(str(path), path.read_bytes(), {})
+        copy = Copy.from_files(str(path), path.read_bytes(), {})
         files = {version: versions.file(version) for version in copy.manifest["versions"]}
         return Copy(
             copy.checkpoint, {n: file.read_bytes() for n, file in files.items()}, copy.manifest
         )
 
-    def notify_error(trouble: str) -> None:
-        _log.warning("%s", trouble)
-        loop.notify_error(trouble)
+    def notify_error(text: str) -> None:
+        _log.warning("%s", text)
+        runner.notify_error(text)
 
-    copying = CheckpointCopier(copies, read, notify_error)
+    copier = CheckpointCopier(copies, read_copy, notify_error)
     for newest in checkpoints.sequences[:1]:
-        copying.put(newest)
-    checkpoints.on_saved = copying.put
-    loop.observers.append(copying)
+        copier.put(newest)
+    checkpoints.on_saved = copier.put
+    runner.observers.append(copier)
     try:
         yield
     finally:
         checkpoints.on_saved = None
-        copying.close(loop.stop)
+        copier.close(runner.stop)
 
 
-def refuse_lost(config: Config, committed: Committed | None, copies: Copies | None) -> None:
+def refuse_lost_state(config: Config, committed: CommittedBatch | None, copies: Copies | None) -> None:
     """Raise StateError if no batch is committed, but a copy of an earlier state exists."""
     if committed is not None or copies is None or not (known := copies.sequences):
         return
@@ -277,19 +284,19 @@ def refuse_lost(config: Config, committed: Committed | None, copies: Copies | No
         mend = "if the journal's topic was deleted, no run can continue from there"
     raise StateError(
         f"no batch is committed, but {copies.place} holds a copy of {config.name}'s checkpoint of "
-        f"batch {known[0]}: {mend}; to start with an empty state, move {copies.file(known[0])} "
-        "and its like away"
+        f"batch {known[0]}: {mend}; to start with an empty state, move "
+        f"{copies.file_name(known[0])} and its like away"
     )
 
 
-def rebuild(
+def rebuild_state(
     config: Config,
     state: State,
     transaction: Transaction,
-    committed: Committed | None,
+    committed: CommittedBatch | None,
     copies: Copies | None,
-) -> Committed:
-    """Rebuild a lost state folder; return the positions at which the sources continue.
+) -> CommittedBatch:
+    """Rebuild a lost state folder; return the batch and source positions to continue from.
 
     Raises
     ------
@@ -299,14 +306,14 @@ def rebuild(
         If the folder is not empty, if neither journal nor copy exists, or if they belong to another
         configuration.
     """
-    if state.is_made:
+    if state.has_files:
         raise StateError(
             f"{state.path} is not empty, and --rebuild fills an empty state folder: run without "
             "it, or move the folder away first"
         )
     copy = copies.newest() if copies is not None else None
     if isinstance(transaction, SqliteTransaction):
-        committed = _committed_of_copy(config, copy, copies)
+        committed = _committed_batch_of_copy(config, copy, copies)
         origin = _check_origin(config, state, copy.manifest["origin"] if copy else {})
         transaction.begin_after(committed)
     else:
@@ -322,24 +329,27 @@ def rebuild(
         )
         origin = _check_origin(config, state, begun)
     state.restore_copy(origin, copy)
-    _resume_commands(state, committed)
+    _restore_command_offset(state, committed)
     made = "the journal"
     if copy is not None and copies is not None:
-        copies.set_aside_newer(copy.sequence)  # damaged, or of another release
+        copies.rename_newer(copy.sequence)  # damaged, or of another release
         made = f"the copy of batch {copy.sequence} in {copies.place}"
     _log.warning("%s is made again from %s. Lost: %s", state.path, made, _losses_text(config, copy))
     left = {k: v for k, v in committed.positions.items() if k not in _lost_sources(config)}
-    return Committed(committed.sequence, left)
+    return CommittedBatch(committed.sequence, left)
 
 
 def _check_origin(config: Config, state: State, origin: dict[str, str]) -> dict[str, str]:
-    """Return `origin`; StateError if `origin` belongs to another configuration."""
-    refuse_another(config, state, origin["fingerprint"], origin["configuration"])
+    """Return `origin`; StateError if its fingerprint is that of another configuration."""
+    refuse_other_config(config, state, origin["fingerprint"], origin["configuration"])
     return origin
 
 
-def _committed_of_copy(config: Config, copy: Copy | None, copies: Copies | None) -> Committed:
-    """Return batch and positions of a copy, without the sources that were lost with the log."""
+def _committed_batch_of_copy(config: Config, copy: Copy | None, copies: Copies | None) -> CommittedBatch:
+    """Return batch and source positions of a copy; StateError if there is no copy.
+
+    Positions of sources that were lost with the log are left out.
+    """
     if copy is None:
         which = f"{copies.place} holds none" if copies else "[pipeline] checkpoint_copy names none"
         if copies is None and config.sections.pipeline.checkpoint_copy is not None:
@@ -354,7 +364,7 @@ def _committed_of_copy(config: Config, copy: Copy | None, copies: Copies | None)
             f"place to read on from, {which}"
         )
     left = {k: v for k, v in copy.manifest["positions"].items() if k not in _lost_sources(config)}
-    return Committed(copy.sequence, left)
+    return CommittedBatch(copy.sequence, left)
 
 
 def _journal_origin(transaction: Transaction) -> dict[str, str]:
@@ -370,7 +380,7 @@ def _journal_origin(transaction: Transaction) -> dict[str, str]:
     return origin
 
 
-def _copy_origin(copy: Copy, transaction: Transaction, committed: Committed) -> dict[str, str]:
+def _copy_origin(copy: Copy, transaction: Transaction, committed: CommittedBatch) -> dict[str, str]:
     """Return the origin of a copy; StateError if the journal does not continue from the copy."""
     sequence = copy.sequence
     found = next(iter(transaction.journal(sequence - 1)), None)
@@ -387,25 +397,31 @@ def _copy_origin(copy: Copy, transaction: Transaction, committed: Committed) -> 
 
 
 def _lost_sources(config: Config) -> set[str]:
-    """Return the sources that were streams of the lost log, and restart at their beginning."""
+    """Return the names of the sources whose streams were in the lost log of the state folder.
+
+    These sources restart at their beginning.
+    """
     sections = config.sections
-    asked = getattr(sections, next(iter(sections.labels.listens_to), "labels"))
+    asked = getattr(sections, next(iter(sections.labels.outputs_read_by_oracle), "labels"))
     read: dict[str, Endpoint] = {"records": sections.source, "labels": asked}
-    return {name for name, section in read.items() if _is_in_log(config, section)}
+    return {name for name, section in read.items() if _is_in_state_log(config, section)}
 
 
-def _resume_commands(state: State, committed: Committed) -> None:
-    """Set the next offset of the command queue to the committed position of its reader."""
+def _restore_command_offset(state: State, committed: CommittedBatch) -> None:
+    """Set the next offset of the command queue to the committed position of the commands."""
     read = committed.positions.get("commands", {}).get("0", 0)
-    with closing(Database(state.path / commands.FILE)) as queue, queue.writing() as connection:
-        append(connection, commands.STREAM, [b""])
+    with (
+        closing(Database(state.path / commands.FILE)) as queue,
+        queue.write_transaction() as connection,
+    ):
+        append_payloads(connection, commands.STREAM, [b""])
         connection.execute(f'DELETE FROM "{commands.STREAM}"')
         last = (read - 1, commands.STREAM)
         connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", last)
 
 
-def _is_in_log(config: Config, section: Endpoint) -> bool:
-    place = section.place(config.connector_context)
+def _is_in_state_log(config: Config, section: Endpoint) -> bool:
+    place = section.location(config.connector_context)
     return place is not None and place.system == os.path.realpath(config.connector_context.log)
 
 

@@ -6,33 +6,38 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-from streamboost.connectors.base import Committed, Transaction
+from streamboost.connectors.base import CommittedBatch, Transaction
 from streamboost.connectors.messages.decoding import time_reader
 from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.environment import environment
-from streamboost.pipelines.app.connect import Connectors, connect, refuse_missing_topics, sources
+from streamboost.pipelines.app.connect import (
+    Connectors,
+    connect,
+    create_sources,
+    refuse_missing_topics,
+)
 from streamboost.pipelines.app.distributed import prepare_distributed_scoring, records_source
-from streamboost.pipelines.app.factories import factory_names, models_of
+from streamboost.pipelines.app.factories import create_models, factory_names
 from streamboost.pipelines.app.first_records import infer_schema
-from streamboost.pipelines.app.monitor import monitored
+from streamboost.pipelines.app.monitor import monitor_runner
 from streamboost.pipelines.app.recovery import (
     InitialModel,
-    copies_of,
+    checkpoint_copies,
     copy_checkpoints,
     initial_model,
-    refuse_lost,
+    rebuild_state,
+    refuse_lost_state,
     save_initial_model,
 )
-from streamboost.pipelines.app.recovery import rebuild as make_again
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.compatibility import adopt_config, bound_config
 from streamboost.pipelines.config.durations import WindowSize
-from streamboost.pipelines.config.field_changes import added_fields, rules_for
+from streamboost.pipelines.config.field_changes import added_fields, configured_rules
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.learning import LearningPipeline
 from streamboost.pipelines.monitoring.last_error import LastError
-from streamboost.pipelines.monitoring.log_format import with_timestamp
+from streamboost.pipelines.monitoring.log_format import add_sequence_to_log
 from streamboost.pipelines.runner.batch_reader import BatchReader
 from streamboost.pipelines.runner.initial_data import deploy_initial_model
 from streamboost.pipelines.runner.label_join import LabelJoin
@@ -42,7 +47,7 @@ from streamboost.pipelines.runner.replay import recover
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.runner.timestamp_aligner import RECORDS_WITHOUT_LABELS
 from streamboost.pipelines.shutdown import Interrupted, StopToken
-from streamboost.pipelines.state.damage import refuse_damage
+from streamboost.pipelines.state.damage import refuse_damaged_log
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalExtras
 from streamboost.pipelines.state.versions import Versions
@@ -55,29 +60,31 @@ CHECKED_BYTES = 1_000_000_000
 """Maximum size in bytes of a log that is checked at the start; `inspect --verify` checks all."""
 
 
-def has_begun(state: State, transaction: Transaction, committed: Committed | None) -> bool:
-    """Return whether the state has a committed batch or a checkpoint."""
+def has_begun(state: State, transaction: Transaction, committed: CommittedBatch | None) -> bool:
+    """Return whether the pipeline has run before: a batch is committed, or a checkpoint exists."""
     if committed is not None or state.checkpoints.sequences:
         return True
     # The log belongs to the state folder, so batches of any name are from this pipeline.
     return isinstance(transaction, SqliteTransaction) and bool(transaction.pipelines())
 
 
-def _fence(config: Config, transaction: Transaction, stop: StopToken) -> Committed | None:
+def _fence_other_processes(
+    config: Config, transaction: Transaction, stop: StopToken
+) -> CommittedBatch | None:
     """Fence other processes from committing, and return the newest committed batch.
 
     If the cluster is unavailable, retry until success or a stop request.
     """
 
-    def take() -> Committed | None:
+    def fence_once() -> CommittedBatch | None:
         if config.sections.kafka is not None:
             refuse_missing_topics(config)
         transaction.fence()
         return transaction.committed()
 
     if not config.commits_to_kafka:
-        return take()
-    return stop.retry_until_success(take, config.sections.pipeline.poll_interval)
+        return fence_once()
+    return stop.retry_until_success(fence_once, config.sections.pipeline.poll_interval)
 
 
 def run(
@@ -101,77 +108,77 @@ def run(
     state = State(config.state)
     stop = stop or StopToken()
     with stop.interruptible(), state.locked(), closing(connect(config)) as connectors:
-        refuse_damage(state.log, most=CHECKED_BYTES, stop=stop)
-        committed = _fence(config, connectors.transaction, stop)
-        copies = copies_of(config)
+        refuse_damaged_log(state.log, max_bytes=CHECKED_BYTES, stop=stop)
+        committed = _fence_other_processes(config, connectors.transaction, stop)
+        copies = checkpoint_copies(config)
         if rebuild:
             # Pickles of models are only read from the folder in which they were written.
             kept = None if factory_names(config) else copies
-            committed = make_again(config, state, connectors.transaction, committed, kept)
+            committed = rebuild_state(config, state, connectors.transaction, committed, kept)
         else:
-            refuse_lost(config, committed, copies)
+            refuse_lost_state(config, committed, copies)
         newest = committed.sequence if committed else 0
         begun = has_begun(state, connectors.transaction, committed)
         adopt_config(config, state, begun=begun)
         save_initial_model(config, state, begun=begun)
-        checkpoint = state.start_at(committed.sequence if committed else None)
+        checkpoint = state.checkpoint_to_restore(committed.sequence if committed else None)
         begin = f"continuing after batch {newest}" if committed else "starting"
         _log.info("%s: %s; Ctrl-C stops", config.name, begin)
         last_error = LastError(state.last_error, config.mask, lambda: newest)
-        with last_error.recorded():
+        with last_error.record_errors():
             with records_source(config, connectors.records) as records:
                 schema = infer_schema(config, state, records, stop, until_idle=until_idle)
             if schema is None:
                 return 0
-            loop = build_runner(config, state, schema, connectors, stop, [*observers, last_error])
-            last_error.sequence = lambda: loop.pipeline.sequence
-            with with_timestamp(last_error.sequence), monitored(config, state, loop):
+            runner = build_runner(config, state, schema, connectors, stop, [*observers, last_error])
+            last_error.sequence = lambda: runner.pipeline.sequence
+            with add_sequence_to_log(last_error.sequence), monitor_runner(config, state, runner):
                 on_data_loss = config.sections.pipeline.on_data_loss
-                recover(loop, checkpoint, newest, on_data_loss=on_data_loss, upgrade=upgrade)
+                recover(runner, checkpoint, newest, on_data_loss=on_data_loss, upgrade=upgrade)
                 if stop.requested:
                     return newest
-                _apply_config_changes(config, loop.pipeline)
-                _resume(loop, state, committed)
+                _apply_config_changes(config, runner.pipeline)
+                _resume_sources(runner, state, committed)
                 if config.is_distributed:
-                    prepare_distributed_scoring(config, loop)
-                with stop.interruptible(False), copy_checkpoints(copies, loop):
-                    return _run_to_end(loop, state, until_idle=until_idle)
+                    prepare_distributed_scoring(config, runner)
+                with stop.interruptible(False), copy_checkpoints(copies, runner):
+                    return _run_to_end(runner, state, until_idle=until_idle)
 
 
 def _apply_config_changes(config: Config, pipeline: Pipeline) -> None:
-    """Add configuration changes (fields, rules, decisions) to the next batch and journal entry."""
+    """Add changed fields, rules and decisions of `config` to the next batch's journal entry."""
     if fields := added_fields(config, pipeline.schema):
         pipeline.journal_extras.fields = {name: field.given() for name, field in fields.items()}
-    if (rules := rules_for(config, pipeline.schema)) != pipeline.schema.rules:
+    if (rules := configured_rules(config, pipeline.schema)) != pipeline.schema.changeable_settings:
         pipeline.journal_extras.rules = rules
-    if (decision := config.sections.decided_by) != pipeline.decision:
+    if (decision := config.sections.decision_parameters) != pipeline.decision:
         pipeline.journal_extras.decision = decision
 
 
-def _run_to_end(loop: Runner, state: State, *, until_idle: bool) -> int:
-    """Run a recovered pipeline, take a final checkpoint, and return the newest batch."""
+def _run_to_end(runner: Runner, state: State, *, until_idle: bool) -> int:
+    """Run a recovered pipeline, save a final checkpoint, and return the newest batch's number."""
     try:
-        loop.run(until_idle=until_idle)
+        runner.run(until_idle=until_idle)
     except Interrupted:
-        if not loop.is_committed:
+        if not runner.is_committed:
             _log.warning("stopped while a commit waits: the next run finds what came of it")
     finally:
-        if loop.is_committed and loop.pipeline.sequence > loop.checkpointed:
+        if runner.is_committed and runner.pipeline.sequence > runner.checkpointed:
             with state.translate_errors():
-                loop.checkpoint()
-    return loop.pipeline.sequence
+                runner.save_checkpoint()
+    return runner.pipeline.sequence
 
 
-def _resume(loop: Runner, state: State, committed: Committed | None) -> None:
+def _resume_sources(runner: Runner, state: State, committed: CommittedBatch | None) -> None:
     """Seek the sources to the committed positions; delete newer checkpoints and versions."""
     if committed is None:
         return
-    loop.intake.seek(committed.positions)
+    runner.intake.seek(committed.positions)
     state.checkpoints.remove_after(committed.sequence)
-    loop.pipeline.versions.remove_after(loop.pipeline.learner.trainer.newest_version)
-    extras = loop.pipeline.journal_extras
+    runner.pipeline.versions.remove_after(runner.pipeline.learner.trainer.newest_version)
+    extras = runner.pipeline.journal_extras
     if extras.gap is None and extras != JournalExtras():
-        loop.try_checkpoint()
+        runner.try_checkpoint()
 
 
 def build_runner(
@@ -182,11 +189,11 @@ def build_runner(
     stop: StopToken | None = None,
     observers: Sequence[Observer] = (),
 ) -> Runner:
-    """Return the runner of `config` over `connectors`, with an untrained pipeline."""
-    section, begun = config.sections.pipeline, initial_model(config, state)
-    loop = Runner(
-        _pipeline(config, state, schema, begun),
-        _batch_reader(config, schema, connectors),
+    """Build a runner of `config` that reads and writes `connectors`, with an untrained pipeline."""
+    section, initial = config.sections.pipeline, initial_model(config, state)
+    runner = Runner(
+        _build_pipeline(config, state, schema, initial),
+        _build_batch_reader(config, schema, connectors),
         connectors.outputs,
         connectors.transaction,
         checkpoints=state.checkpoints,
@@ -194,12 +201,12 @@ def build_runner(
         stop=stop,
         poll_interval=section.poll_interval,
         observers=observers,
-        open_sources=partial(sources, config),
-        pipelined_commits=not config.sections.labels.listens_to,
+        open_sources=partial(create_sources, config),
+        pipelined_commits=not config.sections.labels.outputs_read_by_oracle,
     )
     fingerprint = state.fingerprint()
-    configuration = toml.write(bound_config(config))
-    loop.about = {
+    configuration = toml.format_sections(bound_config(config))
+    runner.about = {
         "fingerprint": fingerprint,
         "environment": environment(),
         "origin": {
@@ -207,19 +214,21 @@ def build_runner(
             "configuration": configuration,
             "fingerprint": fingerprint,
         }
-        | ({} if begun is None else {"committee": begun.digest}),
+        | ({} if initial is None else {"committee": initial.digest}),
     }
-    return loop
+    return runner
 
 
-def _pipeline(config: Config, state: State, schema: Schema, begun: InitialModel | None) -> Pipeline:
+def _build_pipeline(
+    config: Config, state: State, schema: Schema, initial: InitialModel | None
+) -> Pipeline:
     section, expires_after = config.sections.pipeline, config.sections.requests.expires_after
-    core, models = config.core, models_of(config, schema, state)
+    core, models = config.learner_config, create_models(config, schema, state)
     if models is not None and models.serving is not None:
         core = replace(core, experts=("committee",))  # the external model predicts instead
-    learner = core.learner(schema, section.seed, config.sections.labels.on_conflict)
-    if begun is not None:
-        schema = deploy_initial_model(begun.committee, schema, learner)
+    learner = core.build_learner(schema, section.seed, config.sections.labels.on_conflict)
+    if initial is not None:
+        schema = deploy_initial_model(initial.committee, schema, learner)
     join = LabelJoin(
         WindowSize.parse(section.join_window),
         WindowSize.parse(expires_after),
@@ -231,7 +240,7 @@ def _pipeline(config: Config, state: State, schema: Schema, begun: InitialModel 
     return Pipeline(schema, learner, join, versions, models)
 
 
-def _batch_reader(config: Config, schema: Schema, connectors: Connectors) -> BatchReader:
+def _build_batch_reader(config: Config, schema: Schema, connectors: Connectors) -> BatchReader:
     section = config.sections.pipeline
     window = WindowSize.parse(section.join_window).records
     return BatchReader(

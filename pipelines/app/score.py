@@ -24,7 +24,7 @@ __all__ = ["build_scorer", "score"]
 
 
 def score(config: Config, stop: StopToken) -> int:
-    """Run a scorer in the pipeline's group until a stop request; return its number of records."""
+    """Run a scorer until a stop request; return the number of records that it scored."""
     require_distributed(config)
     section = config.sections.pipeline
     with stop.interruptible():
@@ -35,7 +35,7 @@ def score(config: Config, stop: StopToken) -> int:
 
 
 def build_scorer(config: Config, stop: StopToken) -> "Scorer":
-    """Return a scorer of `config`, which joins the consumer group with its first poll."""
+    """Build a scorer of `config`; the scorer joins the consumer group at its first poll."""
     from streamboost.connectors.kafka.compacted_topic import CompactedTopicReader
     from streamboost.connectors.kafka.group.committed_reader import CommittedReader
     from streamboost.connectors.kafka.group.member import KafkaMember
@@ -53,7 +53,7 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
     )
     worker = f"{socket.gethostname()}:{os.getpid()}:{token_hex(3)}"
     settings = TaskSettings(
-        config.core.query,
+        config.learner_config.query,
         section.seed,
         WindowSize.parse(config.sections.requests.expires_after),
         worker,
@@ -75,7 +75,7 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
         CompactedTopicReader(cluster, table),
         ModelLog(_learner_factory(config), f"topic {table!r}"),
         settings,
-        most=section.batch_records,
+        max_records=section.batch_records,
         stop=stop,
         poll_interval=section.poll_interval,
         on_data_loss=section.on_data_loss,
@@ -84,5 +84,5 @@ def build_scorer(config: Config, stop: StopToken) -> "Scorer":
 
 def _learner_factory(config: Config) -> "Callable[[Schema], StreamLearner]":
     """Return a function that creates untrained learners with the settings of the pipeline."""
-    core, seed = config.core, config.sections.pipeline.seed
-    return lambda schema: core.learner(schema, seed)
+    core, seed = config.learner_config, config.sections.pipeline.seed
+    return lambda schema: core.build_learner(schema, seed)

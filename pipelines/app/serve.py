@@ -22,9 +22,9 @@ from streamboost.pipelines.service.auth.settings import LOOPBACK, AuthSettings
 from streamboost.pipelines.service.auth.users import Users
 from streamboost.pipelines.service.connection_limits import LimitedConfig
 from streamboost.pipelines.service.labelling.served import ServedState
-from streamboost.pipelines.state.folder import State, kept_token
+from streamboost.pipelines.state.folder import State, read_or_create_token
 
-__all__ = ["SESSIONS", "TOKEN", "ServeAddress", "log_out", "serve", "server"]
+__all__ = ["SESSIONS", "TOKEN", "ServeAddress", "build_server", "log_out", "serve"]
 
 TOKEN = "serve.token"
 """Name of the token file, in the state folder of the first pipeline."""
@@ -115,7 +115,7 @@ class ServeAddress:
             ) from error
 
     def url(self, port: int) -> str:
-        """Return the URL to open in a browser."""
+        """Return the URL to open in a browser; `port` is the port that the server listens on."""
         name = self.allowed_hosts[0] if self.allowed_hosts else self.host
         name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)
         host = f"[{name}]" if ":" in name else name
@@ -141,49 +141,54 @@ def _check_certificate(certificate: Path, key: Path) -> None:
 
 def serve(
     configs: Sequence[Config],
-    place: ServeAddress,
-    people: Sequence[tuple[str, Role]] = (),
-    say: Callable[[str], None] = print,
+    address: ServeAddress,
+    users: Sequence[tuple[str, Role]] = (),
+    print_line: Callable[[str], None] = print,
     on_exit: Callable[[], None] | None = None,
 ) -> None:
     """Serve the pipelines of `configs` until SIGINT or SIGTERM.
 
-    `say` is called with a login link for each of `people`, who are annotators or operators. Without
-    `people`, the user who starts the server gets a link as operator. `on_exit` is called in the
+    `print_line` is called with a login link for each of `users`, pairs of name and role. Without
+    `users`, the user who starts the server gets a link as operator. `on_exit` is called in the
     handler of the first signal.
     """
-    token, entering = _people(configs[0])
-    with place.listen() as listening:
+    token, store = _token_and_users(configs[0])
+    with address.listen() as listening:
         port = listening.getsockname()[1]
-        settings = AuthSettings(token, place.hosts, port, place.is_secure)
-        pipelines = [ServedState.of(config) for config in configs]
-        app = create_app(pipelines, settings, entering)
+        settings = AuthSettings(token, address.hosts, port, address.is_secure)
+        pipelines = [ServedState.from_config(config) for config in configs]
+        app = create_app(pipelines, settings, store)
         pages.add_pages(app, pipelines)
-        for name, role in people or ((_user(), "operator"),):
-            key = entering.invite(name, role)
-            say(f"{entering.known_spelling(name)} ({role}): {place.url(port)}{LOGIN}?key={key}")
+        for name, role in users or ((_process_user_name(), "operator"),):
+            key = store.create_login_link(name, role)
+            print_line(
+                f"{store.known_spelling(name)} ({role}): {address.url(port)}{LOGIN}?key={key}"
+            )
         file = State(configs[0].state).path / TOKEN
-        say(f"each link works once, for a day; programs send the token in {file}")
-        server(app, settings, place, on_exit).run(sockets=[listening])
+        print_line(f"each link works once, for a day; programs send the token in {file}")
+        build_server(app, settings, address, on_exit).run(sockets=[listening])
 
 
 def log_out(configs: Sequence[Config], names: Sequence[str]) -> dict[str, int]:
-    """End all sessions of `names`, also while `serve` runs; return their numbers by name."""
-    _, people = _people(configs[0])
-    return {name: people.log_out_all(name) for name in names}
+    """End all login sessions of the users `names`; return the number of ended sessions by name.
+
+    This works also while `serve` runs.
+    """
+    _, store = _token_and_users(configs[0])
+    return {name: store.log_out_all(name) for name in names}
 
 
-def _people(config: Config) -> tuple[str, Users]:
-    """Return the token, created if missing, and the store of login sessions."""
+def _token_and_users(config: Config) -> tuple[str, Users]:
+    """Return the token for programs, created if missing, and the store of users."""
     state = State(config.state)
     with state.translate_errors():
-        state.make()
-        token = kept_token(state.path / TOKEN)
-        scorer = kept_token(state.path / SCORER)
+        state.create()
+        token = read_or_create_token(state.path / TOKEN)
+        scorer = read_or_create_token(state.path / SCORER)
     return token, Users(token, state.path / SESSIONS, scorer=scorer)
 
 
-def _user() -> str:
+def _process_user_name() -> str:
     """Return the name of the user of this process; "operator" if the system has none."""
     try:
         return getpass.getuser()
@@ -191,22 +196,22 @@ def _user() -> str:
         return "operator"
 
 
-def server(
+def build_server(
     app: FastAPI,
     settings: AuthSettings,
-    place: ServeAddress,
+    address: ServeAddress,
     on_exit: Callable[[], None] | None = None,
 ) -> uvicorn.Server:
-    """Return the HTTP server of `app`, with connection limits before those of the guard."""
+    """Return an HTTP server of `app` that also limits the number of open connections."""
     return _Server(
         LimitedConfig(
             app,
             settings,
-            place.proxy,
+            address.proxy,
             ws="websockets-sansio",
             ws_max_size=settings.max_body,
-            ssl_certfile=place.certificate,
-            ssl_keyfile=place.key,
+            ssl_certfile=address.certificate,
+            ssl_keyfile=address.key,
             server_header=False,
             access_log=False,  # it would hold the keys of login links
             log_config=None,

@@ -8,14 +8,14 @@ from streamboost.pipelines.app.connect import connect
 from streamboost.pipelines.app.run import build_runner
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.runner.replay import (
+    ForeignBatches,
     Replay,
-    ReplaySource,
-    digest_of,
     foreign_batches,
     journal_entries,
+    snapshot_digest,
 )
 from streamboost.pipelines.state.checkpoints import Checkpoint
-from streamboost.pipelines.state.damage import refuse_damage
+from streamboost.pipelines.state.damage import refuse_damaged_log
 from streamboost.pipelines.state.folder import State
 
 __all__ = ["verify"]
@@ -40,20 +40,20 @@ def verify(config: Config) -> str:
     newest, schema = state.checkpoints.newest(), state.schema()
     if newest is None or schema is None:
         raise StateError(f"{state.path}: there is no checkpoint to verify: run the pipeline first")
-    refuse_damage(state.log)
+    refuse_damaged_log(state.log)
     until = newest[1]["sequence"]
     with closing(connect(config)) as connectors:
         first = next(connectors.transaction.journal(), (0, b""))[0]
-        start = None if first == 1 else _oldest(state)
-        before = foreign_batches(journal_entries(connectors.transaction, start, until), start)
-        if before is not None:
-            _require_own_batches(before, until)
-            start = _oldest(state, before.last)
+        start = None if first == 1 else _oldest_checkpoint(state)
+        foreign = foreign_batches(journal_entries(connectors.transaction, start, until), start)
+        if foreign is not None:
+            _require_own_batches(foreign, until)
+            start = _oldest_checkpoint(state, foreign.last)
         begin = start[1]["sequence"] if start else 0
-        loop = build_runner(config, state, schema, connectors)
-        replay = Replay(loop, start, later=state.checkpoints.sequences)
+        runner = build_runner(config, state, schema, connectors)
+        replay = Replay(runner, start, later=state.checkpoints.sequences)
         replay.run(until)
-        found, expected = digest_of(*loop.snapshot()), digest_of(*newest)
+        found, expected = snapshot_digest(*runner.snapshot()), snapshot_digest(*newest)
     if not replay.is_same and replay.made_here:
         return (
             f"batches {begin + 1} to {until} replayed, and not compared: River's models depend on "
@@ -77,20 +77,20 @@ def verify(config: Config) -> str:
         said = (
             f"batches {begin + 1} to {until} replayed: bit for bit the checkpoint's state {found}"
         )
-    if before is None:
+    if foreign is None:
         return said
-    return f"batches {before} and cannot be compared; {said}"
+    return f"batches {foreign} and cannot be compared; {said}"
 
 
-def _oldest(state: State, at_least: int = 0) -> Checkpoint:
-    """Return the oldest checkpoint of batch `at_least` or after."""
-    return state.checkpoints.load(min(n for n in state.checkpoints.sequences if n >= at_least))
+def _oldest_checkpoint(state: State, min_batch: int = 0) -> Checkpoint:
+    """Return the oldest checkpoint of batch `min_batch` or after."""
+    return state.checkpoints.load(min(n for n in state.checkpoints.sequences if n >= min_batch))
 
 
-def _require_own_batches(before: ReplaySource, until: int) -> None:
+def _require_own_batches(foreign: ForeignBatches, last_batch: int) -> None:
     """Raise StateError if another release made all batches."""
-    if before.last >= until:
+    if foreign.last >= last_batch:
         raise StateError(
-            f"batches {before}, and this is {environment()['streamboost']}, which cannot compare "
+            f"batches {foreign}, and this is {environment()['streamboost']}, which cannot compare "
             "them: verify them with that release, or again once this one has made some"
         )

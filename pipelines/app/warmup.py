@@ -36,27 +36,27 @@ MOMENT = 0.05
 """Seconds between two attempts to get the lock."""
 
 
-def warm_up(say: Callable[[str], object], estimators: Iterable[str] = tuple(KINDS)) -> float:
+def warm_up(announce: Callable[[str], object], estimators: Iterable[str] = tuple(KINDS)) -> float:
     """Call all kernels once: train, score and explain small committees, stack experts, evaluate.
 
-    If this takes long because kernels are compiled, `say` is called with an announcement from
+    If this takes long because kernels are compiled, `announce` is called with an announcement from
     another thread. If several processes start at once, one compiles, and the others load its
     results. Returns the duration in seconds.
     """
-    timer = threading.Timer(PATIENCE, say, [ANNOUNCEMENT])
+    timer = threading.Timer(PATIENCE, announce, [ANNOUNCEMENT])
     timer.daemon = True
     timer.start()
     start = time.perf_counter()
     try:
-        with _one_process_first():
-            _call_all(estimators)
+        with _compile_in_one_process_first():
+            _call_all_kernels(estimators)
         return time.perf_counter() - start
     finally:
         timer.cancel()
 
 
 @contextmanager
-def _one_process_first() -> Iterator[None]:
+def _compile_in_one_process_first() -> Iterator[None]:
     """Run this context in one process on this machine first, and then in all others together.
 
     Otherwise each process of a pipeline would compile the same kernels on the same cores.
@@ -78,8 +78,8 @@ def _one_process_first() -> Iterator[None]:
         os.close(folder)
 
 
-def _call_all(estimators: Iterable[str]) -> None:
-    """Call every kernel once."""
+def _call_all_kernels(estimators: Iterable[str]) -> None:
+    """Call every numba kernel at least once, for the given estimators."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(64, 3)).astype(np.float32)
     X[::7, 0] = np.nan
@@ -92,12 +92,12 @@ def _call_all(estimators: Iterable[str]) -> None:
         committee.contributions(X[:1])
     _warm_online_learning(X, y)
     _warm_stacking(X, y)
-    _warm_young(X, y)
+    _warm_young_committees(X, y)
     _warm_evaluation()
 
 
 def _warm_evaluation() -> None:
-    """Add one evaluated record with a decision to sufficient statistics."""
+    """Add one evaluated record with decision costs to `SufficientStats`."""
     P, predicted = np.full((1, 2), 0.5), np.zeros((1, len(PREDICTORS)), dtype=np.int64)
     SufficientStats(2).add(
         JudgedRecords(P, predicted, predicted[:, 0], others=np.ones(1), decision_cost=P)
@@ -116,14 +116,14 @@ def _warm_stacking(X: np.ndarray, y: np.ndarray) -> None:
     learner.score(X)
 
 
-def _warm_young(X: np.ndarray, y: np.ndarray) -> None:
-    """Judge a young committee by a label."""
+def _warm_young_committees(X: np.ndarray, y: np.ndarray) -> None:
+    """Evaluate a committee of `YoungCommittees` on one labelled record."""
     young = YoungCommittees()
     young.learn(0)
     young.advance(len(X), share=1 / len(X))
     committee = default_estimator().train(X, y, seed=0, n_estimators=1)
-    young.put(young.births[0], committee, np.arange(3))
-    young.judge(X[0], np.full(3, 1 / 3), 0)
+    young.set_committee(young.births[0], committee, np.arange(3))
+    young.update_weights(X[0], np.full(3, 1 / 3), 0)
 
 
 def _warm_online_learning(X: np.ndarray, y: np.ndarray) -> None:

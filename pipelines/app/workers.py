@@ -15,10 +15,10 @@ __all__ = ["run_workers"]
 
 _log = logging.getLogger(__name__)
 
-_LOOK = 0.2
+_POLL_INTERVAL = 0.2
 """Seconds between two checks of the child processes."""
 
-_REST = 1.0
+_RESTART_DELAY = 1.0
 """Seconds before a killed child process is started again."""
 
 
@@ -36,30 +36,32 @@ def run_workers(path: Path, n: int, options: Sequence[str], stop: StopToken) -> 
     names = ["learner", *(f"scorer {number}" for number in range(1, n + 1))]
     # Only this process holds the write end of the pipe: children read EOF when it ends.
     stdin, held = os.pipe()
-    children = [_start(name, path, options, stdin) for name in names]
+    children = [_start_child(name, path, options, stdin) for name in names]
     failed = 0
     try:
         while not (stop.requested or failed):
-            stop.wait(_LOOK)
-            for place, child in enumerate(children):
+            stop.wait(_POLL_INTERVAL)
+            for index, child in enumerate(children):
                 code = child.poll()
                 if code is None or stop.requested:
                     continue
                 if code >= 0:
                     failed = failed or code or 1
-                    _log.error("%s has ended with code %d: all are stopped", names[place], code)
+                    _log.error("%s has ended with code %d: all are stopped", names[index], code)
                     continue
-                _log.error("%s was killed by signal %d: it starts again", names[place], -code)
-                stop.wait(_REST)
-                children[place] = _start(names[place], path, options, stdin)
+                _log.error("%s was killed by signal %d: it starts again", names[index], -code)
+                stop.wait(_RESTART_DELAY)
+                children[index] = _start_child(names[index], path, options, stdin)
     finally:
-        codes = _end(names, children)
+        codes = _terminate_children(names, children)
         os.close(stdin)
         os.close(held)
     return failed or max(0, *codes)
 
 
-def _end(names: Sequence[str], children: "Sequence[subprocess.Popen[bytes]]") -> list[int]:
+def _terminate_children(
+    names: Sequence[str], children: "Sequence[subprocess.Popen[bytes]]"
+) -> list[int]:
     """Terminate all child processes, kill those that time out, and return the exit codes."""
     for child in children:
         if child.poll() is None:
@@ -80,7 +82,9 @@ def _end(names: Sequence[str], children: "Sequence[subprocess.Popen[bytes]]") ->
     return codes
 
 
-def _start(name: str, path: Path, options: Sequence[str], stdin: int) -> "subprocess.Popen[bytes]":
+def _start_child(
+    name: str, path: Path, options: Sequence[str], stdin: int
+) -> "subprocess.Popen[bytes]":
     command = "learn" if name == "learner" else "score"
     line = [sys.executable, "-m", "streamboost.pipelines.cli", command, str(path), *options]
     return subprocess.Popen([*line, "--child", name], stdin=stdin)

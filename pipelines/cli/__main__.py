@@ -24,7 +24,7 @@ from streamboost.pipelines.cli.distributed import learn, score
 from streamboost.pipelines.cli.init import init
 from streamboost.pipelines.cli.inspect import inspect
 from streamboost.pipelines.cli.label_studio import label_studio
-from streamboost.pipelines.cli.options import exit_code, say, say_block
+from streamboost.pipelines.cli.options import exit_code, print_block, print_lines
 from streamboost.pipelines.cli.run import run
 from streamboost.pipelines.cli.serve import serve
 from streamboost.pipelines.cli.warmup import warmup
@@ -47,17 +47,19 @@ for command in COMMANDS:
     app.command(command.__name__.replace("_", "-"))(command)
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
-        say(f"streamboost {streamboost.__version__}")
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
+        print_lines(f"streamboost {streamboost.__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _options(
+def _configure_logging(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
     log_kafka: Annotated[
         bool, typer.Option("--log-kafka", help="Also log the messages of the Kafka client library.")
@@ -66,10 +68,10 @@ def _options(
     """Learn from a stream with few labels."""
     import logging
 
-    from streamboost.pipelines.monitoring.log_format import Escaping
+    from streamboost.pipelines.monitoring.log_format import EscapingFormatter
 
     if logging.lastResort is not None:  # for commands that configure no logging
-        logging.lastResort.setFormatter(Escaping())
+        logging.lastResort.setFormatter(EscapingFormatter())
     if not log_kafka:
         # Kafka's client logs each broken connection as an error, although it reconnects. The HTTP
         # clients of the schema registry log each request.
@@ -78,31 +80,33 @@ def _options(
             logging.getLogger(name).addHandler(logging.NullHandler())
 
 
-def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _print_unexpected_error(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """Print the traceback of an unexpected error, with external text escaped."""
-    say_block("".join(traceback.format_exception(error)).rstrip(), file=sys.stderr)
+    print_block("".join(traceback.format_exception(error)).rstrip(), file=sys.stderr)
 
 
 def main() -> None:
-    """Run the command line; exit code 2: a setting is wrong, 1: another error."""
+    """Run the command line and exit: with code 2 if a setting is wrong, 1 after other errors."""
     # Without a freeze, the collector searches the whole heap at exit, which takes a sixth of a
     # short run. The system frees the memory anyway.
     atexit.register(gc.freeze)
-    sys.excepthook = _report
+    sys.excepthook = _print_unexpected_error
     try:
         # Calling the app would replace the exception hook, and the standalone mode prints usage
         # errors without escaping.
         sys.exit(get_command(app)(sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
     except typer.Abort:
-        say_block("Aborted!", file=sys.stderr)
+        print_block("Aborted!", file=sys.stderr)
         sys.exit(1)
     except _ClickException as error:
         text = io.StringIO()
         error.show(text)
-        say_block(text.getvalue().rstrip(), file=sys.stderr)
+        print_block(text.getvalue().rstrip(), file=sys.stderr)
         sys.exit(error.exit_code)
     except StreamBoostError as error:
-        say_block(f"streamboost: {error}", file=sys.stderr)
+        print_block(f"streamboost: {error}", file=sys.stderr)
         sys.exit(exit_code(error))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import DEFAULT_FILE, PipelineFile, say, say_block
+from streamboost.pipelines.cli.options import DEFAULT_FILE, PipelineFile, print_block, print_lines
 
 if TYPE_CHECKING:
     from streamboost.pipelines.config.file import Config
@@ -29,40 +29,42 @@ def check(
     the records, and the delivery guarantee.
     """
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.config.masking import mask_secrets
 
     config = load(path)
     from streamboost.pipelines.app import check as checking
     from streamboost.pipelines.state.folder import State
 
-    with masking(config.mask):
-        created = _create_topics(config) if create_topics else []
+    with mask_secrets(config.mask):
+        created = _create_missing_topics(config) if create_topics else []
         findings = sorted(checking.check(config), key=lambda finding: finding.ok)
-        failed = sum(not finding.ok for finding in findings)
+        n_failed = sum(not finding.ok for finding in findings)
         command = "run --workers 3" if config.is_distributed else "run"
         is_running = State(config.state).is_running()
-        say(_verdict(path, failed, command, is_running=is_running), *created)
+        print_lines(_result_text(path, n_failed, command, is_running=is_running), *created)
         for finding in findings:
             passed = "ok    " if finding.ok else "FAILED"
-            say_block(f"{finding.part:<13} {passed}  {finding.text}")
-        if not failed:
-            say(f"{'guarantee':<13} {checking.guarantee(config)}")
+            print_block(f"{finding.part:<13} {passed}  {finding.text}")
+        if not n_failed:
+            print_lines(f"{'guarantee':<13} {checking.delivery_guarantee(config)}")
     if show:
-        say("", f"# {path}, all defaults filled in; relative paths start at {config.folder}", "")
-        say(*config.to_toml().split("\n"))
-    if failed:
+        print_lines(
+            "", f"# {path}, all defaults filled in; relative paths start at {config.folder}", ""
+        )
+        print_lines(*config.to_toml().split("\n"))
+    if n_failed:
         raise typer.Exit(1)
 
 
-def _verdict(path: Path, failed: int, command: str, *, is_running: bool) -> str:
-    if not failed and is_running:
+def _result_text(path: Path, n_failed: int, command: str, *, is_running: bool) -> str:
+    if not n_failed and is_running:
         return f"OK: {path} is valid, and its pipeline is running"
-    if not failed:
+    if not n_failed:
         return f"OK: `streamboost {command} {path}` can begin"
-    return f"FAILED: {failed} part{'s' * (failed > 1)} of {path} must be fixed"
+    return f"FAILED: {n_failed} part{'s' * (n_failed > 1)} of {path} must be fixed"
 
 
-def _create_topics(config: "Config") -> list[str]:
+def _create_missing_topics(config: "Config") -> list[str]:
     if config.sections.kafka is None:
         raise ConfigurationError("--create-topics: the pipeline file has no section [kafka]")
     from streamboost.pipelines.app.connect import create_topics

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import PipelineFile, say
+from streamboost.pipelines.cli.options import PipelineFile, print_lines
 
 if TYPE_CHECKING:
     from streamboost.pipelines.state.commands import Command
@@ -55,54 +55,54 @@ def control(
     costs.TRUE.DECIDED=10 ..., or threshold.CLASS=0.9 ..., replaces [decision] from now on, until
     the file changes; decide without arguments ends decisions.
     """
-    from streamboost.pipelines.config.compatibility import name_of
+    from streamboost.pipelines.config.compatibility import pipeline_name
     from streamboost.pipelines.config.file import load
     from streamboost.pipelines.state.commands import queue_command
     from streamboost.pipelines.state.folder import State
-    from streamboost.pipelines.state.naming import refuse_unknown
+    from streamboost.pipelines.state.naming import refuse_unknown_names
     from streamboost.pipelines.status.reader import StatusReader
 
     config = load(path, learner=False)
-    if name_of(State(config.state)) is None:
+    if pipeline_name(State(config.state)) is None:
         raise ConfigurationError(f"{config.state} holds no state: run the pipeline first")
-    order = _order(command, about or [], new=new)
+    order = _build_command(command, about or [], new=new)
     with closing(StatusReader(config.state)) as status:
-        refuse_unknown(config.state, order, status.documents())
+        refuse_unknown_names(config.state, order, status.documents())
     queue_command(config.state, order)
-    say(f"{order}: {config.name} does so with its next batch, running or when it next runs")
+    print_lines(f"{order}: {config.name} does so with its next batch, running or when it next runs")
 
 
-def _order(command: ControlCommand, about: list[str], *, new: bool) -> "Command":
+def _build_command(command: ControlCommand, arguments: list[str], *, new: bool) -> "Command":
     from streamboost.pipelines.state.commands import KINDS, Command
 
     kind = next(kind for kind in KINDS if kind == command.value)
     if kind == "decide":
-        return Command(kind, decision=_decision(about), new=new)
-    if kind in ("merge", "unmerge", "drop") and len(about) <= 2:
-        label, into = [*about, None, None][:2]
+        return Command(kind, decision=_parse_decision(arguments), new=new)
+    if kind in ("merge", "unmerge", "drop") and len(arguments) <= 2:
+        label, into = [*arguments, None, None][:2]
         return Command(kind, label=label, into=into, new=new)
-    if len(about) <= 1 and all(one.isdecimal() for one in about):
-        return Command(kind, int(about[0]) if about else None, new=new)
+    if len(arguments) <= 1 and all(one.isdecimal() for one in arguments):
+        return Command(kind, int(arguments[0]) if arguments else None, new=new)
     raise ConfigurationError(
-        f"{kind} {' '.join(about)}: rollback takes the number of a version, merge two classes, "
+        f"{kind} {' '.join(arguments)}: rollback takes the number of a version, merge two classes, "
         "unmerge and drop one, and the other commands nothing"
     )
 
 
-def _decision(words: list[str]) -> dict[str, Any]:
-    """Parse arguments such as costs.fraud.ok=10 to the keys of [decision]."""
+def _parse_decision(arguments: list[str]) -> dict[str, Any]:
+    """Parse arguments such as costs.fraud.ok=10; return tables with the keys of [decision]."""
     import tomllib
 
     from streamboost.pipelines.config.sections import DecisionSection
 
     try:
-        given = tomllib.loads("\n".join(words))
+        given = tomllib.loads("\n".join(arguments))
         section = DecisionSection.model_validate(given)
         found = {name: table for name, table in section.model_dump().items() if table}
     except ValueError as error:
         raise ConfigurationError(
-            f"decide {' '.join(words)}: write costs.TRUE.DECIDED=10 or threshold.CLASS=0.9, names "
-            f"with other characters than letters and digits in quotes ({error})"
+            f"decide {' '.join(arguments)}: write costs.TRUE.DECIDED=10 or threshold.CLASS=0.9, "
+            f"names with other characters than letters and digits in quotes ({error})"
         ) from None
     if found:
         from streamboost.evaluation.decisions import Decisions

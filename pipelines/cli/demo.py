@@ -12,7 +12,7 @@ import typer
 
 from streamboost.errors import ConfigurationError
 from streamboost.escaping import escaped
-from streamboost.pipelines.cli.options import say, say_block, stop_on_signals
+from streamboost.pipelines.cli.options import print_block, print_lines, stop_on_signals
 
 if TYPE_CHECKING:
     from streamboost.pipelines.demo.compare import Result, Stream
@@ -25,7 +25,7 @@ WIDEST = 100
 
 
 class Strategy(StrEnum):
-    """Query strategies and baselines, the rows of the demo's table."""
+    """Query strategies and baselines that the demo compares."""
 
     margin = "margin"
     random = "random"
@@ -88,23 +88,23 @@ def demo(
     With --serve, the demo streams handwritten digits until it is stopped, and most requests are
     left for you. With --state, the next demo continues from the same state.
     """
-    _refuse_what_contradicts(records, label, id)
+    _refuse_conflicting_options(records, label, id)
     if serve:
         if as_json or html or records or strategy == Strategy.repeat_last:
             raise ConfigurationError(
                 "demo --serve shows one pipeline over records of its own in a browser: leave out "
                 "a file, --json and --html, and give --strategy margin, random or all"
             )
-        _demo_to_take_part_in(strategy or Strategy.margin, budget, seed, state, port)
+        _run_live_demo(strategy or Strategy.margin, budget, seed, state, port)
         return
     strategies = list(Strategy) if strategy is None else [strategy]
     source = None if records is None or label is None else (records, label, id)
-    _demo_to_compare(
+    _compare_strategies(
         strategies, source, 0.1 if budget is None else budget, seed, state, html, as_json=as_json
     )
 
 
-def _refuse_what_contradicts(records: Path | None, label: str | None, id: str | None) -> None:
+def _refuse_conflicting_options(records: Path | None, label: str | None, id: str | None) -> None:
     if records is not None and label is None:
         raise ConfigurationError(
             f"demo {records}: which field holds the label is not said: give it as --label FIELD"
@@ -116,9 +116,9 @@ def _refuse_what_contradicts(records: Path | None, label: str | None, id: str | 
         )
 
 
-def _demo_to_compare(
+def _compare_strategies(
     strategies: Sequence[Strategy],
-    own: tuple[Path, str, str | None] | None,
+    labelled_file: tuple[Path, str, str | None] | None,
     budget: float,
     seed: int,
     state: Path | None,
@@ -126,7 +126,7 @@ def _demo_to_compare(
     *,
     as_json: bool,
 ) -> None:
-    """Run the strategies in sequence; `own` is a file with its label field and its id field."""
+    """Run the strategies in sequence; `labelled_file` is the path with label and id field."""
     from tempfile import TemporaryDirectory
 
     from rich.console import Console
@@ -136,72 +136,80 @@ def _demo_to_compare(
     from streamboost.pipelines.demo import compare as demo
     from streamboost.pipelines.demo import table as screen
     from streamboost.pipelines.demo.curve import LabelCurves
-    from streamboost.pipelines.demo.own import open_own
+    from streamboost.pipelines.demo.own import split_labelled_file
 
-    demo.refuse_settings(seed, budget)
+    demo.refuse_invalid_settings(seed, budget)
     if html is not None:
         check_writable(html)
     messages, curves, rows = Console(stderr=True, highlight=False), LabelCurves(), list["Result"]()
     stop = stop_on_signals(b"")
     with TemporaryDirectory() as temporary:
         folder = state or Path(temporary)
-        stream = demo.image_segments() if own is None else open_own(*own, folder)
+        stream = (
+            demo.image_segments()
+            if labelled_file is None
+            else split_labelled_file(*labelled_file, folder)
+        )
         if stream.about:
             messages.print(escaped(stream.about), markup=False, soft_wrap=True)
         warm_up(messages.print, ["sketch"])
         with screen.progress_display(messages) as show:
 
-            def follow(progress: demo.RunProgress) -> None:
-                curves.note(progress)
+            def record_progress(progress: demo.RunProgress) -> None:
+                curves.add(progress)
                 show(progress)
 
-            play = partial(demo.run_demo, seed=seed, budget=budget, stop=stop, show=follow)
-            rows += play(strategies, folder, stream)
+            run_strategies = partial(
+                demo.run_demo, seed=seed, budget=budget, stop=stop, show=record_progress
+            )
+            rows += run_strategies(strategies, folder, stream)
     if rows and (lost := len(stream.truth) - min(row.records for row in rows)):
         messages.print(f"{lost:,} records could not be used: --state keeps their dead letters")
     if rows:
-        _say(rows, stream, curves, html, as_json=as_json, draw=own is not None)
+        _print_results(
+            rows, stream, curves, html, as_json=as_json, draw_curves=labelled_file is not None
+        )
     if stop.requested:
         messages.print("interrupted")
         raise typer.Exit(130)
 
 
-def _say(
+def _print_results(
     rows: "Sequence[Result]",
     stream: "Stream",
     curves: "LabelCurves",
     html: Path | None,
     *,
     as_json: bool,
-    draw: bool,
+    draw_curves: bool,
 ) -> None:
-    """Print the rows, with `draw` also the curves, and write the page `html` if given."""
+    """Print the results, with `draw_curves` also the curves, and write the HTML page `html`."""
     from dataclasses import asdict
 
     from rich.console import Console
 
     from streamboost.pipelines.demo import table as screen
     from streamboost.pipelines.demo.curve import curves_text
-    from streamboost.pipelines.demo.page import page
+    from streamboost.pipelines.demo.page import results_page
 
     console = Console(highlight=False)
-    found = curves.of([row.strategy for row in rows])
+    found = curves.points_by_strategy([row.strategy for row in rows])
     if as_json:
         for row in rows:
-            say(json.dumps(asdict(row)))
+            print_lines(json.dumps(asdict(row)))
     else:
-        console.print(screen.table(rows, escaped(stream.name)))
-        if draw and found:
+        console.print(screen.results_table(rows, escaped(stream.name)))
+        if draw_curves and found:
             console.print(curves_text(found, min(console.width, WIDEST)))
     if html is not None:
         try:
             html.parent.mkdir(parents=True, exist_ok=True)
-            html.write_text(page(stream.name, stream.about, rows, found), encoding="utf-8")
+            html.write_text(results_page(stream.name, stream.about, rows, found), encoding="utf-8")
         except OSError as error:
             raise ConfigurationError(f"{html} cannot be written: {error.strerror}") from error
 
 
-def _demo_to_take_part_in(
+def _run_live_demo(
     strategy: Strategy, budget: float | None, seed: int, state: Path | None, port: int
 ) -> None:
     from tempfile import TemporaryDirectory
@@ -210,10 +218,10 @@ def _demo_to_take_part_in(
     from streamboost.pipelines.demo import live as demo_serve
 
     stop = stop_on_signals(b"stopping\n")
-    warm_up(partial(say_block, file=sys.stderr), ["sketch"])
+    warm_up(partial(print_block, file=sys.stderr), ["sketch"])
     with TemporaryDirectory() as temporary:
         folder = state or Path(temporary)
-        say(
+        print_lines(
             f"a pipeline runs in {folder}; open the link that comes in a browser, answer under "
             "/label, and stop everything with Ctrl-C"
         )

@@ -11,8 +11,8 @@ from streamboost.pipelines.cli.options import (
     Rebuild,
     UntilIdle,
     Upgrade,
-    end_with_stdin,
     exit_code,
+    exit_when_stdin_closes,
     stop_on_signals,
 )
 from streamboost.pipelines.cli.run import STOPPING, run_pipeline
@@ -33,7 +33,7 @@ def learn(
     Only one process learns; if a second one starts, it takes over, as with `run`.
     """
     if child:
-        end_with_stdin()
+        exit_when_stdin_closes()
     from streamboost.pipelines.app.distributed import require_distributed
     from streamboost.pipelines.config.file import load
 
@@ -47,24 +47,24 @@ def score(path: PipelineFile = DEFAULT_FILE, log_json: LogJson = False, child: C
     There may be as many processes as the records topic has partitions. They need no state folder.
     """
     if child:
-        end_with_stdin()
+        exit_when_stdin_closes()
     import logging
 
     from streamboost.pipelines.app.score import score as run_scorer
     from streamboost.pipelines.app.warmup import warm_up
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.config.masking import mask_secrets
     from streamboost.pipelines.monitoring import log_format
     from streamboost.pipelines.shutdown import Interrupted
 
-    log_format.configure_logging(as_json=log_json, called=child)
+    log_format.configure_logging(as_json=log_json, process_name=child)
     log = logging.getLogger(__name__)
     try:
         config = load(path)
         stop = stop_on_signals(b"" if log_json or child else STOPPING)
         with stop.interruptible():
-            warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
-        with masking(config.mask):
+            warm_up(log.info, [str(config.learner_config.settings["committee"]["estimator"])])
+        with mask_secrets(config.mask):
             log.info("%d records predicted", run_scorer(config, stop))
     except Interrupted:
         log.warning("stopped while it waited: others continue")

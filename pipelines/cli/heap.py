@@ -12,8 +12,8 @@ _YOUNG = 50_000
 """Allocations between two collections of the youngest generation; a batch makes fewer."""
 
 
-class _Freezer(Observer):
-    """Observer that freezes the heap once, when the loop of a recovered pipeline begins."""
+class _HeapFreezer(Observer):
+    """Observer that freezes the heap once, before the first batch of a recovered pipeline."""
 
     def __init__(self) -> None:
         self._is_frozen = False
@@ -27,7 +27,7 @@ class _Freezer(Observer):
 
 @contextmanager
 def frozen_heap() -> Iterator[Observer]:
-    """Yield an observer that excludes the recovered state from garbage collection.
+    """Yield an observer that excludes the recovered state from garbage collection (`gc.freeze`).
 
     Few objects of modules, kernels and a recovered state are released, and the objects of a batch
     are released without the collector. Traversing both several times a batch takes as long as
@@ -35,7 +35,7 @@ def frozen_heap() -> Iterator[Observer]:
     """
     thresholds = gc.get_threshold()
     try:
-        yield _Freezer()
+        yield _HeapFreezer()
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import DEFAULT_FILE, say, say_block
+from streamboost.pipelines.cli.options import DEFAULT_FILE, print_block, print_lines
 
 __all__ = ["init"]
 
@@ -42,26 +42,26 @@ def init(
     or Parquet.
     """
     if label is not None:
-        _refuse_what_contradicts(path, kafka=kafka, every=every)
-        _write_for_records(path, label, id, output)
+        _refuse_conflicting_options(path, kafka=kafka, every=every)
+        _write_file_for_records(path, label, id, output)
         return
-    _refuse_records(path, id, output)
+    _refuse_records_without_label(path, id, output)
     if every:
-        from streamboost.pipelines.config.templates.every import render
+        from streamboost.pipelines.config.templates.every import render_template
     else:
-        from streamboost.pipelines.config.templates.brief import render
-    _write(path, render(kafka=kafka))
-    say(f"wrote {path}; see `streamboost check {path}`, then `streamboost run {path}`")
+        from streamboost.pipelines.config.templates.brief import render_template
+    _write_new_file(path, render_template(kafka=kafka))
+    print_lines(f"wrote {path}; see `streamboost check {path}`, then `streamboost run {path}`")
 
 
-def _refuse_what_contradicts(path: Path, *, kafka: bool, every: bool) -> None:
+def _refuse_conflicting_options(path: Path, *, kafka: bool, every: bool) -> None:
     if kafka or every:
         raise ConfigurationError(
             f"init {path} --label: leave out --kafka and --all, which are for other pipelines"
         )
 
 
-def _refuse_records(path: Path, id: str | None, output: Path) -> None:
+def _refuse_records_without_label(path: Path, id: str | None, output: Path) -> None:
     """Raise ConfigurationError if the path is a file of records, but --label is missing."""
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(_RECORDS) or id is not None or output != DEFAULT_FILE:
@@ -71,31 +71,31 @@ def _refuse_records(path: Path, id: str | None, output: Path) -> None:
         )
 
 
-def _write_for_records(records: Path, label: str, id: str | None, output: Path) -> None:
-    from streamboost.pipelines.demo.first_file import first_file
+def _write_file_for_records(records: Path, label: str, id: str | None, output: Path) -> None:
+    from streamboost.pipelines.demo.first_file import generate_pipeline_file
 
     if output.exists():
-        raise _there(output)
-    made = first_file(records, label, id, output.parent)
-    _write(output, made.text)
-    say_block(made.about)
-    say(
+        raise _file_exists_error(output)
+    made = generate_pipeline_file(records, label, id, output.parent)
+    _write_new_file(output, made.text)
+    print_block(made.about)
+    print_lines(
         f"wrote {output}; see `streamboost check {output}`, then "
         f"`streamboost run {output} --until-idle`"
     )
 
 
-def _write(path: Path, text: str) -> None:
+def _write_new_file(path: Path, text: str) -> None:
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise _there(path) from None
+        raise _file_exists_error(path) from None
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _there(path: Path) -> ConfigurationError:
+def _file_exists_error(path: Path) -> ConfigurationError:
     return ConfigurationError(
         f"{path} is there already and is left as it is: name another file, or move it away"
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import DEFAULT_FILE, say
+from streamboost.pipelines.cli.options import DEFAULT_FILE, print_lines
 
 __all__ = ["inspect"]
 
@@ -30,7 +30,7 @@ def inspect(
     """
     from streamboost.pipelines.app import inspect as inspection
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.config.masking import mask_secrets
 
     if verify:
         from streamboost.pipelines.app.verify import verify as replay
@@ -38,14 +38,14 @@ def inspect(
         if path.is_dir():
             raise ConfigurationError(f"{path} is a folder: --verify needs the pipeline file")
         config = load(path)
-        with masking(config.mask):
-            say(replay(config))
+        with mask_secrets(config.mask):
+            print_lines(replay(config))
         return
     if path.is_dir():
         found = inspection.describe(path)
     else:
         config = load(path, learner=False)
-        with masking(config.mask):
+        with mask_secrets(config.mask):
             found = inspection.describe(config.state, config)
     said = json.dumps(found, indent=2) if as_json else inspection.description_text(found)
-    say(*said.split("\n"))
+    print_lines(*said.split("\n"))

@@ -23,11 +23,11 @@ def label_studio(
     It is a separate process from the pipeline, and continues where it was stopped.
     """
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.config.masking import mask_secrets
     from streamboost.pipelines.label_studio import run as bridge
     from streamboost.pipelines.monitoring import log_format
 
     log_format.configure_logging(as_json=log_json)
     config = load(path)
-    with masking(config.mask):
+    with mask_secrets(config.mask):
         bridge.run(config, stop_on_signals(b""), once=once)

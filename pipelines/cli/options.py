@@ -26,10 +26,10 @@ __all__ = [
     "Rebuild",
     "UntilIdle",
     "Upgrade",
-    "end_with_stdin",
     "exit_code",
-    "say",
-    "say_block",
+    "exit_when_stdin_closes",
+    "print_block",
+    "print_lines",
     "stop_on_signals",
 ]
 
@@ -52,13 +52,13 @@ Child = Annotated[
 ]
 
 
-def say(*lines: str) -> None:
+def print_lines(*lines: str) -> None:
     """Print lines to standard output, with external text escaped."""
     for line in lines:
         print(escaped(line), flush=True)
 
 
-def say_block(text: str, file: TextIO | None = None) -> None:
+def print_block(text: str, file: TextIO | None = None) -> None:
     """Print a text of several lines, escaped, to standard output or to `file`.
 
     Lines after the first are indented, to distinguish them from the next text.
@@ -66,62 +66,62 @@ def say_block(text: str, file: TextIO | None = None) -> None:
     print(escaped_block(text), file=file or sys.stdout, flush=True)
 
 
-def end_with_stdin() -> None:
-    """Send SIGTERM to this process when standard input is closed.
+def exit_when_stdin_closes() -> None:
+    """Start a thread that sends SIGTERM to this process when standard input is closed.
 
     The pipe is also closed if the parent process is killed, on any system.
     """
 
-    def watch() -> None:
+    def wait_for_close() -> None:
         while os.read(0, 1024):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
 
-    Thread(target=watch, name="parent", daemon=True).start()
+    Thread(target=wait_for_close, name="parent", daemon=True).start()
 
 
 GRACE = 3.0
 """Seconds from the first signal until a wait in progress is interrupted."""
 
-_AGAIN = 0.25
+_REPEAT_INTERVAL = 0.25
 
 
-def after_grace(action: Callable[[], None]) -> None:
-    """Call `action` in the main thread after `GRACE` seconds, and repeatedly after that.
+def call_after_grace_period(action: Callable[[], None]) -> None:
+    """Call `action` in the main thread after `GRACE` seconds, and then every 0.25 seconds.
 
     May be called in a signal handler.
     """
     signal.signal(signal.SIGALRM, lambda number, frame: action())
-    signal.setitimer(signal.ITIMER_REAL, GRACE, _AGAIN)
+    signal.setitimer(signal.ITIMER_REAL, GRACE, _REPEAT_INTERVAL)
     # The interpreter removes the handler at exit: a later alarm would kill the process.
     atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
 
 
-def stop_on_signals(said: bytes) -> "StopToken":
-    """Return a stop token that the first SIGINT or SIGTERM sets; later signals are ignored.
+def stop_on_signals(message: bytes) -> "StopToken":
+    """Install signal handlers; return the stop token that the first SIGINT or SIGTERM sets.
 
-    `said` is written to standard error at the first signal.
+    Later signals are ignored. `message` is written to standard error at the first signal.
     """
     from streamboost.pipelines.shutdown import StopToken
 
-    stop, is_asked = StopToken(), False
+    stop, is_requested = StopToken(), False
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal is_asked
+    def request_stop(number: int, frame: FrameType | None) -> None:
+        nonlocal is_requested
         # Checked here, as a signal may arrive before this handler could install another one.
-        if is_asked:
+        if is_requested:
             return
-        is_asked = True
+        is_requested = True
         for each in (signal.SIGINT, signal.SIGTERM):
             # The interpreter removes the handler at exit: a later signal would kill the process.
             atexit.register(signal.signal, each, signal.SIG_IGN)
         # Unbuffered, as the interrupted code may be writing to Python's buffers.
-        os.write(2, said)
+        os.write(2, message)
         stop.request()
-        after_grace(stop.interrupt)
+        call_after_grace_period(stop.interrupt)
 
-    signal.signal(signal.SIGINT, ask)
-    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGINT, request_stop)
+    signal.signal(signal.SIGTERM, request_stop)
     return stop
 
 

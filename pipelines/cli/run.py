@@ -79,22 +79,22 @@ def run_pipeline(
     from streamboost.pipelines.app.warmup import warm_up
     from streamboost.pipelines.cli.heap import frozen_heap
     from streamboost.pipelines.config.file import load
-    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.config.masking import mask_secrets
     from streamboost.pipelines.monitoring import log_format
     from streamboost.pipelines.monitoring.run_log import RunLog
     from streamboost.pipelines.shutdown import Interrupted
 
-    handler = log_format.configure_logging(as_json=log_json, called=child)
+    handler = log_format.configure_logging(as_json=log_json, process_name=child)
     log, report = logging.getLogger(__name__), RunLog()
     try:
         config = load(path)
-        report.quiet = not child and _is_watched(config, log_json)
+        report.quiet = not child and _can_show_status_line(config, log_json)
         said = live.ERASE.encode() * report.quiet + STOPPING
         stop = stop_on_signals(b"" if log_json or child else said)
         with stop.interruptible():
-            warm_up(log.info, [str(config.core.settings["committee"]["estimator"])])
+            warm_up(log.info, [str(config.learner_config.settings["committee"]["estimator"])])
         line = live.status_line(config.state, handler) if report.quiet else nullcontext()
-        with masking(config.mask), line, frozen_heap() as freezer:
+        with mask_secrets(config.mask), line, frozen_heap() as freezer:
             sequence = assembly.run(
                 config,
                 until_idle=until_idle,
@@ -103,12 +103,12 @@ def run_pipeline(
                 stop=stop,
                 observers=[report, freezer],
             )
-        with log_format.with_timestamp(lambda: sequence):
+        with log_format.add_sequence_to_log(lambda: sequence):
             report.close(sequence)
-            if why := report.unusable_warning(whole=until_idle):
+            if why := report.unusable_warning(is_complete=until_idle):
                 raise DataError(why)
     except Interrupted:
-        report.interrupted()
+        report.log_interruption()
     except StreamBoostError as error:
         if not (log_json or child):
             raise
@@ -116,6 +116,6 @@ def run_pipeline(
         raise typer.Exit(exit_code(error)) from None
 
 
-def _is_watched(config: "Config", log_json: bool) -> bool:
+def _can_show_status_line(config: "Config", log_json: bool) -> bool:
     """Return whether standard error is a terminal that can show the status line."""
     return sys.stderr.isatty() and not log_json and config.sections.monitor.publish_every > 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.cli.options import after_grace, say
+from streamboost.pipelines.cli.options import call_after_grace_period, print_lines
 
 if TYPE_CHECKING:
     from streamboost.pipelines.service.auth.sessions import Role
@@ -69,7 +69,7 @@ def serve(
     """
     import signal
 
-    from streamboost.pipelines.config.masking import masking
+    from streamboost.pipelines.config.masking import mask_secrets
     from streamboost.pipelines.monitoring import log_format
 
     try:
@@ -87,21 +87,27 @@ def serve(
     # The server installs its own handlers while it runs, and re-raises the signals at its end.
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    configs = [served.find(path) for path in paths]
+    configs = [served.find_config(path) for path in paths]
     with ExitStack() as hidden:
         for config in configs:
-            hidden.enter_context(masking(config.mask))
+            hidden.enter_context(mask_secrets(config.mask))
         if log_out:
             for name, ended in server.log_out(configs, log_out).items():
-                say(f"{name}: {ended} logins ended")
+                print_lines(f"{name}: {ended} logins ended")
             return
         people: list[tuple[str, Role]] = [(name, "operator") for name in operator or ()]
         people += [(name, "annotator") for name in annotator or ()]
-        server.serve(configs, place, people, say, on_exit=lambda: after_grace(_give_up))
+        server.serve(
+            configs,
+            place,
+            people,
+            print_lines,
+            on_exit=lambda: call_after_grace_period(_exit_without_threads),
+        )
 
 
-def _give_up() -> None:
-    """End the process without waiting for its threads; acknowledged labels are durable."""
+def _exit_without_threads() -> None:
+    """Exit at once, without waiting for threads; acknowledged labels are already stored."""
     # Bypasses Python's buffers, which the interrupted code may be writing to, and the threads.
     os.write(2, _GIVEN_UP)
     os._exit(0)

@@ -3,7 +3,7 @@
 import sys
 from functools import partial
 
-from streamboost.pipelines.cli.options import say, say_block
+from streamboost.pipelines.cli.options import print_block, print_lines
 
 __all__ = ["warmup"]
 
@@ -12,5 +12,5 @@ def warmup() -> None:
     """Compile ahead of the first run."""
     from streamboost.pipelines.app.warmup import warm_up
 
-    seconds = warm_up(partial(say_block, file=sys.stderr))
-    say(f"all kernels are compiled and kept; it took {seconds:.1f} s")
+    seconds = warm_up(partial(print_block, file=sys.stderr))
+    print_lines(f"all kernels are compiled and kept; it took {seconds:.1f} s")

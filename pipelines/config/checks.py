@@ -14,32 +14,34 @@ from streamboost.pipelines.config.connectors.oracle import OracleSection
 from streamboost.pipelines.config.connectors.registry import ENDPOINTS, OUTPUTS
 from streamboost.pipelines.config.problems import Problem
 from streamboost.pipelines.config.sections import Sections
-from streamboost.pipelines.config.variables import names_in
+from streamboost.pipelines.config.variables import variable_names
 
-__all__ = ["contradictions"]
+__all__ = ["find_contradictions"]
 
 _SECRET = 'is a secret: write it as "${NAME}" and set the environment variable NAME'
 
 
-def contradictions(sections: Sections, tables: Mapping[str, Any], folder: Path) -> list[Problem]:
-    """Return the problems between sections that are valid separately.
+def find_contradictions(
+    sections: Sections, tables: Mapping[str, Any], folder: Path
+) -> list[Problem]:
+    """Return the problems of a combination of sections that are valid separately.
 
     `tables` are the sections as written in the file, before environment variables are substituted.
     """
     context = sections.connector_context(folder)
     return [
-        *_check_name(tables),
+        *_check_pipeline_name(tables),
         *_check_schema(sections),
-        *_check_places(sections, context),
-        *_check_copy(sections, context),
+        *_check_locations(sections, context),
+        *_check_checkpoint_copy(sections, context),
         *_check_oracle(sections),
         *_check_kafka(sections, tables),
         *_check_formats(sections, tables),
         *_check_label_studio(tables),
         *_check_decision(sections),
         *_check_models(sections, tables.get("query", {})),
-        *_check_each(sections),
-        *_check_bootstrap(sections, context),
+        *_check_connector_sections(sections),
+        *_check_initial_data(sections, context),
         *_check_monitor(sections),
     ]
 
@@ -59,8 +61,8 @@ def _check_monitor(sections: Sections) -> list[Problem]:
     return []
 
 
-def _check_name(tables: Mapping[str, Any]) -> list[Problem]:
-    if names_in(tables["pipeline"]["name"]):
+def _check_pipeline_name(tables: Mapping[str, Any]) -> list[Problem]:
+    if variable_names(tables["pipeline"]["name"]):
         text = "is what the state is found by: write it out, without a variable"
         return [Problem("pipeline", "name", text)]
     return []
@@ -68,7 +70,7 @@ def _check_name(tables: Mapping[str, Any]) -> list[Problem]:
 
 def _check_schema(sections: Sections) -> list[Problem]:
     problems = []
-    for name, given in sections.schema_.named.items():
+    for name, given in sections.schema_.declared_fields.items():
         try:
             as_field(name, given)
         except ConfigurationError as error:
@@ -91,18 +93,18 @@ def _check_schema(sections: Sections) -> list[Problem]:
     return problems
 
 
-def _check_places(sections: Sections, context: ConnectorContext) -> list[Problem]:
-    """Check that no stream or file is used twice, and that outputs are not state files."""
+def _check_locations(sections: Sections, context: ConnectorContext) -> list[Problem]:
+    """Return a problem for each stream or file that is used twice, or is a state file."""
     state, log = (os.path.realpath(path) for path in (context.log.parent, context.log))
     taken: list[tuple[StreamLocation, str]] = []
     problems = []
     for name in ENDPOINTS:
-        place = getattr(sections, name).place(context)
+        place = getattr(sections, name).location(context)
         if place is None:
             continue
         other = next((other for there, other in taken if place.overlaps(there)), None)
         # A file of labelled records may be both the source of records and the oracle.
-        if other is not None and not (name == "labels" and sections.labels.listens_to):
+        if other is not None and not (name == "labels" and sections.labels.outputs_read_by_oracle):
             text = f"this is also the place of [{other}]: give each its own"
             if (name, other, sections.source.connector) == ("labels", "source", "files"):
                 text += ', or let the records answer requests: connector = "oracle"'
@@ -115,8 +117,8 @@ def _check_places(sections: Sections, context: ConnectorContext) -> list[Problem
     return problems
 
 
-def _check_copy(sections: Sections, context: ConnectorContext) -> list[Problem]:
-    """Check that copies of checkpoints are outside the state folder."""
+def _check_checkpoint_copy(sections: Sections, context: ConnectorContext) -> list[Problem]:
+    """Return a problem if copies of checkpoints are inside the state folder."""
     copy = sections.pipeline.checkpoint_copy
     if copy is None or "://" in copy:
         return []
@@ -128,7 +130,7 @@ def _check_copy(sections: Sections, context: ConnectorContext) -> list[Problem]:
 
 
 def _check_oracle(sections: Sections) -> list[Problem]:
-    """Check that an oracle can read the requests, and that its delay can be measured."""
+    """Return problems if an oracle cannot read the requests, or measure its delay."""
     labels = sections.labels
     problems = [
         Problem(
@@ -136,12 +138,12 @@ def _check_oracle(sections: Sections) -> list[Problem]:
             "connector",
             f'must be "sqlite": [labels] "{labels.connector}" reads the {name} from a log',
         )
-        for name in labels.listens_to
+        for name in labels.outputs_read_by_oracle
         if getattr(sections, name).connector != "sqlite"
     ]
     if isinstance(labels, OracleSection):
-        problems += [Problem("labels", "delay", text) for text in _check_delay(sections, labels)]
-    elif labels.listens_to and sections.source.unit is not None:
+        problems += [Problem("labels", "delay", text) for text in _delay_problems(sections, labels)]
+    elif labels.outputs_read_by_oracle and sections.source.position_unit is not None:
         text = (
             f'must not be "river" while [source] is "{sections.source.connector}": its delay '
             "counts records, and the position there counts something else; read the records from "
@@ -151,9 +153,9 @@ def _check_oracle(sections: Sections) -> list[Problem]:
     return problems
 
 
-def _check_delay(sections: Sections, labels: OracleSection) -> Iterator[str]:
-    """Check that the delay of labels can be measured, and is shorter than the join window."""
-    if labels.time_between and sections.schema_.time is None:
+def _delay_problems(sections: Sections, labels: OracleSection) -> Iterator[str]:
+    """Yield texts: the delay of labels cannot be measured, or is longer than the join window."""
+    if labels.is_delay_duration and sections.schema_.time is None:
         yield (
             f"is {labels.delay!r} by the records' own times: name their field as [schema] time, or "
             "write a number of records"
@@ -166,7 +168,7 @@ def _check_delay(sections: Sections, labels: OracleSection) -> Iterator[str]:
 
 
 def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]:
-    """Check that [kafka] exists if sections use topics, and that its options are valid."""
+    """Return problems if topics are used without [kafka], or its options are invalid."""
     topics = [
         getattr(sections, name).topic
         for name in ENDPOINTS
@@ -177,18 +179,18 @@ def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]
         return [Problem("kafka", None, text)] if topics else []
     if not topics:
         return [Problem("kafka", None, 'no section has connector = "kafka": leave this one out')]
-    problems = [Problem("kafka", key, text) for key, text in sections.kafka.refused()]
+    problems = [Problem("kafka", key, text) for key, text in sections.kafka.rejected_options()]
     if f"{sections.pipeline.name}.journal" in topics:
         text = "is the topic of the pipeline's own journal: name another"
         problems.append(Problem("kafka", None, text))
     for key, value in tables["kafka"].items():
-        if key.endswith("password") and not names_in(str(value)):
+        if key.endswith("password") and not variable_names(str(value)):
             problems.append(Problem("kafka", key, _SECRET))
     return problems
 
 
 def _check_formats(sections: Sections, tables: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that a schema registry exists if formats need one, and its credentials."""
+    """Yield problems if a format lacks its schema registry, or the credentials are incomplete."""
     found = {name: getattr(getattr(sections, name), "format", "json") for name in ENDPOINTS}
     registry = sections.schema_registry
     if registry is None:
@@ -202,31 +204,33 @@ def _check_formats(sections: Sections, tables: Mapping[str, Any]) -> Iterator[Pr
     if (registry.username is None) != (registry.password is None):
         yield Problem("schema_registry", "username", "belongs with password: give both or none")
     password = str(tables["schema_registry"].get("password", ""))
-    if password and not names_in(password):
+    if password and not variable_names(password):
         yield Problem("schema_registry", "password", _SECRET)
 
 
 def _check_label_studio(tables: Mapping[str, Any]) -> list[Problem]:
     token = tables.get("label_studio", {}).get("token", "")
-    return [Problem("label_studio", "token", _SECRET)] if token and not names_in(token) else []
+    return (
+        [Problem("label_studio", "token", _SECRET)] if token and not variable_names(token) else []
+    )
 
 
 def _check_decision(sections: Sections) -> Iterator[Problem]:
-    """Check the parameters of [decision]."""
-    if not sections.decided_by:
+    """Yield a problem if the parameters of [decision] are invalid."""
+    if not sections.decision_parameters:
         return
     from streamboost.evaluation.decisions import (
         Decisions,
     )  # imported here, as the import takes longer than validating most files
 
     try:
-        Decisions(**sections.decided_by)
+        Decisions(**sections.decision_parameters)
     except ConfigurationError as error:
         yield Problem("decision", None, str(error))
 
 
 def _check_models(sections: Sections, query: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that the schema and query settings support the external models."""
+    """Yield problems if [schema] or [query] settings do not support the external models."""
     for name in ("model", "shadow_models", "features"):
         if not getattr(sections, name):
             continue
@@ -241,14 +245,14 @@ def _check_models(sections: Sections, query: Mapping[str, Any]) -> Iterator[Prob
         yield Problem("query", "strategy", text)
 
 
-def _check_each(sections: Sections) -> list[Problem]:
+def _check_connector_sections(sections: Sections) -> list[Problem]:
     """Collect the problems that each connector section reports about its keys."""
     problems = {name: getattr(sections, name).problems() for name in ENDPOINTS}
     return [Problem(name, key, text) for name, found in problems.items() for key, text in found]
 
 
-def _check_bootstrap(sections: Sections, context: ConnectorContext) -> list[Problem]:
-    """Check that the initial data is a file that no output writes to."""
+def _check_initial_data(sections: Sections, context: ConnectorContext) -> list[Problem]:
+    """Return problems if the initial data is no file, or an output writes to the file."""
     reasons = {
         "model": "it serves in the committee's place",
         "features": "nobody knows what columns it will make",
@@ -264,9 +268,9 @@ def _check_bootstrap(sections: Sections, context: ConnectorContext) -> list[Prob
         text = "must be a file, which a replay can read again, and is standard input"
         return [Problem("initial_data", "path", text)]
     text = "this is also the place of [initial_data]: give each its own"
-    places = {name: getattr(sections, name).place(context) for name in OUTPUTS}
+    places = {name: getattr(sections, name).location(context) for name in OUTPUTS}
     return [
         Problem(name, None, text)
         for name, place in places.items()
-        if place is not None and place.overlaps(known.place(context))
+        if place is not None and place.overlaps(known.location(context))
     ]

@@ -7,7 +7,12 @@ from streamboost.pipelines.config.connectors.registry import ENDPOINTS
 from streamboost.pipelines.config.problems import Problem
 from streamboost.pipelines.config.sections import Sections
 
-__all__ = ["HELD", "filled", "refused", "refused_of_learner"]
+__all__ = [
+    "HELD",
+    "unsupported_learner_settings",
+    "unsupported_settings",
+    "with_distributed_defaults",
+]
 
 HELD = ("committee", "linear", "text")
 """Experts that scorers support, as their tables may be some labels behind the learner."""
@@ -18,8 +23,8 @@ _WINDOW, _EXPIRES = "1m", "1d"
 """Default join window, which covers the delay of the scoring log, and default request expiry."""
 
 
-def filled(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `tables`, with the defaults of distributed scoring if scoring is distributed."""
+def with_distributed_defaults(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections `tables`, with special defaults added if scoring is distributed."""
     whole = dict(tables)
     pipeline = whole.get("pipeline")
     if not isinstance(pipeline, dict) or pipeline.get("scoring") != "distributed":
@@ -35,8 +40,11 @@ def filled(tables: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-def refused(sections: Sections) -> Iterator[Problem]:
-    """Yield the settings that distributed scoring does not support, except the learner's."""
+def unsupported_settings(sections: Sections) -> Iterator[Problem]:
+    """Yield a problem for each setting that distributed scoring does not support.
+
+    The sections of the learner are checked by `unsupported_learner_settings`.
+    """
     if sections.pipeline.scoring != "distributed":
         return
     for name in ENDPOINTS:
@@ -50,7 +58,7 @@ def refused(sections: Sections) -> Iterator[Problem]:
         if getattr(sections, section):
             text = f"is refused {_WITH}: scorers hold committees alone; leave this section out"
             yield Problem(section, None, text)
-    if sections.decided_by:
+    if sections.decision_parameters:
         text = (
             f"is refused {_WITH}: scorers do not report what decisions cost; leave this section "
             "out, and decide by `probabilities` of [predictions]"
@@ -72,10 +80,13 @@ def refused(sections: Sections) -> Iterator[Problem]:
             yield Problem(section, key, text)
 
 
-def refused_of_learner(
+def unsupported_learner_settings(
     sections: Sections, settings: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Problem]:
-    """Yield the settings in the learner's sections that distributed scoring does not support."""
+    """Yield a problem for each learner setting that distributed scoring does not support.
+
+    `settings` are the learner's sections with defaults.
+    """
     if sections.pipeline.scoring != "distributed":
         return
     query, schedule, committee = (settings[name] for name in ("query", "schedule", "committee"))

@@ -52,13 +52,16 @@ class WindowSize:
         return now.batch_time_ms - since.batch_time_ms >= (self.milliseconds or 0)
 
     def end(self, since: StreamTime) -> int | None:
-        """Return the batch time at which the window ends; None: the window counts records."""
+        """Return the processing time in ms at which a window that began at `since` ends.
+
+        Returns None if the window counts records.
+        """
         return None if self.milliseconds is None else since.batch_time_ms + self.milliseconds
 
 
 @dataclass(slots=True)
 class PausableClock:
-    """Stream time without the periods in which a backlog is read or the pipeline is stopped.
+    """Clock of stream time that pauses while a backlog is read or the pipeline is stopped.
 
     Windows measured on `stream_start` do not expire during these periods.
     """
@@ -68,7 +71,7 @@ class PausableClock:
     """Stream time at the newest `advance`, including pauses."""
 
     def advance(self, now: StreamTime, *, records: bool, time: bool) -> None:
-        """Advance to `now`; `records` and `time` are whether these components count or pause."""
+        """Advance to `now`; if `records` or `time` is False, this component pauses."""
         self.stream_start = StreamTime(
             self.stream_start.records + records * (now.records - self.start.records),
             self.stream_start.batch_time_ms + time * (now.batch_time_ms - self.start.batch_time_ms),
@@ -76,7 +79,7 @@ class PausableClock:
         self.start = now
 
     def at(self, now: StreamTime) -> StreamTime:
-        """Return the moment of an event at `now`, in a batch before its `advance`."""
+        """Return the stream time, without pauses, of an event at `now`, before `advance(now)`."""
         return StreamTime(
             self.stream_start.records + now.records - self.start.records,
             self.stream_start.batch_time_ms,

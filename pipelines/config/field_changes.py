@@ -8,9 +8,9 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.features.fields import Field, as_field
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.config.sections import paths_of
+from streamboost.pipelines.config.sections import field_declarations
 
-__all__ = ["added_fields", "field_changes", "rules_for"]
+__all__ = ["added_fields", "configured_rules", "field_changes"]
 
 
 def added_fields(config: Config, known: Schema) -> dict[str, Field]:
@@ -19,18 +19,18 @@ def added_fields(config: Config, known: Schema) -> dict[str, Field]:
     return {name: field for name, field in named.items() if name not in known.features}
 
 
-def rules_for(config: Config, known: Schema) -> dict[str, Any]:
-    """Return the rules for labels and predictions (`Schema.rules`) in the pipeline file.
+def configured_rules(config: Config, known: Schema) -> dict[str, Any]:
+    """Return the `Schema.changeable_settings` of labels and predictions in the pipeline file.
 
     Raises ConfigurationError if the classes in the file do not match the label type.
     """
     classes, shown = config.sections.schema_.classes, config.sections.predictions
     told = replace(known, include=shown.include, probabilities=shown.probabilities)
-    return replace(told, classes=classes).rules
+    return replace(told, classes=classes).changeable_settings
 
 
 def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) -> list[str]:
-    """Describe the changes of fields that an existing state does not allow.
+    """Return a text for each change of fields that an existing state does not allow.
 
     `known` is the state's schema, or None before the first records; `old` is the stored
     configuration of the state.
@@ -44,15 +44,15 @@ def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) 
             numbers = "the numbers that the first records showed"
             changes.append(f"[schema.fields] is new, and this state reads {numbers} alone")
         return changes
-    before = dict(paths_of(old.get("schema", {}).get("fields", {})))
+    before = dict(field_declarations(old.get("schema", {}).get("fields", {})))
     for name, given in before.items():
         if name not in named:
-            was = toml.render(as_field(name, given).given())
-            changes.append(f"[schema.fields] {toml.key_of(name)} was {was} and is not set")
+            was = toml.format_value(as_field(name, given).given())
+            changes.append(f"[schema.fields] {toml.format_key(name)} was {was} and is not set")
     for name, field in named.items():
         held = known.fields.get(name, as_field(name, before.get(name, field)))
         if held != field:
-            was, now = toml.render(held.given()), toml.render(field.given())
+            was, now = toml.format_value(held.given()), toml.format_value(field.given())
             found = "" if name in before else " (found in the first records)"
-            changes.append(f"[schema.fields] {toml.key_of(name)} was {was}{found} and is {now}")
+            changes.append(f"[schema.fields] {toml.format_key(name)} was {was}{found} and is {now}")
     return changes

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from streamboost.errors import ConfigurationError
 from streamboost.escaping import escaped
 from streamboost.pipelines.config import distributed, toml
-from streamboost.pipelines.config.checks import contradictions
+from streamboost.pipelines.config.checks import find_contradictions
 from streamboost.pipelines.config.connectors.base import (
     ConnectorContext,
     Input,
@@ -27,9 +27,9 @@ from streamboost.pipelines.config.connectors.base import (
 )
 from streamboost.pipelines.config.connectors.registry import ENDPOINTS
 from streamboost.pipelines.config.durations import WindowSize
-from streamboost.pipelines.config.problems import Problem, describe
+from streamboost.pipelines.config.problems import Problem, convert_pydantic_error
 from streamboost.pipelines.config.sections import Sections
-from streamboost.pipelines.config.variables import Variables, names_in
+from streamboost.pipelines.config.variables import Variables, variable_names
 
 if TYPE_CHECKING:
     from streamboost.pipelines.config.learner import LearnerConfig
@@ -74,13 +74,13 @@ class Config:
     variables: Variables = field(repr=False)
 
     @property
-    def core(self) -> "LearnerConfig":
-        """The learner's parts; AssertionError if the file was loaded without them."""
+    def learner_config(self) -> "LearnerConfig":
+        """The settings of the learner; AssertionError if the file was loaded without them."""
         assert self._core is not None, "the file was loaded without the learner's sections"
         return self._core
 
     @property
-    def has_core(self) -> bool:
+    def has_learner_config(self) -> bool:
         """Whether the learner's sections were loaded."""
         return self._core is not None
 
@@ -96,7 +96,7 @@ class Config:
 
     @property
     def commits_to_kafka(self) -> bool:
-        """Whether journal and positions are kept in Kafka instead of the log in the state."""
+        """Whether journal and positions are stored in Kafka, not in the log in the state folder."""
         return self.sections.kafka is not None and self.sections.kafka.transactions
 
     @property
@@ -106,7 +106,7 @@ class Config:
 
     @property
     def connector_context(self) -> ConnectorContext:
-        """The context in which sections open sources and sinks."""
+        """The context (paths, limits, [kafka]) with which sections open sources and sinks."""
         return self.sections.connector_context(self.folder)
 
     def resolve(self, path: str) -> Path:
@@ -119,11 +119,11 @@ class Config:
 
     def to_toml(self) -> str:
         """Return the whole configuration, defaults included and secrets masked."""
-        return toml.write(self.written)
+        return toml.format_sections(self.written)
 
-    def resolved(self) -> Tables:
+    def tables_with_defaults(self) -> Tables:
         """Return all sections with defaults and environment values."""
-        return _resolved(self.sections, self._core)
+        return _tables_with_defaults(self.sections, self._core)
 
 
 def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:
@@ -146,12 +146,12 @@ def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read as text: {error}") from error
     try:
-        tables, mended = toml.read(text)
+        tables, mended = toml.parse_text(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: not valid TOML: {error}") from error
     if mended:  # without the value, which may be a secret
         raise ConfigurationError(
-            _report(
+            _problems_text(
                 str(path),
                 [
                     f'line {line}: the text that {key} is set to has no quotes: write {key} = "..."'
@@ -170,31 +170,39 @@ def parse(
     environment: Mapping[str, str] = os.environ,
     learner: bool = True,
 ) -> Config:
-    """Validate `tables`, the content of a pipeline file in `folder`; errors call it `name`."""
+    """Validate `tables`, the sections of a pipeline file in `folder`; return the configuration.
+
+    `name` is the name of the file in errors, and `learner` as for `load`. Raises ConfigurationError
+    with all problems.
+    """
     problems: list[Problem] = []
     variables = Variables(environment, folder)
     values = {
-        section: _substitute(table, section, None, variables, problems)
+        section: _substitute_variables(table, section, None, variables, problems)
         for section, table in tables.items()
     }
-    values = distributed.filled(values)
-    sections = _check(values, tables, problems)
-    core = _core_of(values, sections, problems) if learner else None
+    values = distributed.with_distributed_defaults(values)
+    sections = _validate_sections(values, tables, problems)
+    core = _build_core(values, sections, problems) if learner else None
     if sections is not None:
-        problems += contradictions(sections, tables, folder)
-        problems += distributed.refused(sections)
+        problems += find_contradictions(sections, tables, folder)
+        problems += distributed.unsupported_settings(sections)
     if sections is None or problems:
         masked = [Problem(p.section, p.key, variables.mask(p.text)) for p in problems]
-        raise ConfigurationError(_report(name, masked))
-    written = _as_written(_resolved(sections, core), tables)
+        raise ConfigurationError(_problems_text(name, masked))
+    written = _restore_variables(_tables_with_defaults(sections, core), tables)
     return Config(sections, core, folder, written, variables)
 
 
-def _core_of(
+def _build_core(
     values: Mapping[str, Any], sections: Sections | None, problems: list[Problem]
 ) -> "LearnerConfig | None":
-    """Return the learner's parts; append their problems to `problems`, and return None then."""
-    from streamboost.pipelines.config.learner import LearnerConfig, build_learner_config, check_pool
+    """Build the settings of the learner; if invalid, return None and append to `problems`."""
+    from streamboost.pipelines.config.learner import (
+        LearnerConfig,
+        build_learner_config,
+        check_pool_window,
+    )
 
     tables = {section: values.get(section, {}) for section in LEARNER}
     if not all(isinstance(table, dict) for table in tables.values()):
@@ -205,12 +213,12 @@ def _core_of(
         problems += built
         return None
     if sections is not None:
-        problems += check_pool(built.query, WindowSize.parse(sections.pipeline.join_window))
-        problems += distributed.refused_of_learner(sections, built.settings)
+        problems += check_pool_window(built.query, WindowSize.parse(sections.pipeline.join_window))
+        problems += distributed.unsupported_learner_settings(sections, built.settings)
     return built
 
 
-def _substitute(
+def _substitute_variables(
     value: Any,
     section: str,
     key: str | None,
@@ -220,22 +228,22 @@ def _substitute(
     """Substitute environment variables in `value`, recursively."""
     if isinstance(value, dict):
         return {
-            name: _substitute(inner, section, name, variables, problems)
+            name: _substitute_variables(inner, section, name, variables, problems)
             for name, inner in value.items()
         }
     if isinstance(value, list):
-        return [_substitute(inner, section, key, variables, problems) for inner in value]
+        return [_substitute_variables(inner, section, key, variables, problems) for inner in value]
     if not isinstance(value, str):
         return value
     try:
-        return variables.put_into(value)
+        return variables.substitute(value)
     except KeyError as error:
         text = f"the environment variable {error.args[0]} is not set: set it before starting"
         problems.append(Problem(section, key, text))
         return value
 
 
-def _check(
+def _validate_sections(
     values: Mapping[str, Any], tables: Mapping[str, Any], problems: list[Problem]
 ) -> Sections | None:
     try:
@@ -245,7 +253,7 @@ def _check(
         for entry in error.errors(include_url=False, include_input=False):
             section, *rest = entry["loc"]
             given = tables.get(str(section))
-            model = _model_of(str(section), given)
+            model = _section_model(str(section), given)
             if "fields" in rest[:-1] and issubclass(model, Input):
                 given, model = tables[str(section)]["fields"], LabelNames
                 entry |= {"loc": (f"{section}.fields", rest[-1])}
@@ -253,12 +261,12 @@ def _check(
                 given = given.get(key) if isinstance(given, dict) else None
             if entry["type"] == "union_tag_invalid":
                 given = tables[str(section)]["connector"]
-            problems.append(describe(entry, given, known, model))
+            problems.append(convert_pydantic_error(entry, given, known, model))
         return None
 
 
-def _model_of(section: str, table: Any) -> type[BaseModel]:
-    """Return the model class of `section`, which may depend on its connector."""
+def _section_model(section: str, table: Any) -> type[BaseModel]:
+    """Return the pydantic class of `section`, which may depend on its connector."""
     for name, info in Sections.model_fields.items():
         if (info.alias or name) == section:
             for model in (info.annotation, *get_args(info.annotation)):
@@ -271,7 +279,7 @@ def _model_of(section: str, table: Any) -> type[BaseModel]:
     return Sections
 
 
-def _resolved(sections: Sections, core: "LearnerConfig | None") -> Tables:
+def _tables_with_defaults(sections: Sections, core: "LearnerConfig | None") -> Tables:
     """Return all sections with defaults.
 
     Keys of `_UNSAID` with their default are omitted, so that files of older releases, without these
@@ -284,22 +292,22 @@ def _resolved(sections: Sections, core: "LearnerConfig | None") -> Tables:
     return {section: values for section, values in tables.items() if values is not None}
 
 
-def _as_written(resolved: Tables, tables: Mapping[str, Any]) -> Tables:
-    """Return `resolved` with environment values as written in the file (``${NAME}``)."""
+def _restore_variables(resolved: Tables, tables: Mapping[str, Any]) -> Tables:
+    """Return `resolved` with ``${NAME}`` instead of environment values, as in the file."""
     return {
         section: {
-            key: tables[section][key] if _is_masked(tables, section, key) else value
+            key: tables[section][key] if _has_variable(tables, section, key) else value
             for key, value in values.items()
         }
         for section, values in resolved.items()
     }
 
 
-def _is_masked(tables: Mapping[str, Any], section: str, key: str) -> bool:
-    return bool(names_in(json.dumps(tables.get(section, {}).get(key, ""))))
+def _has_variable(tables: Mapping[str, Any], section: str, key: str) -> bool:
+    return bool(variable_names(json.dumps(tables.get(section, {}).get(key, ""))))
 
 
-def _report(name: str, problems: Sequence[Problem | str]) -> str:
+def _problems_text(name: str, problems: Sequence[Problem | str]) -> str:
     lines = [escaped(str(problem)) for problem in dict.fromkeys(problems)]
     if len(lines) == 1:
         return f"{name}: {lines[0]}"

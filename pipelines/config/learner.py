@@ -25,12 +25,12 @@ from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.learner.working_set import WorkingSet
 from streamboost.pipelines.config.durations import WindowSize
-from streamboost.pipelines.config.problems import Problem, former_value, unknown_key
+from streamboost.pipelines.config.problems import Problem, renamed_value_hint, unknown_key_problem
 from streamboost.query.config import QueryConfig
 from streamboost.query.strategies import UTILITIES
 from streamboost.stacking.experts import as_experts
 
-__all__ = ["LearnerConfig", "build_learner_config", "check_pool"]
+__all__ = ["LearnerConfig", "build_learner_config", "check_pool_window"]
 
 Part = TypeVar("Part")
 
@@ -68,7 +68,7 @@ NOT_IN_A_FILE = {
 
 @dataclass(frozen=True, slots=True)
 class LearnerConfig:
-    """Parts of a learner, and their settings including defaults."""
+    """Parts of a learner; `settings` are their sections in a pipeline file, with defaults."""
 
     label_lags: int
     calibrate: bool
@@ -79,8 +79,8 @@ class LearnerConfig:
     query: QueryConfig
     settings: dict[str, dict[str, Any]]
 
-    def learner(self, schema: Schema, seed: int, on_conflict: str = "last") -> StreamLearner:
-        """Return an untrained learner of these parts, for records of `schema`.
+    def build_learner(self, schema: Schema, seed: int, on_conflict: str = "last") -> StreamLearner:
+        """Return an untrained learner of these parts; `seed` seeds its random numbers.
 
         `on_conflict` is the value of [labels] on_conflict.
         """
@@ -104,24 +104,24 @@ class LearnerConfig:
 def build_learner_config(
     sections: Mapping[str, Mapping[str, Any]], *, is_begun: bool = False
 ) -> LearnerConfig | list[Problem]:
-    """Build the parts from their sections; if anything is wrong, return all problems instead.
+    """Return the parts of the learner's sections, or all problems if a section is invalid.
 
     `is_begun` is whether the learner has an initial committee, which changes the defaults of
     [schedule].
     """
     problems: list[Problem] = []
     committee, query = dict(sections["committee"]), dict(sections["query"])
-    kind = _select(committee, "committee", "estimator", tuple(KINDS), problems)
+    kind = _pop_choice(committee, "committee", "estimator", tuple(KINDS), problems)
     lags = committee.pop("label_lags", 0)
-    if _build("committee", LabelLags, {"label_lags": lags}, problems) is None:
+    if _build_part("committee", LabelLags, {"label_lags": lags}, problems) is None:
         lags = 0
     calibrate = committee.pop("calibrate", True)
     if not isinstance(calibrate, bool):
         text = f"must be true or false, and is {calibrate!r}"
         problems.append(Problem("committee", "calibrate", text))
     experts = committee.pop("experts", "all")
-    known_experts = _build("committee", as_experts, {"experts": experts}, problems)
-    strategy = _select(query, "query", "strategy", STRATEGIES, problems)
+    known_experts = _build_part("committee", as_experts, {"experts": experts}, problems)
+    strategy = _pop_choice(query, "query", "strategy", STRATEGIES, problems)
     fixed: dict[str, Any] = {"strategy": strategy}
     if strategy == "all":
         fixed = EVERY_LABEL
@@ -130,11 +130,13 @@ def build_learner_config(
             for key in sorted(fixed.keys() & query.keys())
         ]
     known = KINDS[kind]().get_params()
-    estimator = _build("committee", partial(_estimator, kind, lags), committee, problems, known)
-    working_set = _build("working_set", WorkingSet, sections["working_set"], problems)
+    estimator = _build_part(
+        "committee", partial(_build_estimator, kind, lags), committee, problems, known
+    )
+    working_set = _build_part("working_set", WorkingSet, sections["working_set"], problems)
     given = {**(_BEGUN if is_begun else {}), **sections["schedule"]}
-    schedule = _build("schedule", Schedule, given, problems)
-    asked = _build("query", partial(QueryConfig, **fixed), query, problems)
+    schedule = _build_part("schedule", Schedule, given, problems)
+    asked = _build_part("query", partial(QueryConfig, **fixed), query, problems)
     if (
         estimator is None
         or working_set is None
@@ -151,18 +153,18 @@ def build_learner_config(
             "calibrate": calibrate,
             "experts": experts if isinstance(experts, str) else list(experts),
         }
-        | _to_toml(estimator.get_params()),
-        "working_set": _to_toml(asdict(working_set)),
-        "schedule": _to_toml(asdict(schedule)),
-        "query": {"strategy": strategy} | _to_toml(_without_keys(asdict(asked), fixed)),
+        | _toml_values(estimator.get_params()),
+        "working_set": _toml_values(asdict(working_set)),
+        "schedule": _toml_values(asdict(schedule)),
+        "query": {"strategy": strategy} | _toml_values(_without_keys(asdict(asked), fixed)),
     }
     return LearnerConfig(
         lags, calibrate, known_experts, estimator, working_set, schedule, asked, settings
     )
 
 
-def check_pool(query: QueryConfig, join_window: WindowSize) -> list[Problem]:
-    """Return a problem if the join window may evict records of the query pool."""
+def check_pool_window(query: QueryConfig, join_window: WindowSize) -> list[Problem]:
+    """Return a list with one problem if the join window may evict records of the query pool."""
     held = join_window.records
     if query.mode != "pool" or (held is not None and held >= query.window):
         return []
@@ -177,7 +179,7 @@ def check_pool(query: QueryConfig, join_window: WindowSize) -> list[Problem]:
     ]
 
 
-def _estimator(kind: str, lags: int, **params: Any) -> Trainable:
+def _build_estimator(kind: str, lags: int, **params: Any) -> Trainable:
     estimator = KINDS[kind]()
     assert isinstance(estimator, BoostingClassifier)
     estimator.set_params(**params)
@@ -187,7 +189,7 @@ def _estimator(kind: str, lags: int, **params: Any) -> Trainable:
     return estimator
 
 
-def _select(
+def _pop_choice(
     values: dict[str, Any],
     section: str,
     key: str,
@@ -203,31 +205,35 @@ def _select(
     return choices[0]
 
 
-def _build(
+def _build_part(
     section: str,
-    make: Callable[..., Part],
+    factory: Callable[..., Part],
     values: Mapping[str, Any],
     problems: list[Problem],
     known: Iterable[str] | None = None,
 ) -> Part | None:
-    """Return `make(**values)`, or None with every invalid value appended to `problems`."""
+    """Return `factory(**values)`; if values are invalid, return None and append to `problems`."""
     before = len(problems)
-    values = _known(section, values, known or inspect.signature(make).parameters, problems)
-    while (error := _error_of(make, values)) is not None:
+    values = _known_parameters(
+        section, values, known or inspect.signature(factory).parameters, problems
+    )
+    while (error := _construction_error(factory, values)) is not None:
         # An error concerns the keys whose removal changes the error. Remove these keys, and repeat.
-        about = [k for k in values if _error_of(make, _without_keys(values, [k])) != error]
+        about = [
+            k for k in values if _construction_error(factory, _without_keys(values, [k])) != error
+        ]
         key = about[0] if len(about) == 1 else None
-        error += former_value(section, key, values.get(key or ""))
+        error += renamed_value_hint(section, key, values.get(key or ""))
         problems.append(Problem(section, key, error))
         values = _without_keys(values, about)
         if not about:
             break
-    return make(**values) if len(problems) == before else None
+    return factory(**values) if len(problems) == before else None
 
 
-def _error_of(make: Callable[..., object], values: Mapping[str, Any]) -> str | None:
+def _construction_error(factory: Callable[..., object], values: Mapping[str, Any]) -> str | None:
     try:
-        make(**values)
+        factory(**values)
     except ValueError as error:
         return str(error)
     return None
@@ -237,17 +243,19 @@ def _without_keys(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, A
     return {key: value for key, value in values.items() if key not in keys}
 
 
-def _known(
+def _known_parameters(
     section: str, values: Mapping[str, Any], parameters: Iterable[str], problems: list[Problem]
 ) -> dict[str, Any]:
-    """Return the values that have a parameter; append the other keys as problems."""
+    """Return the values whose key is in `parameters`; append other keys to `problems`."""
     known = set(parameters) - NOT_IN_A_FILE
     offered = known | CHOICES.get(section, set())
-    problems += [unknown_key(section, key, offered) for key in sorted(values.keys() - known)]
+    problems += [
+        unknown_key_problem(section, key, offered) for key in sorted(values.keys() - known)
+    ]
     return {key: None if value == NONE else value for key, value in values.items() if key in known}
 
 
-def _to_toml(values: Mapping[str, Any]) -> dict[str, Any]:
+def _toml_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: NONE if value is None else value
         for key, value in values.items()

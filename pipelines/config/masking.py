@@ -11,14 +11,14 @@ from functools import partial
 from streamboost.errors import StreamBoostError
 from streamboost.escaping import escaped_block
 
-__all__ = ["Mask", "masked", "masking"]
+__all__ = ["Mask", "mask_errors", "mask_secrets"]
 
 Mask = Callable[[str], str]
 """Function that replaces secrets in a text."""
 
 
 @contextmanager
-def masked(mask: Mask) -> Iterator[None]:
+def mask_errors(mask: Mask) -> Iterator[None]:
     """Mask secrets in StreamBoostErrors that are raised in this context."""
     try:
         yield
@@ -27,44 +27,44 @@ def masked(mask: Mask) -> Iterator[None]:
 
 
 @contextmanager
-def masking(mask: Mask) -> Iterator[None]:
+def mask_secrets(mask: Mask) -> Iterator[None]:
     """Mask secrets in errors of this context, and in the log of the process during the context.
 
-    Tracebacks are masked too: in the log, of failed threads, and of an unexpected error that ends
-    the process.
+    Tracebacks are masked too: in the log, of failed threads, and of an unexpected error that
+    ends the process.
     """
 
-    def mask_secrets(record: logging.LogRecord) -> bool:
+    def mask_log_record(record: logging.LogRecord) -> bool:
         record.msg, record.args = mask(record.getMessage()), ()
         if record.exc_info:
-            record.exc_text = mask(_trace(record.exc_info[1]))
+            record.exc_text = mask(_traceback_text(record.exc_info[1]))
         return True
 
-    def report(failed: threading.ExceptHookArgs) -> None:
-        _report(mask, BaseException, failed.exc_value, None)
+    def print_thread_traceback(arguments: threading.ExceptHookArgs) -> None:
+        _print_traceback(mask, BaseException, arguments.exc_value, None)
 
     handlers = logging.getLogger().handlers[:]
     for handler in handlers:
-        handler.addFilter(mask_secrets)
-    before, threading.excepthook = threading.excepthook, report
+        handler.addFilter(mask_log_record)
+    before, threading.excepthook = threading.excepthook, print_thread_traceback
     try:
-        with masked(mask):
+        with mask_errors(mask):
             yield
     except StreamBoostError:
         raise
     except Exception:
         # The error is raised unmasked, so the hook that prints its traceback masks secrets.
-        sys.excepthook = partial(_report, mask)
+        sys.excepthook = partial(_print_traceback, mask)
         raise
     finally:
         threading.excepthook = before
         for handler in handlers:
-            handler.removeFilter(mask_secrets)
+            handler.removeFilter(mask_log_record)
 
 
-def _report(mask: Mask, kind: object, error: BaseException | None, trace: object) -> None:
-    sys.stderr.write(escaped_block(mask(_trace(error))) + "\n")
+def _print_traceback(mask: Mask, kind: object, error: BaseException | None, trace: object) -> None:
+    sys.stderr.write(escaped_block(mask(_traceback_text(error))) + "\n")
 
 
-def _trace(error: BaseException | None) -> str:
+def _traceback_text(error: BaseException | None) -> str:
     return "" if error is None else "".join(traceback.format_exception(error)).rstrip()

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from streamboost.pipelines.config import toml
 
-__all__ = ["Problem", "describe", "former_value", "unknown_key"]
+__all__ = ["Problem", "convert_pydantic_error", "renamed_value_hint", "unknown_key_problem"]
 
 _WORDS = {
     "bool_type": "must be true or false",
@@ -95,10 +95,10 @@ _FORMER_VALUES = {
 """Former names of values."""
 
 
-def former_value(section: str, key: str | None, given: Any) -> str:
-    """Return a text about renamed values in `given`, to append to a problem, or an empty text.
+def renamed_value_hint(section: str, key: str | None, given: Any) -> str:
+    """Return the new names of renamed values in `given`, as a suffix of an error text, or "".
 
-    >>> former_value("pipeline", "scoring", "apart")
+    >>> renamed_value_hint("pipeline", "scoring", "apart")
     '; "apart" is now "distributed"'
     """
     values = given if isinstance(given, list) else [given]
@@ -110,27 +110,27 @@ def former_value(section: str, key: str | None, given: Any) -> str:
     return "".join(found)
 
 
-def _suggestion(key: str, given: Any) -> str | None:
-    """Return the correct line for a guessed `key` of [schema]; None: no known guess."""
+def _suggested_line(key: str, given: Any) -> str | None:
+    """Return the correct line for an unknown `key` of [schema]; None: no suggestion."""
     key = key.lower()
     for kind, guesses in _KIND_OF.items():
         if key in guesses.split():
             names = given if isinstance(given, list) and given else [given]
             names = [name for name in names if isinstance(name, str)] or ["x"]
             value = {"type": kind, "size": 384} if kind == "vector" else kind
-            lines = [f"{toml.key_of(name)} = {toml.render(value)}" for name in names[:3]]
+            lines = [f"{toml.format_key(name)} = {toml.format_value(value)}" for name in names[:3]]
             return "[schema.fields] " + ", ".join(lines + ["..."] * (len(names) > 3))
     for instead, guesses in _INSTEAD.items():
         if key in guesses.split():
             shown = given if isinstance(given, str | list) and given else "x"
             listed = shown if isinstance(shown, list) or "exclude" not in instead else [shown]
-            return instead.format(toml.render(listed)) if "{}" in instead else instead
+            return instead.format(toml.format_value(listed)) if "{}" in instead else instead
     return None
 
 
-def unknown_key(section: str, key: str, known: Iterable[str], given: Any = None) -> Problem:
-    """Return the problem that `section` has no `key`, with the most similar of `known`."""
-    if section == "schema" and (meant := _suggestion(key, given)) is not None:
+def unknown_key_problem(section: str, key: str, known: Iterable[str], given: Any = None) -> Problem:
+    """Return the problem of an unknown `key`, with the most similar of the `known` keys."""
+    if section == "schema" and (meant := _suggested_line(key, given)) is not None:
         return Problem(section, key, f"unknown key; write {meant}")
     if (remedy := _DELETED.get((section, key))) is not None:
         return Problem(section, key, f"this key no longer exists; {remedy}")
@@ -142,8 +142,8 @@ def unknown_key(section: str, key: str, known: Iterable[str], given: Any = None)
     return Problem(section, key, f"unknown key; {hint}")
 
 
-def unknown_section(section: str, known: Iterable[str]) -> Problem:
-    """Return the problem that `section` does not exist, with the most similar of `known`."""
+def unknown_section_problem(section: str, known: Iterable[str]) -> Problem:
+    """Return the problem of an unknown `section`, with the most similar of the `known` ones."""
     if section in _FORMER_SECTIONS:
         return Problem(
             section, None, f"unknown section; it is now called [{_FORMER_SECTIONS[section]}]"
@@ -154,7 +154,7 @@ def unknown_section(section: str, known: Iterable[str]) -> Problem:
     return Problem(section, None, f"unknown section; {hint}")
 
 
-def describe(
+def convert_pydantic_error(
     error: Mapping[str, Any], given: Any, sections: Iterable[str], model: type[BaseModel]
 ) -> Problem:
     """Convert one of pydantic's errors to a problem.
@@ -170,9 +170,9 @@ def describe(
     key = rest[-1] if rest else None
     kind, context = error["type"], error.get("ctx", {})
     if kind == "extra_forbidden" and key is None:
-        return unknown_section(section, sections)
+        return unknown_section_problem(section, sections)
     if kind == "extra_forbidden" and key is not None:
-        return unknown_key(section, key, model.model_fields, given)
+        return unknown_key_problem(section, key, model.model_fields, given)
     if kind == "missing" and key is None:
         return Problem(section, None, "this section is missing")
     if kind == "missing" and key is not None:
@@ -185,13 +185,13 @@ def describe(
         return Problem(section, None, "must be a section with keys")
     text = _WORDS.get(kind, error["msg"]).format(**context)
     if given is not None:
-        text = f"{text}, and is {_as_written(given)}"
-    return Problem(section, key, text + former_value(section, key, given))
+        text = f"{text}, and is {_written_text(given)}"
+    return Problem(section, key, text + renamed_value_hint(section, key, given))
 
 
-def _as_written(given: Any) -> str:
+def _written_text(given: Any) -> str:
     """Return a value as written in a pipeline file, or as text if TOML lacks its type."""
     try:
-        return repr(given) if isinstance(given, str) else toml.render(given)
+        return repr(given) if isinstance(given, str) else toml.format_value(given)
     except TypeError:
         return str(given)

@@ -12,10 +12,10 @@ from streamboost.connectors.messages.schema import Schema
 from streamboost.connectors.oracle.table import AnswerFields
 from streamboost.pipelines.config.connectors.base import (
     ConnectorContext,
-    Expiring,
     Input,
     Output,
     PredictionsSection,
+    RequestsSection,
     Section,
     SpanKey,
     Text,
@@ -25,7 +25,7 @@ from streamboost.pipelines.config.connectors.files import FilesInput
 from streamboost.pipelines.config.connectors.formats import SchemaRegistrySection
 from streamboost.pipelines.config.connectors.inline import InlineLabels
 from streamboost.pipelines.config.connectors.kafka import KafkaSection, name_topics
-from streamboost.pipelines.config.connectors.registry import sections_for
+from streamboost.pipelines.config.connectors.registry import section_classes
 from streamboost.pipelines.config.connectors.sqlite import (
     SqliteInput,
     SqliteOutput,
@@ -34,10 +34,10 @@ from streamboost.pipelines.config.connectors.sqlite import (
 )
 from streamboost.pipelines.state.folder import LOG
 
-__all__ = ["Sections", "paths_of"]
+__all__ = ["Sections", "field_declarations"]
 
 
-def _check_name(value: str) -> str:
+def _check_pipeline_name(value: str) -> str:
     # A topic has at most 249 characters, and topics of the pipeline begin with its name.
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{,199}", value):
         raise ValueError(
@@ -75,7 +75,9 @@ def _check_url(value: str) -> str:
 class PipelineSection(Section):
     """[pipeline]: settings of the pipeline as a whole."""
 
-    name: Annotated[Text, AfterValidator(_check_name)] = Field(description="name of the pipeline")
+    name: Annotated[Text, AfterValidator(_check_pipeline_name)] = Field(
+        description="name of the pipeline"
+    )
     scoring: Literal["local", "distributed"] = Field(
         "local",
         description="scoring process: the pipeline (local), or `score` processes (distributed)",
@@ -130,16 +132,16 @@ class SchemaSection(Section):
     )
 
     @property
-    def named(self) -> dict[str, Any]:
-        """The declarations of fields, by dotted path."""
-        return dict(paths_of(self.fields))
+    def declared_fields(self) -> dict[str, Any]:
+        """The declarations of fields in [schema.fields], by dotted path."""
+        return dict(field_declarations(self.fields))
 
 
-def paths_of(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield dotted paths and declarations of fields; nested tables are fields of an object."""
+def field_declarations(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield pairs of dotted path and declaration; a nested table has the fields of an object."""
     for name, given in table.items():
         if isinstance(given, dict) and not isinstance(given.get("type"), str):
-            yield from ((f"{name}.{path}", inner) for path, inner in paths_of(given))
+            yield from ((f"{name}.{path}", inner) for path, inner in field_declarations(given))
         else:
             yield name, given
 
@@ -157,7 +159,7 @@ class InitialDataSection(Section):
 
     @property
     def file(self) -> FilesInput | None:
-        """The section of the file of labelled records, or None."""
+        """The input section of the file of labelled records, or None without `path`."""
         return None if self.path is None else FilesInput(connector="files", path=self.path)
 
 
@@ -243,10 +245,10 @@ if TYPE_CHECKING:
     AnyLabels = Input
     AnyOutput = Output
     AnyPredictions = PredictionsSection
-    AnyRequests = Expiring
+    AnyRequests = RequestsSection
 else:
     AnyInput, AnyLabels, AnyOutput, AnyPredictions, AnyRequests = (
-        Annotated[Union[sections_for(use)], Field(discriminator="connector")]  # noqa: UP007
+        Annotated[Union[section_classes(use)], Field(discriminator="connector")]  # noqa: UP007
         for use in ("input", "labels", "output", "predictions", "requests")
     )
 
@@ -285,17 +287,17 @@ class Sections(Section):
     @model_validator(mode="before")
     @classmethod
     def _name_topics(cls, tables: Any) -> Any:
-        """Fill in default topics; if [source] is a topic, missing sections become topics too."""
+        """Fill in the default names of topics (`name_topics`), before validation."""
         return name_topics(tables) if isinstance(tables, dict) else tables
 
     @property
-    def decided_by(self) -> dict[str, Any]:
-        """The parameters of decisions; empty: no decisions are made."""
+    def decision_parameters(self) -> dict[str, Any]:
+        """The parameters of [decision], by name; empty: no decisions are made."""
         given = {} if self.decision is None else self.decision.model_dump()
         return {name: table for name, table in given.items() if table}
 
     def build_schema(self) -> Schema:
-        """Return the schema of the file; its features may be inferred later."""
+        """Return the schema of records and labels; its features may be inferred later."""
         section, names = self.schema_, self.labels.fields
         return Schema(
             section.id,
@@ -303,7 +305,7 @@ class Sections(Section):
             section.label,
             section.numeric,
             section.max_record_bytes,
-            named=section.named,
+            named=section.declared_fields,
             exclude=section.exclude,
             classes=section.classes,
             label_fields=LabelFields() if names is None else LabelFields(names.id, names.label),
@@ -314,7 +316,7 @@ class Sections(Section):
         )
 
     def connector_context(self, folder: Path) -> ConnectorContext:
-        """Return the context in which sections of a file in `folder` open sources and sinks."""
+        """Return the context with which sections open sources and sinks; `folder` has the file."""
         schema, names = self.schema_, self.labels.fields
         text = {schema.id, "id", "source"} | ({names.id} if names and names.id else set())
         if schema.label in ("auto", "string"):
@@ -331,7 +333,7 @@ class Sections(Section):
         )
 
     def _answer_fields(self) -> AnswerFields:
-        """Return the fields with the id and the label of labelled records."""
+        """Return names and types of the id and label fields in files of labelled records."""
         names, schema = self.labels.fields, self.schema_
         id = (names.id if names else None) or schema.id
         label = names.label if names else "label"

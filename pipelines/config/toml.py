@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["key_of", "read", "render", "write"]
+__all__ = ["format_key", "format_sections", "format_value", "parse_text"]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LINE = re.compile(r" \(at line (\d+), ")
@@ -16,15 +16,15 @@ _SETTING = re.compile(
 )
 
 
-def write(sections: Mapping[str, Mapping[str, Any]]) -> str:
+def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
     """Return `sections` as TOML; keys with value None are omitted, as TOML has no null.
 
     A nested table gets its own header; tables nested deeper are written inline.
 
-    >>> print(write({"query": {"initial_credit": None, "budget": 0.1}}), end="")
+    >>> print(format_sections({"query": {"initial_credit": None, "budget": 0.1}}), end="")
     [query]
     budget = 0.1
-    >>> print(write({"a": {"b": {"c.d": {"e": 1}}}}), end="")
+    >>> print(format_sections({"a": {"b": {"c.d": {"e": 1}}}}), end="")
     [a]
     <BLANKLINE>
     [a.b]
@@ -33,25 +33,27 @@ def write(sections: Mapping[str, Mapping[str, Any]]) -> str:
     blocks = []
     for name, values in sections.items():
         tables = {key: value for key, value in values.items() if isinstance(value, Mapping)}
-        lines = [_line(k, v) for k, v in values.items() if v is not None and k not in tables]
+        lines = [
+            _setting_line(k, v) for k, v in values.items() if v is not None and k not in tables
+        ]
         blocks.append(f"[{name}]\n" + "".join(lines))
         for key, table in tables.items():
-            lines = [_line(k, v) for k, v in table.items() if v is not None]
-            blocks.append(f"[{name}.{key_of(key)}]\n" + "".join(lines))
+            lines = [_setting_line(k, v) for k, v in table.items() if v is not None]
+            blocks.append(f"[{name}.{format_key(key)}]\n" + "".join(lines))
     return "\n".join(blocks)
 
 
-def _line(key: str, value: Any) -> str:
-    return f"{key_of(key)} = {render(value)}\n"
+def _setting_line(key: str, value: Any) -> str:
+    return f"{format_key(key)} = {format_value(value)}\n"
 
 
-def key_of(name: str) -> str:
-    """Return a key as TOML, quoted if necessary."""
-    return name if _BARE.fullmatch(name) else render(name)
+def format_key(name: str) -> str:
+    """Return the key `name` as TOML, quoted if necessary."""
+    return name if _BARE.fullmatch(name) else format_value(name)
 
 
-def render(value: Any) -> str:
-    """Return one value as TOML."""
+def format_value(value: Any) -> str:
+    """Return one value as TOML text; TypeError if TOML lacks its type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -60,15 +62,15 @@ def render(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(render(item) for item in value) + "]"
+        return "[" + ", ".join(format_value(item) for item in value) + "]"
     if isinstance(value, Mapping):
         given = [(key, item) for key, item in value.items() if item is not None]
-        inner = ", ".join(f"{key_of(key)} = {render(item)}" for key, item in given)
+        inner = ", ".join(f"{format_key(key)} = {format_value(item)}" for key, item in given)
         return f"{{ {inner} }}" if inner else "{}"
     raise TypeError(f"a {type(value).__name__} cannot be written as TOML: {value!r}")
 
 
-def read(text: str) -> tuple[dict[str, Any], dict[int, str]]:
+def parse_text(text: str) -> tuple[dict[str, Any], dict[int, str]]:
     """Parse a TOML text; return its tables, and the keys with unquoted values by line number.
 
     If a line is invalid because its value is an unquoted word, or a list of words, the words are
@@ -81,7 +83,7 @@ def read(text: str) -> tuple[dict[str, Any], dict[int, str]]:
 
     Examples
     --------
-    >>> read("[source]\\nconnector = files")
+    >>> parse_text("[source]\\nconnector = files")
     ({'source': {'connector': 'files'}}, {2: 'connector'})
     """
     lines, mended = text.split("\n"), dict[int, str]()
@@ -93,28 +95,28 @@ def read(text: str) -> tuple[dict[str, Any], dict[int, str]]:
             first = first or error
             place = _LINE.search(str(error))
             number = int(place[1]) if place else 0
-            quoted = _quoted(lines[number - 1]) if 0 < number <= len(lines) else None
+            quoted = _quote_words(lines[number - 1]) if 0 < number <= len(lines) else None
             if quoted is None or number in mended:
                 raise first from None
             mended[number], lines[number - 1] = quoted
 
 
-def _quoted(line: str) -> tuple[str, str] | None:
-    """Return the key of a line, and the line with quoted words; None: the line has another form."""
+def _quote_words(line: str) -> tuple[str, str] | None:
+    """Return key and corrected line of `key = word` or `key = [words]`; None: another line."""
     found = _SETTING.fullmatch(line.rstrip("\r"))
     if found is None:
         return None
     name, word, words = found.groups()
     if word is not None:
-        return name, f"{name} = {render(word)}"
-    items = [_item(one.strip()) for one in words.split(",") if one.strip()]
+        return name, f"{name} = {format_value(word)}"
+    items = [_quote_item(one.strip()) for one in words.split(",") if one.strip()]
     return name, f"{name} = [{', '.join(items)}]"
 
 
-def _item(word: str) -> str:
+def _quote_item(word: str) -> str:
     """Return an item of a list, quoted if the item is no valid value."""
     try:
         tomllib.loads(f"x = {word}")
     except tomllib.TOMLDecodeError:
-        return render(word)
+        return format_value(word)
     return word

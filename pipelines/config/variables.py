@@ -5,15 +5,15 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["Variables", "names_in"]
+__all__ = ["Variables", "variable_names"]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def names_in(text: str) -> list[str]:
-    """Return the names of the variables in `text`.
+def variable_names(text: str) -> list[str]:
+    """Return the names of the environment variables ``${NAME}`` in `text`.
 
-    >>> names_in("${DIR}/${DAY}.jsonl")
+    >>> variable_names("${DIR}/${DAY}.jsonl")
     ['DIR', 'DAY']
     """
     return _VARIABLE.findall(text)
@@ -23,7 +23,7 @@ class Variables:
     """Environment variables that a pipeline file in `folder` uses.
 
     >>> variables = Variables({"WHERE": "/srv/hunter2"}, Path("/etc"))
-    >>> variables.put_into("${WHERE}/records.jsonl")
+    >>> variables.substitute("${WHERE}/records.jsonl")
     '/srv/hunter2/records.jsonl'
     >>> variables.mask("there is no file /srv/hunter2/records.jsonl")
     'there is no file ${WHERE}/records.jsonl'
@@ -36,12 +36,12 @@ class Variables:
 
     @property
     def names(self) -> list[str]:
-        """The names of the variables that were used."""
+        """The sorted names of the variables that `substitute` has used."""
         return sorted(self._used)
 
-    def put_into(self, text: str) -> str:
-        """Substitute variables in `text` by their values; KeyError if a variable is not set."""
-        for name in names_in(text):
+    def substitute(self, text: str) -> str:
+        """Replace ``${NAME}`` in `text` by the values; KeyError if a variable is not set."""
+        for name in variable_names(text):
             self._used[name] = self._environment[name]
         return _VARIABLE.sub(lambda match: self._used[match[1]], text)
 
@@ -49,7 +49,7 @@ class Variables:
         """Replace the values of used variables in `text` by ``${NAME}``."""
         names: dict[str, str] = {}
         for name, value in self._used.items():
-            for form in self._forms(value):
+            for form in self._possible_forms(value):
                 names.setdefault(form, f"${{{name}}}")
         if not names:
             return text
@@ -57,7 +57,7 @@ class Variables:
         forms = sorted(names, key=len, reverse=True)
         return re.sub("|".join(map(re.escape, forms)), lambda match: names[match[0]], text)
 
-    def _forms(self, value: str) -> Iterator[str]:
+    def _possible_forms(self, value: str) -> Iterator[str]:
         """Yield the forms of `value` that a message may contain (quoted, resolved path)."""
         if not value:
             return

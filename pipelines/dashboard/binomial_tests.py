@@ -18,29 +18,31 @@ class Share:
     """A proportion and its sample size; for weighted observations, the effective sample size.
 
     >>> some = Share(1 / 3, 27)
-    >>> [round(end, 3) for end in some.interval()]
+    >>> [round(end, 3) for end in some.confidence_interval()]
     [0.186, 0.522]
-    >>> [round(end, 4) for end in Share(56 / 70, 70).difference(Share(48 / 80, 80))]
+    >>> [round(end, 4) for end in Share(56 / 70, 70).difference_interval(Share(48 / 80, 80))]
     [0.0524, 0.3339]
     """
 
     value: float
     n: float
 
-    def interval(self, error_probability: float = ERROR_PROBABILITY) -> tuple[float, float]:
-        """Return Wilson's score interval (1927) with error probability `error_probability`."""
+    def confidence_interval(
+        self, error_probability: float = ERROR_PROBABILITY
+    ) -> tuple[float, float]:
+        """Return Wilson's score interval (1927) of the proportion, as (low, high)."""
         share, n, z = self.value, self.n, _NORMAL.inv_cdf(1.0 - error_probability / 2)
         middle = (share + z * z / (2 * n)) / (1 + z * z / n)
         margin = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
         return max(middle - margin, 0.0), min(middle + margin, 1.0)
 
-    def difference(
+    def difference_interval(
         self, other: "Share", error_probability: float = ERROR_PROBABILITY
     ) -> tuple[float, float]:
-        """Return Newcombe's interval (1998) of the difference: this proportion minus `other`."""
+        """Return Newcombe's interval (1998) of this proportion minus `other`, as (low, high)."""
         (low, high), (least, most) = (
-            self.interval(error_probability),
-            other.interval(error_probability),
+            self.confidence_interval(error_probability),
+            other.confidence_interval(error_probability),
         )
         change = self.value - other.value
         below, above = self.value - low, high - self.value
@@ -82,7 +84,7 @@ def log_binomial_coefficient(n: int, k: int) -> float:
 
 
 def change_point(hits: Sequence[bool]) -> int | None:
-    """Return the index from which hits are rarer, or None if their share did not fall.
+    """Return the index from which hits are rarer; None if the share of hits did not fall.
 
     The index is the maximum-likelihood change point of a proportion (Hinkley and Hinkley 1970).
 
@@ -101,6 +103,6 @@ def change_point(hits: Sequence[bool]) -> int | None:
     return place
 
 
-def _log_likelihood(right: int, n: int) -> float:
-    """Return the maximum log-likelihood of `right` hits in `n` Bernoulli trials."""
-    return sum(k * log(k / n) for k in (right, n - right) if k)
+def _log_likelihood(n_hits: int, n: int) -> float:
+    """Return the maximum log-likelihood of `n_hits` hits in `n` Bernoulli trials."""
+    return sum(k * log(k / n) for k in (n_hits, n - n_hits) if k)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from streamboost.pipelines.dashboard import lag as lags
-from streamboost.pipelines.dashboard.time_range import lag_of
-from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.time_range import point_lag
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.status.formatting import (
     duration_text,
     estimate_text,
@@ -17,16 +17,16 @@ from streamboost.pipelines.status.formatting import (
 
 __all__ = [
     "Curves",
-    "Group",
+    "EventGroup",
     "Series",
     "Unit",
-    "accuracy",
-    "committee_size",
-    "expert_weights",
-    "lag",
-    "latency",
-    "spending",
-    "throughput",
+    "accuracy_curves",
+    "committee_size_curves",
+    "expert_weight_curves",
+    "label_budget_curves",
+    "lag_curves",
+    "latency_curves",
+    "throughput_curves",
 ]
 
 MOST_MARKS = 60
@@ -43,7 +43,7 @@ Unit = Literal["percent", "count", "seconds"]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One curve, with a band from `low` to `high` if these are given."""
+    """One curve of a chart, with a confidence band from `low` to `high` if these are given."""
 
     name: str
     values: Sequence[float | None]
@@ -54,14 +54,17 @@ class Series:
     stepped: bool = False
 
     def without_values(self) -> "Series":
-        """Return the same curve without values."""
+        """Return a copy of the curve without values."""
         band = None if self.low is None else ()
         return replace(self, values=(), low=band, high=band)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Events: vertical lines, or strokes below the axis if `ticks` is true."""
+class EventGroup:
+    """Events of one kind, shown as vertical lines, or as ticks below the axis if `ticks`.
+
+    `times` are in milliseconds since the epoch.
+    """
 
     name: str
     times: Sequence[int]
@@ -81,14 +84,14 @@ class Curves:
     unit: Unit = "count"
     times: Sequence[int] = ()
     series: Sequence[Series] = ()
-    marks: Sequence[Group] = ()
+    marks: Sequence[EventGroup] = ()
     low: float | None = 0.0
     high: float | None = None
     whole: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options of the chart without its values, for JSON."""
+        """Options of the chart for JSON: unit, axis ends, and name and style of each series."""
         series = [
             {
                 "name": one.name,
@@ -103,8 +106,8 @@ class Curves:
         return {"unit": self.unit, "whole": self.whole, "series": series, **ends}
 
     @property
-    def rows(self) -> list[list[float | None]]:
-        """Rows of the chart: a time, then the value of each series and the ends of its interval."""
+    def data_rows(self) -> list[list[float | None]]:
+        """Rows of the chart: a time, then for each series its value and the ends of its band."""
         columns: list[Sequence[float | None]] = [self.times]
         for one in self.series:
             columns.append(one.values)
@@ -113,27 +116,27 @@ class Curves:
         return [list(row) for row in zip(*columns, strict=True)]
 
     def without_values(self, summary: str) -> "Curves":
-        """Return the same curves without values, so that a chart keeps its frame."""
+        """Return a copy with the same series and axis, without values and with a new `summary`."""
         series = [one.without_values() for one in self.series]
         return replace(self, summary=summary, times=(), series=series, marks=())
 
     @property
     def is_flat(self) -> bool:
-        """Whether all curves are constant over at least `FLAT_FROM` points."""
+        """Whether there are at least `FLAT_FROM` points and each curve is constant."""
         if len(self.times) < FLAT_FROM or any(one.low is not None for one in self.series):
             return False
         return all(len({*one.values} - {None}) <= 1 for one in self.series)
 
 
-def accuracy(view: View) -> Curves:
+def accuracy_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of the unbiased and naive accuracy, and the repeat-last-label baseline."""
-    found = _column(view, "accuracy")
-    unbiased = [_part(one, "value") for one in found]
-    naive = [_value(one) for one in _column(view, "naive")]
-    repeated = [_value(one) for one in _column(view, "repeat_last")]
+    found = _point_column(view, "accuracy")
+    unbiased = [_estimate_entry(one, "value") for one in found]
+    naive = [_metric_value(one) for one in _point_column(view, "naive")]
+    repeated = [_metric_value(one) for one in _point_column(view, "repeat_last")]
     if not any(one is not None for one in (*unbiased, *naive, *repeated)):
-        return Curves(_missing_accuracy(view))
-    low, high = ([_part(one, end) for one in found] for end in ("low", "high"))
+        return Curves(_missing_accuracy_text(view))
+    low, high = ([_estimate_entry(one, end) for one in found] for end in ("low", "high"))
     series = (
         Series("unbiased", unbiased, "series-1", low, high),
         Series("naive", naive, "series-2", dash="dashed"),
@@ -141,14 +144,15 @@ def accuracy(view: View) -> Curves:
     )
     newest = next((one for one in reversed(found) if one is not None), None)
     summary = (
-        f"Unbiased {estimate_text(newest)}, naive {percent_text(_last(naive))}, repeating the last "
-        f"label {percent_text(_last(repeated))}.{_evaluation_lag(view)}"
+        f"Unbiased {estimate_text(newest)}, naive {percent_text(_last_value(naive))}, "
+        f"repeating the last label {percent_text(_last_value(repeated))}."
+        f"{_unevaluated_records_text(view)}"
     )
-    return Curves(summary, "percent", _times(view), series, _groups(view), high=1.0)
+    return Curves(summary, "percent", _point_times(view), series, _event_groups(view), high=1.0)
 
 
-def _evaluation_lag(view: View) -> str:
-    """Report the number of evaluated records if it is below `BEHIND` of all; else empty."""
+def _unevaluated_records_text(view: StatusSnapshot) -> str:
+    """Describe how many records are evaluated, if it is less than `BEHIND` of all; else empty."""
     judged = (view.document("evaluation").get("since_start") or {}).get("records")
     arrived = view.document("ledger").get("records")
     if judged is None or not arrived or judged >= BEHIND * arrived:
@@ -156,19 +160,19 @@ def _evaluation_lag(view: View) -> str:
     return f" Covers {judged:,} of {arrived:,} records: later records have no label yet."
 
 
-def spending(view: View) -> Curves:
+def label_budget_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of allowed, requested and answered labels, and of audit requests."""
     series: tuple[Series, ...] = (
-        Series("allowed", _column(view, "budget_allowed"), "grey", dash="dotted"),
-        Series("requested", _column(view, "requests"), "series-1"),
-        Series("answered", _column(view, "answered"), "series-2", dash="dashed"),
+        Series("allowed", _point_column(view, "budget_allowed"), "grey", dash="dotted"),
+        Series("requested", _point_column(view, "requests"), "series-1"),
+        Series("answered", _point_column(view, "answered"), "series-2", dash="dashed"),
     )
     last = view.points[-1] if view.points else {}
     audits = last.get("audits")
     if audits:
         series = (
             *series,
-            Series("audit requests", _column(view, "audits"), "series-3", dash="dotted"),
+            Series("audit requests", _point_column(view, "audits"), "series-3", dash="dotted"),
         )
     asked, allowed = last.get("requests"), last.get("budget_allowed")
     summary = f"{number_text(asked)} labels requested"
@@ -182,51 +186,57 @@ def spending(view: View) -> Curves:
         if audits
         else "."
     )
-    return _counts(view, series, summary, whole=True)
+    return _count_curves(view, series, summary, integer_axis=True)
 
 
-def throughput(view: View) -> Curves:
+def throughput_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of records and labels per second."""
-    records, labels = _rates(view, "records_per_second"), _rates(view, "labels_per_second")
+    records, labels = (
+        _rounded_column(view, "records_per_second"),
+        _rounded_column(view, "labels_per_second"),
+    )
     series = (
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
     )
-    summary = f"{_rounded(records)} records and {_rounded(labels)} labels per second."
-    return _counts(view, series, summary, whole=False)
+    summary = (
+        f"{_last_value_text(records)} records and {_last_value_text(labels)} labels per second."
+    )
+    return _count_curves(view, series, summary, integer_axis=False)
 
 
-def latency(view: View) -> Curves:
+def latency_curves(view: StatusSnapshot) -> Curves:
     """Build the curve of the time from reading a batch to its commit."""
-    taken = _rates(view, "batch_seconds")
+    taken = _rounded_column(view, "batch_seconds")
     if not any(one is not None for one in taken):
         return Curves("Shown once a batch has been committed.")
     series = (Series("batch", taken, "series-1"),)
-    summary = f"The newest batches took {_rounded(taken, duration_text)} from reading to commit."
-    return Curves(summary, "seconds", _times(view), series)
+    summary = (
+        f"The newest batches took {_last_value_text(taken, duration_text)} from reading to commit."
+    )
+    return Curves(summary, "seconds", _point_times(view), series)
 
 
-def lag(view: View) -> Curves:
-    """Build the curve of the lag in messages, or in bytes of line-based files."""
-    waiting = [lag_of(one) for one in view.points]
+def lag_curves(view: StatusSnapshot) -> Curves:
+    """Build the curve of the consumer lag in messages, or in bytes for line-based files."""
+    waiting = [point_lag(one) for one in view.points]
     if not any(one is not None for one in waiting):
         return Curves("Shown once the pipeline runs, if its sources report a lag.")
     series = (Series("lag", waiting, "series-1"),)
-    return Curves(lags.told(view), "count", _times(view), series, whole=True)
+    return Curves(lags.lag_summary(view), "count", _point_times(view), series, whole=True)
 
 
-def committee_size(view: View) -> Curves:
+def committee_size_curves(view: StatusSnapshot) -> Curves:
     """Build the curve of the number of trees, with the deployments of versions."""
-    trees, versions = _column(view, "trees"), _column(view, "version")
+    trees, versions = _point_column(view, "trees"), _point_column(view, "version")
     if not any(trees):
         n = int(view.document("learner").get("labels") or 0)
         so_far = f"; {plural(n, 'label')} so far" if n else ""
         return Curves(f"No committee yet: the first needs labels of two classes{so_far}.")
     series = (Series("trees", trees, "series-1", stepped=True),)
-    summary = (
-        f"Version {number_text(_last(versions))} is active, with {number_text(_last(trees))} trees."
-    )
-    return Curves(summary, "count", _times(view), series, _groups(view), whole=True)
+    version, n_trees = number_text(_last_value(versions)), number_text(_last_value(trees))
+    summary = f"Version {version} is active, with {n_trees} trees."
+    return Curves(summary, "count", _point_times(view), series, _event_groups(view), whole=True)
 
 
 _LOOKS: tuple[tuple[str, Dash], ...] = tuple(
@@ -236,34 +246,36 @@ _LOOKS: tuple[tuple[str, Dash], ...] = tuple(
 )
 
 
-def expert_weights(view: View) -> Curves:
+def expert_weight_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of the weights of the experts."""
-    found: list[Mapping[str, float]] = [one or {} for one in _column(view, "experts")]
+    found: list[Mapping[str, float]] = [one or {} for one in _point_column(view, "experts")]
     names = list(dict.fromkeys(name for one in found for name in one))
     if not names:
         return Curves("Shown if experts are configured (key experts in [committee]).")
     series = [
-        Series(name, [_value(one.get(name)) for one in found], colour, dash=dash)
+        Series(name, [_metric_value(one.get(name)) for one in found], colour, dash=dash)
         for name, (colour, dash) in zip(names, _LOOKS, strict=False)
     ]
     last = next(one for one in reversed(found) if one)
     first = max(last, key=lambda name: last[name])
     summary = f"{first} has the largest weight now: {percent_text(last[first])}."
-    return Curves(summary, "percent", _times(view), series, _groups(view), high=1.0)
+    return Curves(summary, "percent", _point_times(view), series, _event_groups(view), high=1.0)
 
 
-def _counts(view: View, series: Sequence[Series], summary: str, *, whole: bool) -> Curves:
+def _count_curves(
+    view: StatusSnapshot, series: Sequence[Series], summary: str, *, integer_axis: bool
+) -> Curves:
     if not view.points:
         return Curves("Nothing yet: shown once the pipeline runs.")
-    return Curves(summary, "count", _times(view), series, whole=whole)
+    return Curves(summary, "count", _point_times(view), series, whole=integer_axis)
 
 
-def _groups(view: View) -> list[Group]:
-    """Return the newest drifts and deployments; more than `MOST_MARKS` would hide the curves."""
-    (start, end), groups = view.span.ends(view.points), []
+def _event_groups(view: StatusSnapshot) -> list[EventGroup]:
+    """Return the newest drifts and deployments in the time range, `MOST_MARKS` of each at most."""
+    (start, end), groups = view.span.bounds(view.points), []
     for kind, group in (
-        ("drift", Group("drift", (), "bad")),
-        ("promoted", Group("new version", (), "grey", ticks=True)),
+        ("drift", EventGroup("drift", (), "bad")),
+        ("promoted", EventGroup("new version", (), "grey", ticks=True)),
     ):
         times = [int(mark["time"]) for mark in view.marks if mark["kind"] == kind]
         times = [one for one in times if start <= one <= end]
@@ -273,39 +285,39 @@ def _groups(view: View) -> list[Group]:
     return groups
 
 
-def _times(view: View) -> list[int]:
+def _point_times(view: StatusSnapshot) -> list[int]:
     return [int(point["time"]) for point in view.points]
 
 
-def _rates(view: View, name: str) -> list[float | None]:
-    """Return a column with four significant digits, enough for a curve."""
-    return [None if one is None else float(f"{one:.4g}") for one in _column(view, name)]
+def _rounded_column(view: StatusSnapshot, column: str) -> list[float | None]:
+    """Return the values of a metric at all points, rounded to four significant digits."""
+    return [None if one is None else float(f"{one:.4g}") for one in _point_column(view, column)]
 
 
-def _rounded(
-    values: Sequence[float | None], said: Callable[[float | None], str] = number_text
+def _last_value_text(
+    values: Sequence[float | None], format_value: Callable[[float | None], str] = number_text
 ) -> str:
-    """Format the last value with two significant digits, as more digits vary between batches."""
-    value = _last(values)
-    return said(None if value is None else float(f"{value:.2g}"))
+    """Format the last known value, rounded to two significant digits."""
+    value = _last_value(values)
+    return format_value(None if value is None else float(f"{value:.2g}"))
 
 
-def _column(view: View, name: str) -> list[Any]:
-    return [point.get(name) for point in view.points]
+def _point_column(view: StatusSnapshot, column: str) -> list[Any]:
+    return [point.get(column) for point in view.points]
 
 
-def _part(found: Mapping[str, Any] | None, name: str) -> float | None:
-    return None if found is None else round(float(found[name]), 4)
+def _estimate_entry(estimate: Mapping[str, Any] | None, key: str) -> float | None:
+    return None if estimate is None else round(float(estimate[key]), 4)
 
 
-def _value(found: Any) -> float | None:
-    """Return a metric stored as a number, or as a value with an interval."""
-    if isinstance(found, Mapping):
-        found = found.get("value")
-    return None if found is None else round(float(found), 4)
+def _metric_value(metric: Any) -> float | None:
+    """Return the value of a metric that is stored as a number or as a value with interval."""
+    if isinstance(metric, Mapping):
+        metric = metric.get("value")
+    return None if metric is None else round(float(metric), 4)
 
 
-def _missing_accuracy(view: View) -> str:
+def _missing_accuracy_text(view: StatusSnapshot) -> str:
     """Explain why there is no accuracy yet: no label, or too few labels."""
     answered = int((view.points[-1] if view.points else {}).get("answered") or 0)
     answered = max(answered, int(view.document("ledger").get("answered") or 0))
@@ -316,5 +328,5 @@ def _missing_accuracy(view: View) -> str:
     return f"{told}: the accuracy is shown once there are enough labels."
 
 
-def _last(values: Sequence[float | None]) -> float | None:
+def _last_value(values: Sequence[float | None]) -> float | None:
     return next((value for value in reversed(values) if value is not None), None)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamboost.pipelines.dashboard.tables import Cell, Column, Rows, Table
-from streamboost.pipelines.dashboard.view import View, page_of
+from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.status.formatting import (
     COUNTERS,
     RECORDS_APART,
@@ -22,8 +22,8 @@ _DROPPED = ("late", "expired", "conflicting", "unknown", "empty_label")
 """Counters of dropped labels; a duplicate with the same value is not counted as a loss."""
 
 
-def counters_table(view: View) -> Table:
-    """Build the table of counters that `inspect` prints, with a summary of losses and waits."""
+def counters_table(view: StatusSnapshot) -> Table:
+    """Build the table of counters, as `streamboost inspect` prints, with a summary of losses."""
     join: Mapping[str, int] = view.document("join")
     columns = [Column("Counter", "words"), Column("Number"), Column("Meaning", "words")]
     if not join:
@@ -35,13 +35,13 @@ def counters_table(view: View) -> Table:
         for key, what in counters.items()
         if join.get(key) and key != "open_requests"
     ]
-    asked = RequestCounts.of(view)
+    asked = RequestCounts.from_view(view)
     if asked.requests or asked.open:
-        rows += [[name, number_text(n), what] for name, n, what in asked.rows if n]
+        rows += [[name, number_text(n), what] for name, n, what in asked.table_rows if n]
     if n := join.get("dead_letters"):
-        link = page_of("/dead-letters", view.document("pipeline").get("name"))
+        link = page_address("/dead-letters", view.document("pipeline").get("name"))
         rows.append(["dead letters", Cell(number_text(n), link=link), UNUSABLE])
-    return Table("Counters", columns, rows, _summary(join, asked))
+    return Table("Counters", columns, rows, _counters_summary(join, asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class RequestCounts:
     relabel: int = 0
 
     @classmethod
-    def of(cls, view: View) -> "RequestCounts":
+    def from_view(cls, view: StatusSnapshot) -> "RequestCounts":
         """Read the counts from a pipeline's status."""
         ledger = view.document("ledger")
         requests, answered, expired, again = (
@@ -69,12 +69,12 @@ class RequestCounts:
 
     @property
     def dropped(self) -> int:
-        """Requests that were answered after their record had been evicted."""
+        """Number of requests that were answered after their record had been evicted."""
         return max(self.requests - self.answered - self.expired - self.open, 0)
 
     @property
-    def rows(self) -> list[tuple[str, int, str]]:
-        """Rows of the table: name, count and explanation."""
+    def table_rows(self) -> list[tuple[str, int, str]]:
+        """Rows of the counters table for requests: name, count and explanation."""
         again = f", {self.relabel:,} of them relabel requests" * (self.relabel > 0)
         return [
             ("requests", self.requests, f"labels requested: the sum of the rows below{again}"),
@@ -96,12 +96,12 @@ class RequestCounts:
         return f"{asked} requested: {', '.join(parts)}, {self.open:,} open."
 
 
-def _summary(join: Mapping[str, int], asked: RequestCounts) -> str:
+def _counters_summary(join_counters: Mapping[str, int], request_counts: RequestCounts) -> str:
     unusable, lost, unread, waiting = (
-        join.get(key) or 0
+        join_counters.get(key) or 0
         for key in ("dead_letters", "lost_batches", "deleted_unread", "waiting_labels")
     )
-    dropped = sum(join.get(key) or 0 for key in _DROPPED)
+    dropped = sum(join_counters.get(key) or 0 for key in _DROPPED)
     batches = "1 batch of labels is" if lost == 1 else f"{lost:,} batches of labels are"
     waits = "waits for its" if waiting == 1 else "wait for their"
     parts = [
@@ -112,4 +112,4 @@ def _summary(join: Mapping[str, int], asked: RequestCounts) -> str:
         f"{plural(waiting, 'label')} {waits} record." * (waiting > 0),
     ]
     told = " ".join(filter(None, parts)) or "Nothing is lost, and no label waits for its record."
-    return f"{told} {asked}" if asked.requests else told
+    return f"{told} {request_counts}" if request_counts.requests else told

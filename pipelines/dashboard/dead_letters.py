@@ -8,19 +8,19 @@ from typing import Any
 import msgspec
 from nicegui.events import GenericEventArguments
 
-from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.messages.labels import label_as_text
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import DataError, StreamBoostError
 from streamboost.features.paths import getter
-from streamboost.pipelines.dashboard.view import page_of
-from streamboost.pipelines.dashboard.widgets import Resend, Sentence, Tag
+from streamboost.pipelines.dashboard.view import page_address
+from streamboost.pipelines.dashboard.widgets import ResendEditor, Sentence, Tag
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.status.formatting import number_text, sentence, time_text
 from streamboost.pipelines.status.reader import Status
 
-__all__ = ["send_again", "show_dead_letters"]
+__all__ = ["resend_dead_letter", "show_dead_letters"]
 
 MOST = 50
 """Maximum number of dead letters shown, the newest first."""
@@ -37,7 +37,10 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 def show_dead_letters(
     letters: Sequence[Status], total: int, served: ServedState, person: User, reason: str | None
 ) -> None:
-    """Show dead letters: all, or only those with one `reason`."""
+    """Show the dead letters: all, or only those with the given `reason`.
+
+    `total` is the number of dead letters since the start, of which `letters` are still stored.
+    """
     counts = Counter(str(letter.get("reason")) for letter in letters)
     with Tag("section", classes="panel", aria_labelledby="letters-title"):
         Tag("h2", "Why they could not be used", id="letters-title")
@@ -48,9 +51,9 @@ def show_dead_letters(
             return
         Tag("p", _TO_DO, "about")
         with Tag("ul", classes="filters", aria_label="Reasons"):
-            _filter("all", len(letters), None, served.name, is_chosen=reason is None)
+            _add_reason_filter("all", len(letters), None, served.name, is_chosen=reason is None)
             for name, n in counts.most_common():
-                _filter(name, n, name, served.name, is_chosen=name == reason)
+                _add_reason_filter(name, n, name, served.name, is_chosen=name == reason)
         shown = [one for one in letters if reason is None or one.get("reason") == reason][:MOST]
         if not shown:
             Tag("p", "None of that reason are kept.", "summary empty")
@@ -61,15 +64,24 @@ def show_dead_letters(
                     _show_dead_letter(number, letter, served, person, said)
 
 
-def _filter(title: str, n: int, reason: str | None, pipeline: str, *, is_chosen: bool) -> None:
+def _add_reason_filter(
+    title: str, n_letters: int, reason: str | None, pipeline: str, *, is_chosen: bool
+) -> None:
     current = {"aria_current": "true"} if is_chosen else {}
-    with Tag("li"), Tag("a", href=page_of("/dead-letters", pipeline, reason=reason), **current):
+    with (
+        Tag("li"),
+        Tag("a", href=page_address("/dead-letters", pipeline, reason=reason), **current),
+    ):
         Tag("span", title)
-        Tag("span", f" {n:,}", "count")
+        Tag("span", f" {n_letters:,}", "count")
 
 
 def _show_dead_letter(
-    number: int, letter: Mapping[str, Any], served: ServedState, person: User, said: Sentence
+    number: int,
+    letter: Mapping[str, Any],
+    served: ServedState,
+    person: User,
+    result_sentence: Sentence,
 ) -> None:
     with Tag("details"):
         with Tag("summary"):
@@ -84,22 +96,22 @@ def _show_dead_letter(
             Tag("bdi", str(letter.get("payload", "")))
         if person.role != "operator":
             Tag("p", "Only operators can resend messages.", "about")
-        elif not _is_complete(letter):
+        elif not _has_complete_payload(letter):
             Tag("p", "The payload is truncated or not UTF-8: resend it from its source.", "about")
         else:
 
-            async def send(event: GenericEventArguments) -> None:
+            async def resend_corrected(event: GenericEventArguments) -> None:
                 text = str((event.args or {}).get("text", ""))
                 try:
-                    await asyncio.to_thread(send_again, letter, text, served, person)
+                    await asyncio.to_thread(resend_dead_letter, letter, text, served, person)
                 except StreamBoostError as error:
-                    said.say("{}", sentence(str(error)))
+                    result_sentence.show_text("{}", sentence(str(error)))
                 else:
-                    said.say("Sent again, to the {}.", str(letter.get("source")))
+                    result_sentence.show_text("Sent again, to the {}.", str(letter.get("source")))
 
-            resend = Resend()
+            resend = ResendEditor()
             resend.show(text=str(letter.get("payload", "")), number=number)
-            resend.on("sent", send)
+            resend.on("sent", resend_corrected)
 
 
 def _location_text(letter: Mapping[str, Any]) -> str:
@@ -108,19 +120,21 @@ def _location_text(letter: Mapping[str, Any]) -> str:
     return f"{number_text(letter.get('size'))} bytes, from {place}."
 
 
-def _is_complete(letter: Mapping[str, Any]) -> bool:
+def _has_complete_payload(letter: Mapping[str, Any]) -> bool:
     payload = str(letter.get("payload", ""))
     return letter.get("encoding") == "utf-8" and len(payload.encode()) == letter.get("size")
 
 
-def send_again(letter: Mapping[str, Any], text: str, served: ServedState, person: User) -> None:
-    """Write the corrected message `text` of a dead letter to the source of the letter.
+def resend_dead_letter(
+    letter: Mapping[str, Any], corrected_text: str, served: ServedState, person: User
+) -> None:
+    """Write `corrected_text`, a JSON object, to the source that the dead letter came from.
 
     Raises DataError if the text is not a JSON object, or if a label lacks its id or value. Errors
     of the write are raised, too.
     """
     try:
-        message = _decode(text)
+        message = _decode(corrected_text)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError) as error:
         raise DataError(f"that is no JSON object: {error}") from None
     if letter.get("source") != "labels":
@@ -132,4 +146,4 @@ def send_again(letter: Mapping[str, Any], text: str, served: ServedState, person
     if not isinstance(id, str | int) or not isinstance(label, str | int):
         raise DataError(f"{of_id!r} or {of_label!r} is no text or integer: set both fields")
     # The user who resends a label is its annotator: only programs label on behalf of others.
-    served.queue.post(person, [Label(str(id), as_text(label), None, person.name)])
+    served.queue.post(person, [Label(str(id), label_as_text(label), None, person.name)])

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from streamboost.pipelines.dashboard.charts import Curves, Group, Series
+from streamboost.pipelines.dashboard.charts import Curves, EventGroup, Series
 from streamboost.pipelines.dashboard.recall_by_version import RecallChange, overall_recall
 from streamboost.pipelines.dashboard.tables import Cell, Column, Rows, Table
-from streamboost.pipelines.dashboard.view import View, page_of
-from streamboost.pipelines.dashboard.widgets import Chart, Tag, show_told
+from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
+from streamboost.pipelines.dashboard.widgets import Chart, Tag, show_summary_and_table
 from streamboost.pipelines.status.feature_drift import FOLLOWED, RECORDS, SHIFTED
 from streamboost.pipelines.status.formatting import (
     NOTHING,
@@ -20,9 +20,9 @@ from streamboost.pipelines.status.formatting import (
 from streamboost.pipelines.status.reader import LabelEvidence
 
 __all__ = [
-    "accuracy_since_shift",
-    "distribution",
-    "feature_drift",
+    "accuracy_change_text",
+    "distribution_table",
+    "feature_drift_table",
     "feature_table",
     "has_enough_records",
     "largest_shift_text",
@@ -41,28 +41,28 @@ LITTLE = 0.05
 """Importance below which a feature matters little, or half of an equal share where that is less."""
 
 
-def shifted_features(view: View) -> list[str]:
-    """Return the shifted features, by PSI times importance, the largest first.
+def shifted_features(view: StatusSnapshot) -> list[str]:
+    """Return the names of shifted features, the largest PSI times importance first.
 
     Until a run has `RECORDS` records, the result of the run before is kept: with fewer records the
     PSI is mostly noise.
     """
     is_told = has_enough_records(view)
 
-    def is_shifted(one: Mapping[str, Any]) -> bool:
-        known = is_told and (one.get("psi") or 0.0) >= SHIFTED
-        return bool(one.get("shifted", known))
+    def is_shifted(feature: Mapping[str, Any]) -> bool:
+        known = is_told and (feature.get("psi") or 0.0) >= SHIFTED
+        return bool(feature.get("shifted", known))
 
     return [str(one["name"]) for one in features_by_shift(view, "psi") if is_shifted(one)]
 
 
-def has_enough_records(view: View) -> bool:
+def has_enough_records(view: StatusSnapshot) -> bool:
     """Return whether this run has enough records for a PSI (population stability index)."""
     return bool(view.document("features").get("records", RECORDS) >= RECORDS)
 
 
-def shift_summary(view: View) -> str:
-    """Describe the shifted features, at least one, and which of them have a low importance."""
+def shift_summary(view: StatusSnapshot) -> str:
+    """Describe the shifted features and their importance. Needs at least one shifted feature."""
     names = shifted_features(view)
     little = [name for name in names if _has_low_importance(view, name)]
     telling = [name for name in names if name not in little]
@@ -79,49 +79,50 @@ def shift_summary(view: View) -> str:
     return said
 
 
-def _has_low_importance(view: View, name: str) -> bool:
+def _has_low_importance(view: StatusSnapshot, feature: str) -> bool:
     shares: Mapping[str, float] = view.document("importances")
     n = len(view.document("features").get("features") or ())
-    return bool(shares) and shares.get(name, 0.0) < min(LITTLE, 0.5 / max(n, 1))
+    return bool(shares) and shares.get(feature, 0.0) < min(LITTLE, 0.5 / max(n, 1))
 
 
-def features_by_shift(view: View, key: str) -> list[Mapping[str, Any]]:
-    """Sort the features by an index times their importance, the largest first.
+def features_by_shift(view: StatusSnapshot, key: str) -> list[Mapping[str, Any]]:
+    """Sort the features by PSI times importance, the largest first.
 
-    Features with an index below half of `SHIFTED` are sorted by name, as their order is noise.
+    `key` selects the PSI: "psi" is the current one, "peak" the largest since the start. Features
+    with a PSI below half of `SHIFTED` are sorted by name, as their order is noise.
     """
     shares: Mapping[str, float] = view.document("importances")
 
-    def place(one: Mapping[str, Any]) -> tuple[float, float, str]:
-        index, name = one.get(key) or 0.0, str(one["name"])
+    def sort_key(feature: Mapping[str, Any]) -> tuple[float, float, str]:
+        index, name = feature.get(key) or 0.0, str(feature["name"])
         moved = index if index >= SHIFTED / 2 else 0.0
         return -moved * (shares.get(name, 0.0) if shares else 1.0), -moved, name
 
-    return sorted(view.document("features").get("features") or (), key=place)
+    return sorted(view.document("features").get("features") or (), key=sort_key)
 
 
-def index_text(index: float) -> str:
-    """Format an index with two digits, or with more if rounding would cross a limit.
+def psi_text(psi: float) -> str:
+    """Format a PSI with two decimals, or with more if rounding would cross a drift limit.
 
-    >>> index_text(0.2), index_text(0.1996), index_text(0.0999)
+    >>> psi_text(0.2), psi_text(0.1996), psi_text(0.0999)
     ('0.20', '0.1996', '0.0999')
     """
     for digits in range(2, 6):
-        text = f"{index:.{digits}f}"
-        if all((float(text) >= limit) == (index >= limit) for limit in (SHIFTED, SHIFTED / 2)):
+        text = f"{psi:.{digits}f}"
+        if all((float(text) >= limit) == (psi >= limit) for limit in (SHIFTED, SHIFTED / 2)):
             break
     return text
 
 
-def largest_shift_text(view: View) -> str:
-    """Describe the features that ever shifted: the most important one in full, then the rest."""
+def largest_shift_text(view: StatusSnapshot) -> str:
+    """Describe the features that ever shifted: details of the first, then the starts of others."""
     known = [one for one in features_by_shift(view, "peak") if one.get("peak") is not None]
     if not known:
         return "Shown once enough records have arrived to compare them."
     ever = [one for one in known if one.get("began")]
     if not ever:
         most = max(known, key=lambda one: float(one["peak"]))
-        peak = f"{index_text(most['peak'])} at {time_text(most['peaked'])}"
+        peak = f"{psi_text(most['peak'])} at {time_text(most['peaked'])}"
         return (
             f"No feature has ever counted as shifted ({SHIFTED} or more). The largest PSI since "
             f"the start: {most['name']}, {peak}."
@@ -132,14 +133,14 @@ def largest_shift_text(view: View) -> str:
         rank = "ranks first by largest PSI times importance"
     rank = f"{rank} of the {len(others) + 1} features that ever shifted"
     rank = rank if others else "is the only feature that ever shifted"
-    now = "" if first.get("psi") is None else f"; the PSI is {index_text(first['psi'])} now"
+    now = "" if first.get("psi") is None else f"; the PSI is {psi_text(first['psi'])} now"
     said = (
-        f"{first['name']} {rank}{_peak_text(view, first)}. Its shift began "
-        f"{shift_start_text(view, first)}. Its largest PSI was {index_text(first['peak'])}, at "
+        f"{first['name']} {rank}{_peak_psi_text(view, first)}. Its shift began "
+        f"{shift_start_text(view, first)}. Its largest PSI was {psi_text(first['peak'])}, at "
         f"{time_text(first['peaked'])}{now}."
     )
     rest = [
-        f"{one['name']} {shift_start_text(view, one)}{_peak_text(view, one)}"
+        f"{one['name']} {shift_start_text(view, one)}{_peak_psi_text(view, one)}"
         for one in others[:NAMED]
     ]
     if len(others) > NAMED:
@@ -147,30 +148,30 @@ def largest_shift_text(view: View) -> str:
     return f"{said} Starts of the other shifts: {'; '.join(rest)}." if rest else said
 
 
-def shift_history(view: View, name: str) -> Mapping[str, Any] | None:
-    """Return the data of a feature if it ever counted as shifted, else None."""
+def shift_history(view: StatusSnapshot, feature: str) -> Mapping[str, Any] | None:
+    """Return the drift statistics of a feature if it ever counted as shifted, else None."""
     found = view.document("features").get("features") or ()
-    return next((one for one in found if one["name"] == name and one.get("began")), None)
+    return next((entry for entry in found if entry["name"] == feature and entry.get("began")), None)
 
 
-def shift_start_text(view: View, one: Mapping[str, Any]) -> str:
-    """Describe the estimated start of a feature's shift, or the time of its detection."""
-    if not one.get("started"):
-        return f"by {time_text(one['began'])}"
-    records, time = one["started"]
+def shift_start_text(view: StatusSnapshot, feature: Mapping[str, Any]) -> str:
+    """Describe the estimated start of a feature's shift; if unknown, the detection time."""
+    if not feature.get("started"):
+        return f"by {time_text(feature['began'])}"
+    records, time = feature["started"]
     if view.document("workers"):  # the learner sees only the requested records
         return f"at about {time_text(time)}"
     return f"after about {records:,} records, at {time_text(time)}"
 
 
-def _peak_text(view: View, one: Mapping[str, Any]) -> str:
+def _peak_psi_text(view: StatusSnapshot, feature: Mapping[str, Any]) -> str:
     """Describe a feature's largest PSI and its importance in the committee."""
     shares: Mapping[str, float] = view.document("importances")
     if not shares:
         return ""
-    little = ", which is low" * _has_low_importance(view, one["name"])
-    share = percent_text(shares.get(one["name"], 0.0))
-    return f" (largest PSI {index_text(one['peak'])}, importance {share}{little})"
+    little = ", which is low" * _has_low_importance(view, feature["name"])
+    share = percent_text(shares.get(feature["name"], 0.0))
+    return f" (largest PSI {psi_text(feature['peak'])}, importance {share}{little})"
 
 
 _ABOUT_SHIFTS = (
@@ -180,36 +181,44 @@ _ABOUT_SHIFTS = (
 )
 
 
-def show_features(view: View, chosen: str | None, evidence: Sequence[LabelEvidence] = ()) -> None:
-    """Show all features, and one in full: the chosen one or that with the most important shift.
+def show_features(
+    view: StatusSnapshot, chosen_feature: str | None, evidence: Sequence[LabelEvidence] = ()
+) -> None:
+    """Show the table of all features, and the details of one feature.
+
+    This is `chosen_feature`, or else the feature with the most important shift.
 
     `evidence` has the labels as evidence about the versions, in arrival order of the records.
     """
     table = feature_table(view)
     names = [one["name"] for one in features_by_shift(view, "peak")]
-    chosen = chosen if chosen in names else names[0] if names else None
+    chosen_feature = chosen_feature if chosen_feature in names else names[0] if names else None
     if table.rows:
         with Tag("section", classes="panel whole", aria_label="Since the start", id="farthest"):
             Tag("p", largest_shift_text(view), "summary")
-    if chosen is not None and table.rows:
+    if chosen_feature is not None and table.rows:
         with Tag("section", classes="panel whole", aria_labelledby="one-title", id="one"):
-            Tag("h2", chosen, id="one-title")
-            show_told(distribution(view, chosen))
-            curves = psi_curves(view, chosen)
+            Tag("h2", chosen_feature, id="one-title")
+            show_summary_and_table(distribution_table(view, chosen_feature))
+            curves = psi_curves(view, chosen_feature)
             Tag("p", curves.summary, "summary" if curves.times else "summary empty")
-            if (one := shift_history(view, chosen)) and (
-                said := accuracy_since_shift(one, evidence)
+            if (one := shift_history(view, chosen_feature)) and (
+                said := accuracy_change_text(one, evidence)
             ):
                 Tag("p", said, "summary")
             if curves.times:
-                Chart().show_curves(f"PSI of {chosen}", curves)
+                Chart().show_curves(f"PSI of {chosen_feature}", curves)
     with Tag("section", classes="panel whole", aria_labelledby="every-title", id="every"):
         Tag("h2", "All features", id="every-title")
-        Tag("p", f"{_comparison_text(view)}{_ABOUT_SHIFTS}{unmeasured_fields_text(view)}", "about")
-        show_told(table)
+        Tag(
+            "p",
+            f"{_reference_comparison_text(view)}{_ABOUT_SHIFTS}{unmeasured_fields_text(view)}",
+            "about",
+        )
+        show_summary_and_table(table)
 
 
-def _comparison_text(view: View) -> str:
+def _reference_comparison_text(view: StatusSnapshot) -> str:
     found = view.document("features")
     if not found.get("reference_taken"):
         return "The table is sorted by PSI times importance."
@@ -220,16 +229,16 @@ def _comparison_text(view: View) -> str:
     return f"{newest}. The table is sorted by {rule}."
 
 
-def unmeasured_fields_text(view: View) -> str:
-    """Name the fields whose drift is not measured; empty if there are none."""
+def unmeasured_fields_text(view: StatusSnapshot) -> str:
+    """Name the fields without a drift measurement, in a sentence; empty if there are none."""
     known = [str(one["name"]) for one in view.document("features").get("features") or ()]
 
-    def is_followed(field: str) -> bool:
+    def is_measured(field: str) -> bool:
         # A time or a vector has several columns, named after the field.
         begins = (f"{field}: ", f"{field}[")
         return any(name == field or name.startswith(begins) for name in known)
 
-    found = [one for one in view.document("pipeline").get("features") or () if not is_followed(one)]
+    found = [one for one in view.document("pipeline").get("features") or () if not is_measured(one)]
     if not known or not found:
         return ""
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
@@ -237,8 +246,8 @@ def unmeasured_fields_text(view: View) -> str:
     return f" Drift is not measured for categories and texts: {named}{more}."
 
 
-def feature_table(view: View) -> Table:
-    """Build the table of all features: PSI now and at most, start of the shift, importance."""
+def feature_table(view: StatusSnapshot) -> Table:
+    """Build the table of all features: current and largest PSI, shift start, importance."""
     shares: Mapping[str, float] = view.document("importances")
     columns = [
         Column("Feature", "words"),
@@ -259,7 +268,7 @@ def feature_table(view: View) -> Table:
             _feature_cell(view, one),
             _psi_cell(one.get("psi")),
             _psi_cell(one.get("peak")),
-            *_shift_times(view, one),
+            *_first_shift_texts(view, one),
             Cell(
                 percent_text(shares.get(one["name"], 0.0) if shares else None),
                 bar=shares.get(one["name"], 0.0) / most,
@@ -276,21 +285,21 @@ def feature_table(view: View) -> Table:
     return Table("Features", columns, rows, summary)
 
 
-def _shift_times(view: View, one: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return start, record number and detection time of a feature's first shift, as texts."""
-    if one.get("peak") is None:
+def _first_shift_texts(view: StatusSnapshot, feature: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return start time, record number and detection time of the first shift, as texts."""
+    if feature.get("peak") is None:
         return NOTHING, NOTHING, NOTHING
-    if not one.get("began"):
+    if not feature.get("began"):
         return "never", NOTHING, "never"
-    counted = time_text(one["began"])
-    if not one.get("started"):
+    counted = time_text(feature["began"])
+    if not feature.get("started"):
         return f"by {counted}", NOTHING, counted
-    records, time = one["started"]
+    records, time = feature["started"]
     # With distributed scoring, the learner sees only the requested records.
     return time_text(time), NOTHING if view.document("workers") else number_text(records), counted
 
 
-def feature_drift(view: View) -> Table:
+def feature_drift_table(view: StatusSnapshot) -> Table:
     """Build the table of each feature's PSI against the reference sample of the committee.
 
     The order is that of `features_by_shift`.
@@ -327,28 +336,28 @@ def feature_drift(view: View) -> Table:
     return Table("Feature drift", columns, rows, summary)
 
 
-def _feature_cell(view: View, one: Mapping[str, Any]) -> Cell:
+def _feature_cell(view: StatusSnapshot, feature: Mapping[str, Any]) -> Cell:
     name = view.document("pipeline").get("name")
-    return Cell(str(one["name"]), link=page_of("/features", name, feature=one["name"]))
+    return Cell(str(feature["name"]), link=page_address("/features", name, feature=feature["name"]))
 
 
-def _psi_cell(index: float | None) -> Cell:
+def _psi_cell(psi: float | None) -> Cell:
     """Return a cell with a PSI, coloured by its size."""
-    if index is None:
+    if psi is None:
         return Cell(NOTHING)
-    size = "bad" if index >= SHIFTED else "warn" if index >= SHIFTED / 2 else "good"
+    size = "bad" if psi >= SHIFTED else "warn" if psi >= SHIFTED / 2 else "good"
     note = {"bad": "shifted: ", "warn": "slightly shifted: ", "good": None}[size]
-    return Cell(index_text(index), bar=index / (2 * SHIFTED), colour=size, note=note)
+    return Cell(psi_text(psi), bar=psi / (2 * SHIFTED), colour=size, note=note)
 
 
-def distribution(view: View, name: str) -> Table:
-    """Build the table of a feature's histogram, in the reference sample and now."""
-    found = view.document("distributions").get(name)
+def distribution_table(view: StatusSnapshot, feature: str) -> Table:
+    """Build the table of a feature's histogram in the reference sample and in recent records."""
+    found = view.document("distributions").get(feature)
     columns = [Column("Values", "words"), Column("Reference"), Column("Now")]
-    title = f"Distribution of {name}"
+    title = f"Distribution of {feature}"
     if not found or not sum(found["now"]) or not sum(found["then"]):
         return Table(title, columns, [], "Shown once enough records have arrived.")
-    then, now = (_shares(found[key]) for key in ("then", "now"))
+    then, now = (_normalized_counts(found[key]) for key in ("then", "now"))
     longest = max(*then, *now) or 1.0
     rows: Rows = [
         [
@@ -356,22 +365,22 @@ def distribution(view: View, name: str) -> Table:
             Cell(percent_text(before), bar=before / longest, colour="grey"),
             Cell(percent_text(after), bar=after / longest, colour="series-1"),
         ]
-        for text, before, after in zip(_bins(found["edges"]), then, now, strict=True)
+        for text, before, after in zip(_bin_labels(found["edges"]), then, now, strict=True)
         if before or after or text != "missing"
     ]
     gained = max(range(len(now)), key=lambda i: now[i] - then[i])
-    text = list(_bins(found["edges"]))[gained]
+    text = list(_bin_labels(found["edges"]))[gained]
     change = f"from {percent_text(then[gained])} to {percent_text(now[gained])} of the values"
     summary = f"Largest increase: {text}, {change}."
     return Table(title, columns, rows, summary)
 
 
-def _shares(counts: Sequence[int]) -> list[float]:
+def _normalized_counts(counts: Sequence[int]) -> list[float]:
     return [n / sum(counts) for n in counts]
 
 
-def _bins(edges: Sequence[float]) -> list[str]:
-    """Describe the bins; a value equal to an edge is in the bin above."""
+def _bin_labels(edges: Sequence[float]) -> list[str]:
+    """Return a label for each histogram bin; a value equal to an edge is in the bin above."""
     if not edges:
         return ["any", "missing"]
     inner = [f"{number_text(a)} to {number_text(b)}" for a, b in pairwise(edges)]
@@ -383,19 +392,19 @@ def _bins(edges: Sequence[float]) -> list[str]:
     ]
 
 
-def psi_curves(view: View, name: str) -> Curves:
+def psi_curves(view: StatusSnapshot, feature: str) -> Curves:
     """Build the curve of a feature's PSI over time, with the drift detections."""
     points = [point for point in view.points if point.get("psi")]
-    values = [point["psi"].get(name) for point in points]
+    values = [point["psi"].get(feature) for point in points]
     if not any(value is not None for value in values):
         return Curves(f"PSI over time is shown for the {FOLLOWED} features with the largest PSI.")
     last = next(value for value in reversed(values) if value is not None)
     times = [int(point["time"]) for point in points]
     drifts = [int(mark["time"]) for mark in view.marks if mark["kind"] == "drift"]
-    groups = [Group("drift", drifts, "bad")] if drifts else []
-    one = shift_history(view, name)
+    groups = [EventGroup("drift", drifts, "bad")] if drifts else []
+    one = shift_history(view, feature)
     began = None if one is None else int(one["began"])
-    summary = f"PSI {index_text(last)} now: {_psi_state(times, values, began)}."
+    summary = f"PSI {psi_text(last)} now: {_shift_state_text(times, values, began)}."
     if None in values:
         summary += f" In gaps of the curve, {FOLLOWED} other features had a larger PSI."
     if one is not None:
@@ -403,34 +412,38 @@ def psi_curves(view: View, name: str) -> Curves:
     return Curves(summary, "count", times, (Series("PSI", values, "series-1"),), groups)
 
 
-def _psi_state(times: Sequence[int], values: Sequence[float | None], began: int | None) -> str:
-    """Describe since when a feature is shifted, or that it is not.
+def _shift_state_text(
+    times: Sequence[int], values: Sequence[float | None], first_detected: int | None
+) -> str:
+    """Describe whether a feature is shifted now and since when, from its PSI `values`.
 
-    `began` is the time of the first detection; the curve has only some of the times.
+    `first_detected` is the time of the first detection; the curve has only some of the times.
     """
     known = [(time, value) for time, value in zip(times, values, strict=True) if value is not None]
     since = None
     for time, value in known:
         since = (since or time) if value >= SHIFTED else None
     if since is not None:
-        if began is not None:
-            calm = [time for time, value in known if value < SHIFTED and time > began]
+        if first_detected is not None:
+            calm = [time for time, value in known if value < SHIFTED and time > first_detected]
             if calm:
                 return f"counts as shifted ({SHIFTED} or more) again since {time_text(since)}"
-            since = began
+            since = first_detected
         return f"counts as shifted ({SHIFTED} or more) since {time_text(since)}"
     time, most = max(known, key=lambda one: one[1])
-    standing = "no longer shifted" if most >= SHIFTED or began is not None else "not shifted"
-    far = f"largest PSI {index_text(most)} at {time_text(time)}"
+    standing = (
+        "no longer shifted" if most >= SHIFTED or first_detected is not None else "not shifted"
+    )
+    far = f"largest PSI {psi_text(most)} at {time_text(time)}"
     return f"{standing} ({SHIFTED} or more); {far}"
 
 
-def accuracy_since_shift(one: Mapping[str, Any], evidence: Sequence[LabelEvidence]) -> str:
-    """Compare the accuracy since a feature's shift began with that before; empty: no labels.
+def accuracy_change_text(feature: Mapping[str, Any], evidence: Sequence[LabelEvidence]) -> str:
+    """Describe the accuracy before and after a feature's shift began; empty without labels.
 
     The labelled records since then are compared with as many before.
     """
-    began = (one.get("started") or (0, one["began"]))[1]
+    began = (feature.get("started") or (0, feature["began"]))[1]
     later = [found for found in evidence if found.arrived >= began]
     earlier = [found for found in evidence if found.arrived < began][-len(later) :] if later else []
     now, was = overall_recall(later), overall_recall(earlier)

@@ -10,19 +10,19 @@ from starlette.exceptions import HTTPException
 
 from streamboost.pipelines.dashboard.dead_letters import show_dead_letters
 from streamboost.pipelines.dashboard.drift import show_features
-from streamboost.pipelines.dashboard.layout import Header, main
+from streamboost.pipelines.dashboard.layout import Header, main_element
 from streamboost.pipelines.dashboard.operations import OperationsPanel
 from streamboost.pipelines.dashboard.record import (
-    Traces,
+    RecordTraces,
     missing_record_text,
     show_missing_record,
     show_record,
 )
-from streamboost.pipelines.dashboard.records import MOST, Found, show_records
+from streamboost.pipelines.dashboard.records import MOST, RecordPage, show_records
 from streamboost.pipelines.dashboard.status_line import StatusPanel
 from streamboost.pipelines.dashboard.tables import rollback_origins
-from streamboost.pipelines.dashboard.versions import VersionComparison, with_label_counts
-from streamboost.pipelines.dashboard.view import EVERY, Feed, View, visible_view
+from streamboost.pipelines.dashboard.versions import VersionComparison, with_original_label_counts
+from streamboost.pipelines.dashboard.view import EVERY, StatusFeed, StatusSnapshot, visible_snapshot
 from streamboost.pipelines.dashboard.widgets import Tag
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.served import ServedState
@@ -41,18 +41,20 @@ FARTHEST = 1_000_000
 LAST = 10**15
 """Upper bound of a version number."""
 
-Show = Callable[[View], Awaitable[None]]
+Show = Callable[[StatusSnapshot], Awaitable[None]]
 
 
-class _Pages:
-    """Common parts of the drill-down pages: pipeline lookup, header and status line."""
+class _PageBuilder:
+    """Builds the common parts of the drill-down pages: header, status line and live updates."""
 
-    def __init__(self, pipelines: Mapping[str, ServedState], feeds: Mapping[str, Feed]) -> None:
+    def __init__(
+        self, pipelines: Mapping[str, ServedState], feeds: Mapping[str, StatusFeed]
+    ) -> None:
         self._pipelines = pipelines
         self._feeds = feeds
 
     def find_pipeline(self, name: str | None) -> ServedState:
-        """Return the pipeline of a page; without a name, the only one. Raises HTTPException."""
+        """Return the pipeline `name`; without a name, the only one. Raises HTTPException (404)."""
         if name is None and len(self._pipelines) == 1:
             return next(iter(self._pipelines.values()))
         found = None if name is None else self._pipelines.get(name)
@@ -60,68 +62,72 @@ class _Pages:
             raise HTTPException(404, "there is no pipeline of that name")
         return found
 
-    async def fresh_view(self, served: ServedState) -> View:
-        """Return the newest status, with the evidence of all labels so far."""
-        return await self._feeds[served.name].read(afresh=True)
+    async def read_with_new_evidence(self, served: ServedState) -> StatusSnapshot:
+        """Read and return the newest status, with the evidence of all labels so far."""
+        return await self._feeds[served.name].read(fresh_evidence=True)
 
-    async def open(
-        self, here: str, title: str, served: ServedState, request: Request
-    ) -> tuple[View, Tag, Callable[[Show | None], Awaitable[None]]]:
-        """Start a page; return the status, the main element and a function for live updates."""
+    async def open_page(
+        self, path: str, title: str, served: ServedState, request: Request
+    ) -> tuple[StatusSnapshot, Tag, Callable[[Show | None], Awaitable[None]]]:
+        """Start a page; return the status, the main element and a function that starts updates."""
         name, person = served.name, request.state.person
-        header = Header(here, name, list(self._pipelines), person)
-        with main(title) as content:
+        header = Header(path, name, list(self._pipelines), person)
+        with main_element(title) as content:
             activity = StatusPanel()
         view = await self._feeds[name].read()
 
-        async def live(show: Show | None = None) -> None:
-            async def again() -> None:
+        async def start_updates(show: Show | None = None) -> None:
+            async def update() -> None:
                 found = await self._feeds[name].read()
-                header.show(found)
-                activity.show(visible_view(found, served.blind_mode, person))
+                header.show_counts(found)
+                activity.show(visible_snapshot(found, served.blind_mode, person))
                 if show is not None:
                     await show(found)
 
-            await again()
-            ui.timer(EVERY, again, immediate=False)
+            await update()
+            ui.timer(EVERY, update, immediate=False)
 
-        return view, content, live
-
-
-def add_drilldown_pages(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Feed]) -> None:
-    """Register the drill-down pages."""
-    pages = _Pages(pipelines, feeds)
-    _add_record(pages)
-    _add_records(pages)
-    _add_versions(pages)
-    _add_feature_pages(pages)
+        return view, content, start_updates
 
 
-def _add_record(pages: _Pages) -> None:
+def add_drilldown_pages(
+    pipelines: Mapping[str, ServedState], feeds: Mapping[str, StatusFeed]
+) -> None:
+    """Register the pages of records, versions, features and dead letters with NiceGUI."""
+    pages = _PageBuilder(pipelines, feeds)
+    _add_record_page(pages)
+    _add_record_list_page(pages)
+    _add_versions_page(pages)
+    _add_feature_and_dead_letter_pages(pages)
+
+
+def _add_record_page(pages: _PageBuilder) -> None:
     @ui.page("/record", title="Record | streamboost", response_timeout=PATIENCE)
-    async def record(request: Request, id: str = "", pipeline: str | None = None) -> None:
+    async def record_page(request: Request, id: str = "", pipeline: str | None = None) -> None:
         served = pages.find_pipeline(pipeline)
         found = await asyncio.to_thread(served.status.labelled_record, id)
         title = f"Record {id}" if id else "Which record?"
-        view, content, live = await pages.open("/record", title, served, request)
+        view, content, live = await pages.open_page("/record", title, served, request)
         with content:
             if found is not None:
                 person = request.state.person
                 every, see = RecordFilter(), served.blind_mode.visible_records
                 others = await asyncio.to_thread(served.labelled_records, person, every, LIKE)
                 (seen,) = await asyncio.to_thread(see, person, [found])
-                may = await asyncio.to_thread(_may_correct, served, person, found)
+                may = await asyncio.to_thread(_can_correct, served, person, found)
                 show_record(seen, view, others, may_change=may)
             else:
                 alike = await asyncio.to_thread(served.status.ids_with_prefix, id)
-                traces = await asyncio.to_thread(_traces, served, request.state.person, id)
+                traces = await asyncio.to_thread(
+                    _find_record_traces, served, request.state.person, id
+                )
                 show_missing_record(missing_record_text(id, traces, view), alike, served.name)
         await live(None)
 
 
-def _add_records(pages: _Pages) -> None:
+def _add_record_list_page(pages: _PageBuilder) -> None:
     @ui.page("/records", title="Records | streamboost", response_timeout=PATIENCE)
-    async def records(
+    async def record_list_page(
         request: Request,
         pipeline: str | None = None,
         true: str | None = None,
@@ -139,8 +145,8 @@ def _add_records(pages: _Pages) -> None:
             truth=true or None,
             said=predicted or None,
             by=by or None,
-            since=_version(since),
-            until=_version(until),
+            since=_clip_version(since),
+            until=_clip_version(until),
             wrong=wrong,
             contested=contested,
             # A record with a disputed label is no known mistake.
@@ -150,105 +156,117 @@ def _add_records(pages: _Pages) -> None:
         found = await asyncio.to_thread(
             _matching_records, served, request.state.person, choice, offset
         )
-        view, content, live = await pages.open("/records", "Records", served, request)
+        view, content, live = await pages.open_page("/records", "Records", served, request)
         with content:
             show_records(found, view, choice, offset)
         await live(None)
 
 
-def _version(number: int | None) -> int | None:
+def _clip_version(version: int | None) -> int | None:
     """Clip a version number to `LAST`, as SQLite integers have at most 64 bits."""
-    return None if number is None else min(max(number, 0), LAST)
+    return None if version is None else min(max(version, 0), LAST)
 
 
 def _matching_records(
-    served: ServedState, person: User, choice: RecordFilter, offset: int
-) -> Found:
-    """Return the records of a filter from `offset` on, with hidden fields removed for `person`."""
+    served: ServedState, person: User, record_filter: RecordFilter, offset: int
+) -> RecordPage:
+    """Return one page of the records that match, without fields that `person` may not see."""
     status = served.status
-    seen = served.labelled_records(person, choice, MOST + 1, offset)
+    seen = served.labelled_records(person, record_filter, MOST + 1, offset)
     records, more = seen[:MOST], len(seen) > MOST
-    is_left_out = choice.disputed is False
+    is_left_out = record_filter.disputed is False
     if served.blind_mode.is_blind(person):
         disputed = None if is_left_out else 0
-        total = None if choice.by_prediction else status.count(replace(choice, closed=True))
-        return Found(records, total, more, disputed=disputed)
-    sums = status.class_counts(choice)
-    disputed = status.count(replace(choice, disputed=True)) if is_left_out else 0
-    return Found(records, sum(n for *_, n in sums), more, sums, disputed)
+        total = (
+            None
+            if record_filter.depends_on_prediction
+            else status.count(replace(record_filter, closed=True))
+        )
+        return RecordPage(records, total, more, disputed=disputed)
+    sums = status.class_counts(record_filter)
+    disputed = status.count(replace(record_filter, disputed=True)) if is_left_out else 0
+    return RecordPage(records, sum(n for *_, n in sums), more, sums, disputed)
 
 
-def _traces(served: ServedState, person: User, id: str) -> Traces:
-    """Look for traces of a record that is not kept, with hidden fields removed for `person`."""
-    found = Traces.of(id, served.status)
+def _find_record_traces(served: ServedState, person: User, id: str) -> RecordTraces:
+    """Return the data on a record that is not stored, without fields `person` may not see."""
+    found = RecordTraces.find(id, served.status)
     if found.prediction is None:
         return found
     (seen,) = served.blind_mode.visible_records(person, [found.prediction])
     return replace(found, prediction=seen)
 
 
-def _may_correct(served: ServedState, person: User, found: Status) -> bool:
+def _can_correct(served: ServedState, person: User, record: Status) -> bool:
     """Return whether `person` may change the record's label."""
-    truth = found["truth"]
-    return truth is not None and served.queue.correctable(person, found["id"], truth) is not None
+    truth = record["truth"]
+    return (
+        truth is not None and served.queue.correctable_entry(person, record["id"], truth) is not None
+    )
 
 
-def _refuse_blind(served: ServedState, request: Request) -> None:
+def _refuse_blind_annotator(served: ServedState, request: Request) -> None:
     """Raise HTTPException if an annotator in blind mode requests a page with class counts."""
     if served.blind_mode.is_blind(request.state.person):
         raise HTTPException(403, "this page shows predictions per class: ask an operator")
 
 
-def _add_versions(pages: _Pages) -> None:
+def _add_versions_page(pages: _PageBuilder) -> None:
     @ui.page("/versions", title="Versions | streamboost", response_timeout=PATIENCE)
-    async def versions(
+    async def versions_page(
         request: Request, pipeline: str | None = None, a: int | None = None, b: str = ""
     ) -> None:
         served = pages.find_pipeline(pipeline)
-        _refuse_blind(served, request)
+        _refuse_blind_annotator(served, request)
         known = served.status.versions
         found = await asyncio.to_thread(known)
-        await pages.fresh_view(served)  # the status line uses the same labels
-        view, content, live = await pages.open("/versions", "Versions", served, request)
+        await pages.read_with_new_evidence(served)  # the status line uses the same labels
+        view, content, live = await pages.open_page("/versions", "Versions", served, request)
         with content:
             steering = OperationsPanel(served, request.state.person)
             until = int(b) if b.isdecimal() and len(b) < len(str(LAST)) else None
             shown = VersionComparison(found, view.evidence.told, view, a, until)
-        steering.choose(shown.sides, with_label_counts(found, rollback_origins(view)))
+        steering.offer_rollbacks(
+            shown.sides, with_original_label_counts(found, rollback_origins(view))
+        )
 
-        async def show(now: View) -> None:
-            if shown.is_stale(now):
+        async def show_versions(newest: StatusSnapshot) -> None:
+            if shown.is_stale(newest):
                 found = await asyncio.to_thread(known)
-                now = await pages.fresh_view(served)
-                shown.update(found, now.evidence.told, now)
-                steering.choose(shown.sides, with_label_counts(found, rollback_origins(now)))
-            steering.show(now)
+                newest = await pages.read_with_new_evidence(served)
+                shown.update(found, newest.evidence.told, newest)
+                steering.offer_rollbacks(
+                    shown.sides, with_original_label_counts(found, rollback_origins(newest))
+                )
+            steering.show(newest)
 
-        await live(show)
+        await live(show_versions)
 
 
-def _add_feature_pages(pages: _Pages) -> None:
+def _add_feature_and_dead_letter_pages(pages: _PageBuilder) -> None:
     @ui.page("/features", title="Features | streamboost", response_timeout=PATIENCE)
-    async def features(
+    async def features_page(
         request: Request, pipeline: str | None = None, feature: str | None = None
     ) -> None:
         served = pages.find_pipeline(pipeline)
-        _refuse_blind(served, request)
-        await pages.fresh_view(served)  # the page shows the accuracy since a shift, too
-        view, content, live = await pages.open("/features", "Features", served, request)
+        _refuse_blind_annotator(served, request)
+        await pages.read_with_new_evidence(served)  # the page shows the accuracy since a shift, too
+        view, content, live = await pages.open_page("/features", "Features", served, request)
         with content:
             show_features(view, feature, view.evidence.told)
         await live(None)
 
     @ui.page("/dead-letters", title="Dead letters | streamboost", response_timeout=PATIENCE)
-    async def letters(
+    async def dead_letters_page(
         request: Request, pipeline: str | None = None, reason: str | None = None
     ) -> None:
         served = pages.find_pipeline(pipeline)
         person = request.state.person
         found = await asyncio.to_thread(served.status.dead_letters)
         found = served.blind_mode.visible_dead_letters(person, found)
-        view, content, live = await pages.open("/dead-letters", "Dead letters", served, request)
+        view, content, live = await pages.open_page(
+            "/dead-letters", "Dead letters", served, request
+        )
         total = int(view.document("join").get("dead_letters") or 0)
         with content:
             show_dead_letters(found, max(total, len(found)), served, person, reason)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamboost.pipelines.dashboard.tables import Cell, Column, Rows, Table
-from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.status.formatting import (
     NOTHING,
     estimate_text,
@@ -12,7 +12,7 @@ from streamboost.pipelines.status.formatting import (
     percent_text,
 )
 
-__all__ = ["experts", "shadow_models"]
+__all__ = ["expert_weight_table", "shadow_model_table"]
 
 _SERVING = "active model"
 
@@ -30,8 +30,8 @@ _EXPERTS = {
 }
 
 
-def experts(view: View) -> Table:
-    """Build the table of each expert's weight."""
+def expert_weight_table(view: StatusSnapshot) -> Table:
+    """Build the table of the experts: name, current weight and method."""
     found: Mapping[str, float] = view.document("experts")
     columns = [Column("Expert", "words"), Column("Weight"), Column("Method", "words")]
     rows: Rows = [
@@ -50,11 +50,11 @@ def experts(view: View) -> Table:
     return Table("Expert weights", columns, rows, summary)
 
 
-def shadow_models(view: View) -> Table:
-    """Build the table of unbiased accuracy: active model and shadow models on equal records."""
+def shadow_model_table(view: StatusSnapshot) -> Table:
+    """Build the table that compares the unbiased accuracy of the active and the shadow models."""
     own: Mapping[str, Any] = view.document("evaluation")
     found: Mapping[str, Mapping[str, Any]] = view.document("shadow_models")
-    columns = _columns("Model", "Accuracy since the start", "Recent accuracy", "Records")
+    columns = _metric_columns("Model", "Accuracy since the start", "Recent accuracy", "Records")
     if not found:
         return Table(
             "Shadow models", columns, [], "No shadow model runs: add [shadow_models.NAME]."
@@ -62,27 +62,31 @@ def shadow_models(view: View) -> Table:
     rows: Rows = [
         [
             name,
-            _share(figures.get("since_start")),
-            _share(figures.get("recent")),
+            _accuracy_cell(figures.get("since_start")),
+            _accuracy_cell(figures.get("recent")),
             number_text((figures.get("since_start") or {}).get("records")),
         ]
         for name, figures in ({_SERVING: own} | dict(found)).items()
     ]
-    ahead = [name for name, one in found.items() if _value(one) > _value(own)]
+    ahead = [
+        name
+        for name, one in found.items()
+        if _accuracy_since_start(one) > _accuracy_since_start(own)
+    ]
     summary = f"More accurate than the active model since the start: {', '.join(ahead) or 'none'}."
     return Table("Shadow models", columns, rows, summary)
 
 
-def _columns(name: str, *figures: str) -> list[Column]:
-    return [Column(name, "words"), *map(Column, figures)]
+def _metric_columns(first: str, *metrics: str) -> list[Column]:
+    return [Column(first, "words"), *map(Column, metrics)]
 
 
-def _share(report: Mapping[str, Any] | None) -> str | Cell:
+def _accuracy_cell(report: Mapping[str, Any] | None) -> str | Cell:
     figure = ((report or {}).get("committee") or {}).get("accuracy")
     return NOTHING if figure is None else Cell(estimate_text(figure), bar=figure["value"])
 
 
-def _value(figures: Mapping[str, Any]) -> float:
-    report = figures.get("since_start") or {}
+def _accuracy_since_start(evaluation: Mapping[str, Any]) -> float:
+    report = evaluation.get("since_start") or {}
     found = (report.get("committee") or {}).get("accuracy")
     return float(found["value"]) if found else 0.0

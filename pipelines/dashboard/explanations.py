@@ -6,7 +6,7 @@ from typing import Any
 from streamboost.pipelines.dashboard.drift import shift_history
 from streamboost.pipelines.dashboard.labelling_request import UNTOLD
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
-from streamboost.pipelines.dashboard.view import View, page_of
+from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.status.feature_drift import RECORDS
 from streamboost.pipelines.status.formatting import (
@@ -19,13 +19,13 @@ from streamboost.pipelines.status.formatting import (
 
 __all__ = [
     "LONGEST",
-    "contrast",
     "contrast_class",
+    "contrast_contributions",
+    "contribution_table",
     "explanation_summary",
-    "reasons",
 ]
 
-Found = Mapping[str, Any]
+StoredRecord = Mapping[str, Any]
 
 LONGEST = 40
 """Maximum number of characters of a value in a table."""
@@ -36,8 +36,8 @@ _ABOUT = (
 )
 
 
-def explanation_summary(view: View) -> str:
-    """Describe the reasons (SHAP values), and the committee's weight among the experts."""
+def explanation_summary(view: StatusSnapshot) -> str:
+    """Describe the columns of SHAP values, and the committee's weight among the experts."""
     weight = view.document("experts").get("committee")
     if weight is None:
         return _ABOUT
@@ -47,19 +47,22 @@ def explanation_summary(view: View) -> str:
     )
 
 
-def contrast_class(explanation: Mapping[str, Any], label: str, truth: Any) -> str | None:
-    """Return the class to contrast with: the true class, or else the likeliest other one."""
+def contrast_class(explanation: Mapping[str, Any], label: str, true_class: Any) -> str | None:
+    """Return the class to compare `label` with: the true class, else the likeliest other class.
+
+    None if there is no other class.
+    """
     rest = [name for name in explanation["classes"] if name != label]
-    return truth if truth in rest else rest[0] if rest else None
+    return true_class if true_class in rest else rest[0] if rest else None
 
 
-def contrast(
+def contrast_contributions(
     explanation: Mapping[str, Any], label: str, rival: str | None
 ) -> list[tuple[str, float]]:
-    """Return each feature's contribution to one class minus that to `rival`, the largest first.
+    """Return each feature's contribution to `label` minus that to `rival`, the largest first.
 
     >>> why = {"classes": ["a", "b"], "features": [["x", 2.0, 1.5], ["y", 1.0, -0.5]]}
-    >>> contrast(why, "a", "b"), contrast(why, "a", None)
+    >>> contrast_contributions(why, "a", "b"), contrast_contributions(why, "a", None)
     ([('y', 1.5), ('x', 0.5)], [('x', 2.0), ('y', 1.0)])
     """
     own = 1 + explanation["classes"].index(label)
@@ -71,17 +74,17 @@ def contrast(
     return sorted(found, key=lambda one: -one[1])
 
 
-def reasons(found: Found, view: View) -> Table:
-    """Build the table of contributions to the predicted class and its rival, largest first."""
-    why = found.get("why")
+def contribution_table(record: StoredRecord, view: StatusSnapshot) -> Table:
+    """Build the table of the features' SHAP values for the predicted class and its rival."""
+    why = record.get("why")
     if not why:
-        return Table("Why this prediction", [], [], _missing_explanation(found))
+        return Table("Why this prediction", [], [], _missing_explanation_text(record))
     classes = list(why["classes"])
-    first = str(found.get("label")) if str(found.get("label")) in classes else classes[0]
-    rival = contrast_class(why, first, found.get("truth"))
+    first = str(record.get("label")) if str(record.get("label")) in classes else classes[0]
+    rival = contrast_class(why, first, record.get("truth"))
     sides = [first] if rival is None else [first, rival]
     places = [1 + classes.index(name) for name in sides]
-    given, then = found.get("features") or {}, found.get("usual")
+    given, then = record.get("features") or {}, record.get("usual")
     usual = _recent_statistics(view) if then is None else then
     most = max((abs(row[p]) for row in why["features"] for p in places), default=0.0) or 1.0
     columns = [
@@ -90,41 +93,40 @@ def reasons(found: Found, view: View) -> Table:
         Column("Mean ± SD now" if then is None else "Mean ± SD on arrival"),
         *(Column(f"For {name}") for name in sides),
     ]
-    apart = contrast(why, first, rival)
+    apart = contrast_contributions(why, first, rival)
     by_name = {str(row[0]): row for row in why["features"]}
     rows: list[list[str | Cell]] = [
         [
             _feature_cell(name, view),
             field_text(given.get(name))[:LONGEST],
-            _usual_value(usual.get(name)),
+            _mean_and_deviation_text(usual.get(name)),
             *(_contribution_cell(by_name[name][p], most) for p in places),
         ]
         for name, _ in sorted(apart, key=lambda one: -abs(one[1]))
     ]
     for name, values in _unnamed_contributions(why):
         rows.append([name, "", "", *(_contribution_cell(values[p - 1], most) for p in places)])
-    said = _main_contributions(apart, first, rival)
-    told = (
-        f"{_committee_prediction(why, first, view)}{_shifted_features(found, list(by_name), view)}"
-    )
+    said = _main_contributions_text(apart, first, rival)
+    told = _committee_prediction_text(why, first, view)
+    told += _shifted_features_text(record, list(by_name), view)
     return Table("Why this prediction", columns, rows, f"{said}{told}")
 
 
-def _unnamed_contributions(why: Mapping[str, Any]) -> list[tuple[str, list[float]]]:
+def _unnamed_contributions(explanation: Mapping[str, Any]) -> list[tuple[str, list[float]]]:
     """Return the summed contributions of unnamed features, and the base score, by name."""
-    n = why["n_others"]
-    summed = [(f"{plural(n, 'other')}, summed", why["others"])] if n else []
-    return [*summed, ("base score", why["base"])]
+    n = explanation["n_others"]
+    summed = [(f"{plural(n, 'other')}, summed", explanation["others"])] if n else []
+    return [*summed, ("base score", explanation["base"])]
 
 
-def _missing_explanation(found: Found) -> str:
-    if found.get(HIDDEN):
+def _missing_explanation_text(record: StoredRecord) -> str:
+    if record.get(HIDDEN):
         return UNTOLD
-    if not found.get("asked"):
+    if not record.get("asked"):
         return "Kept for requested records only."
-    if not found.get("version"):
+    if not record.get("version"):
         return "Predicted before the first committee."
-    if "why" in found:
+    if "why" in record:
         return "Not available: the committee is not a tree model."
     return (
         "No explanation: there were too many requests at that moment to compute all explanations "
@@ -132,56 +134,62 @@ def _missing_explanation(found: Found) -> str:
     )
 
 
-def _main_contributions(contrasts: list[tuple[str, float]], first: str, rival: str | None) -> str:
+def _main_contributions_text(
+    contrasts: list[tuple[str, float]], label: str, rival: str | None
+) -> str:
     spoke = [f"{name} ({by:+.2f})" for name, by in contrasts[:3] if by > 0]
     against = [f"{name} ({by:+.2f})" for name, by in contrasts[:-3:-1] if by < 0]
-    for_what = first if rival is None else f"{first} over {rival}"
+    for_what = label if rival is None else f"{label} over {rival}"
     text = f"Main reasons for {for_what}: {', '.join(spoke) or 'none'}"
     return f"{text}. Against: {', '.join(against) or 'none'}."
 
 
-def _committee_prediction(why: Mapping[str, Any], first: str, view: View) -> str:
-    """Describe the committee's own prediction, without the other experts; empty without any."""
+def _committee_prediction_text(
+    explanation: Mapping[str, Any], label: str, view: StatusSnapshot
+) -> str:
+    """Describe the prediction of the committee alone; empty if there are no other experts."""
     if not view.document("experts"):
         return ""
-    parts = zip(*(row[1:] for row in why["features"]), strict=True)
-    named = [sum(part) for part in parts] or [0.0] * len(why["classes"])
-    scores = [sum(one) for one in zip(named, why["others"], why["base"], strict=True)]
-    own = why["classes"][scores.index(max(scores))]
-    if own == first:
+    parts = zip(*(row[1:] for row in explanation["features"]), strict=True)
+    named = [sum(part) for part in parts] or [0.0] * len(explanation["classes"])
+    scores = [
+        sum(one) for one in zip(named, explanation["others"], explanation["base"], strict=True)
+    ]
+    own = explanation["classes"][scores.index(max(scores))]
+    if own == label:
         return f" Committee alone: {own}."
     return f" Committee alone: {own}, outweighed by other experts."
 
 
-def _contribution_cell(value: float, most: float) -> Cell:
+def _contribution_cell(value: float, maximum: float) -> Cell:
     colour = "series-1" if value >= 0 else "bad"
-    return Cell(f"{value:+.2f}", bar=abs(value) / most, colour=colour)
+    return Cell(f"{value:+.2f}", bar=abs(value) / maximum, colour=colour)
 
 
-def _usual_value(one: Sequence[float | None] | None) -> str:
-    if not one or one[0] is None:
+def _mean_and_deviation_text(statistics: Sequence[float | None] | None) -> str:
+    if not statistics or statistics[0] is None:
         return NOTHING
-    mean, deviation = (None if part is None else float(f"{part:.3g}") for part in one)
+    mean, deviation = (None if part is None else float(f"{part:.3g}") for part in statistics)
     return f"{number_text(mean)}\u00a0± {number_text(deviation)}"  # a phone may break it here
 
 
-def _recent_statistics(view: View) -> dict[str, Sequence[float | None]]:
+def _recent_statistics(view: StatusSnapshot) -> dict[str, Sequence[float | None]]:
     """Return mean and standard deviation of the features among the newest records."""
     found = view.document("features").get("features") or ()
     return {one["name"]: (one.get("mean"), one.get("deviation")) for one in found}
 
 
-def _feature_cell(name: str, view: View) -> str | Cell:
+def _feature_cell(name: str, view: StatusSnapshot) -> str | Cell:
     """Return a feature's name, with a link to its drift if the feature ever shifted."""
     if not shift_history(view, name):
         return name
-    link = page_of("/features", view.document("pipeline").get("name"), feature=name)
+    link = page_address("/features", view.document("pipeline").get("name"), feature=name)
     return Cell(name, link=link)
 
 
-def _shifted_features(found: Found, names: Sequence[str], view: View) -> str:
+def _shifted_features_text(record: StoredRecord, names: Sequence[str], view: StatusSnapshot) -> str:
     """List the named features that shifted before or after the record arrived."""
-    came = found.get("arrived") or 0
+    came = record.get("arrived") or 0
     told: dict[str, list[str]] = {}
     for name in names:
         if one := shift_history(view, name):

@@ -10,18 +10,22 @@ from nicegui.events import GenericEventArguments
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.dashboard import labelling_request
-from streamboost.pipelines.dashboard.labelling_progress import Gain, Gains, progress_text
-from streamboost.pipelines.dashboard.labelling_request import (
-    NearestRecords,
-    Record,
-    SimilarClass,
-    features,
-    prediction_text,
+from streamboost.pipelines.dashboard.labelling_progress import (
+    AccuracyGain,
+    AccuracyGainTracker,
+    progress_text,
 )
-from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.labelling_request import (
+    NearestRecordsPanel,
+    RequestPanel,
+    SimilarClass,
+    prediction_text,
+    request_feature_table,
+)
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.dashboard.widgets import (
+    AnswerButtons,
     AnsweredTable,
-    Answers,
     DataTable,
     Sentence,
     Tag,
@@ -33,7 +37,7 @@ from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.status.formatting import sentence, time_text, visible_text
 
-__all__ = ["LabellingPage", "rows"]
+__all__ = ["LabellingPage", "history_rows"]
 
 HISTORY = 12
 """Number of answers in the history."""
@@ -44,7 +48,7 @@ LOOK = 3.0
 
 
 class LabellingPage:
-    """Labelling page of one annotator: a record, the classes to choose, and the history.
+    """Labelling page of one annotator: a record, the classes to choose from, and past answers.
 
     Parameters
     ----------
@@ -56,7 +60,7 @@ class LabellingPage:
     def __init__(self, served: ServedState, person: User, keys: dict[str | int, str]) -> None:
         self._keys = keys
         self._blind = served.config.sections.serve.blind
-        self._gains = Gains()
+        self._gains = AccuracyGainTracker()
         self._request: OpenRequest = {}
         self._changing: LabellingEntry | None = None
         self._changed: OpenRequest = {}
@@ -69,7 +73,7 @@ class LabellingPage:
         self._classes = served.labels.classes
         self._doubt: SimilarClass | None = None
         self._person = person
-        self._view = View()
+        self._view = StatusSnapshot()
         self._turn = 0
         self._looked = 0.0
         self._id: str | None = None
@@ -78,7 +82,7 @@ class LabellingPage:
         self._desk = Tag("div", classes="desk")
         with self._desk:
             with Tag("section", classes="panel record", aria_labelledby="record-title"):
-                self._record = Record(blind=self._blind)
+                self._record = RequestPanel(blind=self._blind)
             with Tag("div", classes="side"):
                 self._make_side_panels()
             self._given_panel = Tag(
@@ -88,24 +92,24 @@ class LabellingPage:
                 Tag("h2", "Features", id="features-title")
                 self._legend = Tag("p", "", "about")
                 self._features = DataTable()
-        self._show(None)
+        self._show_request(None)
 
     def _make_side_panels(self) -> None:
-        """Create the panels at the side: answers, nearest records and history."""
+        """Create the side panels: class buttons, nearest labelled records and past answers."""
         with Tag("section", classes="panel reply", aria_labelledby="reply-title"):
             Tag("h2", "What is it?", id="reply-title")
-            self._answers = Answers()
+            self._answers = AnswerButtons()
             self._answers.on("given", self._on_choice)
             self._said = Sentence("p", "said", role="status", aria_live="polite")
-        self._near = NearestRecords()
+        self._near = NearestRecordsPanel()
         with Tag("section", classes="panel answered", aria_labelledby="history-title"):
             Tag("h2", "Answered", id="history-title")
             self._none = Tag("p", "Nothing yet.", "summary empty")
             self._history = AnsweredTable()
-            self._history.on("change", self._on_change)
+            self._history.on("change", self._on_correction_start)
 
-    async def refresh(self, view: View) -> None:
-        """Keep the current record on the page, and mark it if its request has closed.
+    async def refresh(self, view: StatusSnapshot) -> None:
+        """Update the page to the status `view`, and mark the record if its request has closed.
 
         The next record is shown only after an action of the annotator. A key pressed for one
         record therefore never answers another.
@@ -116,34 +120,34 @@ class LabellingPage:
         async with self._busy:
             now = asyncio.get_running_loop().time()
             if self._id is None:
-                await self._show_next()
+                await self._show_next_request()
             elif not self._is_gone and now - self._looked >= LOOK:
                 await self._renew_lease(self._id)
             await self._show_history()
 
     async def _renew_lease(self, id: str) -> None:
-        """Renew the lease of the record, and mark the record if its request has closed."""
-        request = await asyncio.to_thread(self._current_request, id)
+        """Renew the lease of the record `id`, and mark the record if its request has closed."""
+        request = await asyncio.to_thread(self._renew_and_read_request, id)
         self._looked = asyncio.get_running_loop().time()
         if request is None:
             self._is_gone = True
-        self._show(request or self._request)
+        self._show_request(request or self._request)
 
-    def _next_request(self) -> OpenRequest | None:
-        return self._question(self._queue.next(self._person))
+    def _lease_next_request(self) -> OpenRequest | None:
+        return self._visible_request(self._queue.next(self._person))
 
-    def _current_request(self, id: str) -> OpenRequest | None:
-        return self._question(self._queue.keep(self._person, id))
+    def _renew_and_read_request(self, id: str) -> OpenRequest | None:
+        return self._visible_request(self._queue.renew_lease(self._person, id))
 
-    def _question(self, request: OpenRequest | None) -> OpenRequest | None:
+    def _visible_request(self, request: OpenRequest | None) -> OpenRequest | None:
         return None if request is None else self._blind_mode.visible_request(self._person, request)
 
-    async def release(self) -> None:
-        """Release the lease of the record."""
-        await asyncio.to_thread(self._queue.release, self._person)
+    async def release_lease(self) -> None:
+        """Release the lease of the shown record, so that other annotators can get the record."""
+        await asyncio.to_thread(self._queue.release_lease, self._person)
 
     async def _on_choice(self, event: GenericEventArguments) -> None:
-        """Apply the annotator's choice, unless it was made for an earlier record.
+        """Apply the annotator's button or key, unless it was for an earlier record.
 
         A new class whose name resembles a known class has to be confirmed first.
         """
@@ -153,11 +157,13 @@ class LabellingPage:
                 return
             if given.get("action") in ("change", "keep"):
                 await self._start_correction(
-                    self._newest() if given["action"] == "change" else None
+                    self._newest_label_entry() if given["action"] == "change" else None
                 )
                 return
             message: tuple[str, ...] | None = None
-            self._doubt = labelling_request.similar_class(given, self._known, self._view.label_type)
+            self._doubt = labelling_request.find_similar_class(
+                given, self._known, self._view.label_type
+            )
             if self._doubt is None:
                 try:
                     message = await asyncio.to_thread(self._apply_action, given)
@@ -165,54 +171,54 @@ class LabellingPage:
                     message = "{}", sentence(str(error))
                 self._changing, self._changed = None, {}
             self._turn += 1
-            await self._show_next()
+            await self._show_next_request()
             await self._show_history()
             if message is not None:  # last: whoever reads it can press the next key
-                self._said.say(*message)
+                self._said.show_text(*message)
 
-    async def change(self, id: str) -> None:
+    async def correct_record(self, id: str) -> None:
         """Start a correction of the record `id`, if this annotator may change its label."""
         async with self._busy:
-            found = await asyncio.to_thread(self._correctable, id)
+            found = await asyncio.to_thread(self._find_correctable_entry, id)
             if found is None:
-                self._said.say("The label of record {} is not yours to change.", id)
+                self._said.show_text("The label of record {} is not yours to change.", id)
             else:
                 await self._start_correction(found)
 
-    def _correctable(self, id: str) -> LabellingEntry | None:
+    def _find_correctable_entry(self, id: str) -> LabellingEntry | None:
         label = (self._status.labelled_record(id) or {}).get("truth")
-        return None if label is None else self._queue.correctable(self._person, id, label)
+        return None if label is None else self._queue.correctable_entry(self._person, id, label)
 
-    async def _on_change(self, event: GenericEventArguments) -> None:
-        """Start a correction of an answer in the history."""
+    async def _on_correction_start(self, event: GenericEventArguments) -> None:
+        """Start a correction of the past answer that the annotator selected."""
         number = event.args.get("number")
         async with self._busy:
             await self._start_correction(
                 next((e for e in self._entries if e.number == number), None)
             )
 
-    def _newest(self) -> LabellingEntry | None:
+    def _newest_label_entry(self) -> LabellingEntry | None:
         """Return the newest label of this annotator that is not undone."""
         own = (entry for entry in self._entries if entry.person == self._person.name)
         return next((e for e in own if e.action == "label" and e.stage != "undone"), None)
 
     async def _start_correction(self, entry: LabellingEntry | None) -> None:
-        """Make the next answer replace `entry`; None: the next answer labels the record again."""
+        """Make the next answer replace `entry`; None ends a correction."""
         self._changing, self._doubt = entry, None
         self._changed = (
             {} if entry is None else await asyncio.to_thread(self._stored_request, entry.id)
         )
         self._turn += 1
-        self._show(self._request or None)
+        self._show_request(self._request or None)
 
     def _stored_request(self, id: str) -> OpenRequest:
-        """Return the stored features and fields of a record, without its prediction."""
+        """Return id, features and fields of a stored record, without its prediction."""
         found = self._status.request(id) or self._status.labelled_record(id) or {}
         return {"id": id} | {name: found[name] for name in ("features", "fields") if name in found}
 
-    def _apply_action(self, given: Mapping[str, Any]) -> tuple[str, ...]:
-        """Apply the chosen action; return a message and the names to put into its ``{}``."""
-        action = given.get("action")
+    def _apply_action(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        """Apply the action in `answer`; return a message and the names to put into its ``{}``."""
+        action = answer.get("action")
         if action == "undo":
             entry = self._queue.undo(self._person)
             is_annotator = self._person.role != "operator"
@@ -220,10 +226,13 @@ class LabellingPage:
             others = " Other annotators will get it, as the prediction was shown." if leaves else ""
             return f"Taken back: record {{}}.{others}", entry.id
         if self._changing is not None and action == "label":
-            label = labelling_request.label_of(given, self._view.label_type)
+            label = labelling_request.chosen_label(answer, self._view.label_type)
             id, before = self._changing.id, str(self._changing.label)
             if self._changing.number:
-                label = self._queue.correct(self._person, self._changing.number, label).label or ""
+                label = (
+                    self._queue.correct_label(self._person, self._changing.number, label).label
+                    or ""
+                )
             else:  # the label was not given on this page
                 self._queue.post(self._person, [Label(id, label, source=self._person.name)])
             return "Record {} is {} now, and was {}.", id, str(label), before
@@ -238,20 +247,20 @@ class LabellingPage:
         if action == "not_sure":
             entry = self._queue.mark_unsure(self._person, self._id)
             return "Not sure of {}: it is left to others.", entry.id
-        label = labelling_request.label_of(given, self._view.label_type)
+        label = labelling_request.chosen_label(answer, self._view.label_type)
         entry = self._queue.answer(self._person, self._id, label)
         text, *names = prediction_text(self._request) if self._blind else ("",)
         given_text = f"Record {{}} is {{}}. U takes it back for a few seconds. {text}".rstrip()
         return given_text, entry.id, str(entry.label), *names
 
-    async def _show_next(self) -> None:
+    async def _show_next_request(self) -> None:
         if self._changing is not None:  # the current record waits until the correction ends
-            self._show(self._request or None)
+            self._show_request(self._request or None)
             return
-        request = await asyncio.to_thread(self._next_request)
+        request = await asyncio.to_thread(self._lease_next_request)
         self._looked = asyncio.get_running_loop().time()
         self._is_gone = False
-        self._show(request)
+        self._show_request(request)
 
     async def _show_history(self) -> None:
         found = await asyncio.to_thread(self._read_history)
@@ -261,22 +270,25 @@ class LabellingPage:
         self._progress.text = progress_text(progress, n_open, gain, has_record=has)
         self._none.set_visibility(not self._entries)
         self._history.set_visibility(bool(self._entries))
-        self._history.show(rows=rows(self._entries, differ, self._person))
+        self._history.show(rows=history_rows(self._entries, differ, self._person))
 
     def _read_history(
         self,
     ) -> tuple[
-        list[LabellingEntry], LabellingProgress, Gain | None, dict[str, list[tuple[str, str | int]]]
+        list[LabellingEntry],
+        LabellingProgress,
+        AccuracyGain | None,
+        dict[str, list[tuple[str, str | int]]],
     ]:
-        """Return the newest answers, the progress, the gain, and the disagreements by record."""
+        """Return the newest answers, progress, accuracy gain, and disagreements by record id."""
         person, progress = self._person, self._queue.progress(self._person)
         found = self._queue.history(HISTORY)
         hidden = {one.id for one in found if self._blind_mode.hides_labels(person, one.id)}
         entries = [one for one in found if one.person == person.name or one.id not in hidden]
         differ = self._queue.disagreements({one.id for one in entries} - hidden)
-        return entries, progress, self._gains.since(progress.first, self._view), differ
+        return entries, progress, self._gains.gain_since(progress.first, self._view), differ
 
-    def _show(self, request: OpenRequest | None) -> None:
+    def _show_request(self, request: OpenRequest | None) -> None:
         found = request or {}
         if found.get("id") != self._id:
             self._turn += 1  # answers already sent by the browser are for the record before
@@ -287,7 +299,7 @@ class LabellingPage:
         shown = found if changing is None else self._changed
         self._desk.classes(**{"add" if self._is_gone and changing is None else "remove": "gone"})
         self._record.show(
-            shown, about, self._refusal, changing=changing is not None, gone=self._is_gone
+            shown, about, self._refusal, is_correction=changing is not None, is_closed=self._is_gone
         )
         self._known = list(self._classes) or _known_classes(view)
         labelling_request.assign_keys(self._keys, self._known)
@@ -296,7 +308,7 @@ class LabellingPage:
             turn=self._turn,
             open=request is not None and self._refusal is None,
             gone=self._is_gone,
-            choices=self._choices({} if changing or self._is_gone else found),
+            choices=self._class_choices({} if changing or self._is_gone else found),
             numeric=view.label_type == "integer",
             closed=bool(self._classes),
             doubt=None if self._doubt is None else asdict(self._doubt),
@@ -307,17 +319,17 @@ class LabellingPage:
         self._near.show(shown)
         self._given_panel.set_visibility(bool(shown.get("features")))
         usual = view.document("features").get("features") or ()
-        table = features(shown, usual, view.document("typical"), blind=self._blind)
+        table = request_feature_table(shown, usual, view.document("typical"), blind=self._blind)
         self._legend.text = visible_text(table.summary)
         self._features.show_table(table)
 
-    def _choices(self, request: OpenRequest) -> list[dict[str, Any]]:
-        found = labelling_request.choices(request, self._known, self._keys, blind=self._blind)
+    def _class_choices(self, request: OpenRequest) -> list[dict[str, Any]]:
+        found = labelling_request.class_choices(request, self._known, self._keys, blind=self._blind)
         return [asdict(one) for one in found]
 
 
-def _known_classes(view: View) -> list[str | int]:
-    """Return the known classes, sorted, integers before texts."""
+def _known_classes(view: StatusSnapshot) -> list[str | int]:
+    """Return the class labels that the pipeline knows, sorted, integers before texts."""
     found: set[str | int] = set(view.document("learner").get("labels_of_classes") or ())
     found |= set(view.document("classes").get("labels") or ())
     return sorted(found, key=lambda label: (isinstance(label, str), label))
@@ -337,14 +349,14 @@ _STAGES = {
 }
 
 
-def rows(
+def history_rows(
     entries: Sequence[LabellingEntry],
-    differ: Mapping[str, Sequence[tuple[str, str | int]]],
+    disagreements: Mapping[str, Sequence[tuple[str, str | int]]],
     person: User,
 ) -> list[dict[str, Any]]:
-    """Return the rows of the history table.
+    """Return the rows of the table of past answers, as dicts for the browser.
 
-    `differ` has the annotators and labels of each record with a disagreement. Annotators may
+    `disagreements` has the annotators and labels of each record with a disagreement. Annotators may
     change their own newest label of a record, operators every newest label. Late and undone
     answers cannot be changed.
     """
@@ -354,7 +366,9 @@ def rows(
         is_label = entry.action == "label" and entry.stage not in ("undone", "late")
         is_theirs = person.role == "operator" or entry.person == person.name
         others = [
-            f"{name}: {label}" for name, label in differ.get(entry.id, ()) if name != entry.person
+            f"{name}: {label}"
+            for name, label in disagreements.get(entry.id, ())
+            if name != entry.person
         ]
         found.append(
             {

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from math import hypot
 from typing import Any
 
-from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.service.labelling.progress import LabellingProgress
 from streamboost.pipelines.status.reader import Status
 
 __all__ = [
-    "Gain",
-    "Gains",
+    "AccuracyGain",
+    "AccuracyGainTracker",
     "progress_text",
 ]
 
@@ -19,12 +19,12 @@ Estimate = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
-    """A change of the accuracy, and the margin of error of its 95 % interval.
+class AccuracyGain:
+    """A change of the accuracy, and the half-width of its 95 % interval, both from 0 to 1.
 
-    >>> print(Gain(0.041, 0.032))
+    >>> print(AccuracyGain(0.041, 0.032))
     +4 points (± 3) since your first label
-    >>> print(Gain(-0.012, 0.03))
+    >>> print(AccuracyGain(-0.012, 0.03))
     no clear change since your first label (-1 point, ± 3)
     """
 
@@ -32,8 +32,8 @@ class Gain:
     margin: float
 
     @classmethod
-    def between(cls, before: Estimate, now: Estimate) -> "Gain":
-        """Return the gain from one estimate to another.
+    def between(cls, before: Estimate, now: Estimate) -> "AccuracyGain":
+        """Return the change from one accuracy estimate to another.
 
         The margins are combined as for independent estimates. This is an upper bound: records that
         both estimates cover make the difference more precise.
@@ -49,24 +49,27 @@ class Gain:
         return f"{points:+d} {unit} (± {margin}) since your first label"
 
 
-class Gains:
-    """Tracker of the change of accuracy since an annotator's first label."""
+class AccuracyGainTracker:
+    """Computes the change of accuracy since an annotator's first label."""
 
     def __init__(self) -> None:
         self._first: int | None = None
         self._before: Estimate | None = None
 
-    def since(self, first: int | None, view: View) -> Gain | None:
-        """Return the change up to `view`; None if an accuracy is unknown.
+    def gain_since(self, first_label_time: int | None, view: StatusSnapshot) -> AccuracyGain | None:
+        """Return the change of accuracy up to `view`; None if an accuracy is unknown.
 
-        `first` is the time of the first label, in milliseconds since 1970. The baseline is the
-        newest accuracy at that time, or else the first one after it.
+        `first_label_time` is in milliseconds since 1970. The baseline is the newest accuracy at
+        that time, or else the first one after that time.
         """
-        if first is None or view.accuracy is None:
+        if first_label_time is None or view.accuracy is None:
             return None
-        if self._before is None or first != self._first:
-            self._first, self._before = first, _accuracy_at(first, view.points)
-        return None if self._before is None else Gain.between(self._before, view.accuracy)
+        if self._before is None or first_label_time != self._first:
+            self._first, self._before = (
+                first_label_time,
+                _accuracy_at(first_label_time, view.points),
+            )
+        return None if self._before is None else AccuracyGain.between(self._before, view.accuracy)
 
 
 def _accuracy_at(time: int, points: Sequence[Status]) -> Estimate | None:
@@ -77,14 +80,20 @@ def _accuracy_at(time: int, points: Sequence[Status]) -> Estimate | None:
 
 
 def progress_text(
-    progress: LabellingProgress, n_open: int, gain: Gain | None, *, has_record: bool | None = None
+    progress: LabellingProgress,
+    n_open: int,
+    gain: AccuracyGain | None,
+    *,
+    has_record: bool | None = None,
 ) -> str:
-    """Describe the progress; `has_record` is true if the page shows an open record.
+    """Describe the labelling progress in a line; `has_record` is true if a record is shown.
 
-    `n_open` is older and may not count that record yet. If the page shows no record, the counted
-    requests are leased by others, or answered and not yet read by the pipeline.
+    `n_open` is the number of open requests, and may not count the shown record yet. If the page
+    shows no record, the open requests are leased by others, or answered and not yet read by the
+    pipeline.
 
-    >>> progress_text(LabellingProgress(8, 12.2, 0), 29, Gain(0.041, 0.032), has_record=True)
+    >>> gain = AccuracyGain(0.041, 0.032)
+    >>> progress_text(LabellingProgress(8, 12.2, 0), 29, gain, has_record=True)
     '8 today · 29 open · 12 s a label · +4 points (± 3) since your first label'
     >>> progress_text(LabellingProgress(), 0, None, has_record=True)
     '0 today · 1 open'

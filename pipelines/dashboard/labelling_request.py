@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any, Literal
 
-from streamboost.connectors.messages.labels import as_text, nearest_class, normalize_label
+from streamboost.connectors.messages.labels import label_as_text, nearest_class, normalize_label
 from streamboost.errors import DataError
 from streamboost.pipelines.dashboard.status_line import UNSTARTED
 from streamboost.pipelines.dashboard.tables import Cell, Column, ColumnScale, Table
@@ -25,21 +25,21 @@ from streamboost.query.strategies import UTILITIES
 
 __all__ = [
     "UNTOLD",
-    "NearestRecords",
-    "Record",
+    "NearestRecordsPanel",
+    "RequestPanel",
     "SimilarClass",
     "assign_keys",
-    "choices",
+    "chosen_label",
+    "class_choices",
     "expiry_text",
-    "features",
-    "is_long",
-    "kind_of",
-    "label_of",
-    "picture_of",
+    "field_kind",
+    "find_similar_class",
+    "first_small_image",
+    "is_long_or_media",
     "prediction_text",
+    "request_feature_table",
     "request_reason",
-    "show_field",
-    "similar_class",
+    "show_field_value",
 ]
 
 ACTIONS = "snuc"
@@ -59,7 +59,7 @@ LONG = 40
 
 @dataclass(frozen=True, slots=True)
 class ClassChoice:
-    """A class to choose.
+    """A class that the annotator can choose.
 
     `key` is its keyboard key, `share` its probability as a text and `part` the same from 0 to 1.
     `guess` is true for the predicted class.
@@ -97,7 +97,7 @@ def assign_keys(keys: dict[str | int, str], known: Sequence[str | int]) -> None:
             keys[label] = free[0]
 
 
-def choices(
+def class_choices(
     request: OpenRequest,
     known: Sequence[str | int],
     keys: Mapping[str | int, str],
@@ -111,11 +111,12 @@ def choices(
 
     >>> request = {"label": "b", "probabilities": {"a": 0.25, "b": 0.75}}
     >>> keys = {"a": "1", "b": "2", "c": "3"}
-    >>> [(one.key, one.name, one.share, one.guess) for one in choices(request, list(keys), keys)]
+    >>> found = class_choices(request, list(keys), keys)
+    >>> [(one.key, one.name, one.share, one.guess) for one in found]
     [('1', 'a', '25.0 %', False), ('2', 'b', '75.0 %', True), ('3', 'c', None, False)]
     """
     probabilities = {} if blind else request.get("probabilities") or {}
-    guess = None if blind else as_text(request.get("label"))
+    guess = None if blind else label_as_text(request.get("label"))
     shares = {label: probabilities.get(str(label)) for label in known}
     placed = [label for label in keys if label in shares]
     order = placed + sorted(
@@ -136,7 +137,7 @@ def choices(
 
 @dataclass(frozen=True, slots=True)
 class SimilarClass:
-    """A new class and the similar known class, each as a label and as a displayed name."""
+    """A new class (`label`, shown as `name`) and the similar known class (`known`, `near`)."""
 
     label: str
     name: str
@@ -148,35 +149,37 @@ ALIKE = 0.6
 """Similarity (`difflib` ratio) of a new class to a known one, from which to ask back."""
 
 
-def label_of(given: Mapping[str, Any], label_type: str | None) -> str | int:
+def chosen_label(answer: Mapping[str, Any], label_type: str | None) -> str | int:
     """Return the chosen label, converted to the schema's label type if possible.
 
     The schema rejects a label that cannot be converted. Raises DataError without a label.
 
-    >>> label_of({"action": "label", "label": "7"}, "integer")
+    >>> chosen_label({"action": "label", "label": "7"}, "integer")
     7
     """
-    label = given.get("label")
-    if given.get("action") != "label" or not isinstance(label, str | int):
+    label = answer.get("label")
+    if answer.get("action") != "label" or not isinstance(label, str | int):
         raise DataError("that is no answer: choose a class, skip the record, or say you are unsure")
     if isinstance(label, bool) or label_type == "boolean":
-        return str(as_text(label))
+        return str(label_as_text(label))
     try:
         return int(label) if label_type == "integer" else label
     except ValueError:
         return label
 
 
-def similar_class(
-    given: Mapping[str, Any], known: Sequence[str | int], label_type: str | None
+def find_similar_class(
+    answer: Mapping[str, Any], known: Sequence[str | int], label_type: str | None
 ) -> SimilarClass | None:
-    """Return the new class to confirm, if its name resembles a known class, else None.
+    """Return the chosen new class if its name resembles a known class, else None.
 
-    >>> similar_class({"action": "label", "label": "Gras"}, ["grass", "sky"], "string").near
+    The annotator has to confirm such a class.
+
+    >>> find_similar_class({"action": "label", "label": "Gras"}, ["grass", "sky"], "string").near
     'grass'
     """
-    given_label = given.get("label")
-    if given.get("action") != "label" or given.get("sure") or not isinstance(given_label, str):
+    given_label = answer.get("label")
+    if answer.get("action") != "label" or answer.get("sure") or not isinstance(given_label, str):
         return None
     label, fault = normalize_label(given_label)
     if fault or label in known or label_type not in (None, "string"):
@@ -211,49 +214,49 @@ def request_reason(request: OpenRequest, query: Mapping[str, Any]) -> str:
     if query.get("selection") == "probability" and query.get("strategy") != "random":
         return (
             f"Picked with a chance of {percent_text(propensity)}: the more a label would teach, "
-            f"the better its chance ({_utility(request)})."
+            f"the better its chance ({_utility_text(request)})."
         )
     if propensity >= 1:
         utility = UTILITIES.get(str(query.get("strategy")))
         reason = "Its label would teach the most"
         if utility is not None and utility.reason:
             reason = f"Of the newest records, one {utility.reason}"
-        return f"{reason} ({_utility(request)})."
+        return f"{reason} ({_utility_text(request)})."
     if query.get("strategy") == "random" or propensity * 3 < 1:
         return (
             f"1 in {round(1 / propensity) if propensity else NOTHING} records is requested at "
             "random, for an unbiased accuracy."
         )
     return (
-        f"A record this uncertain ({_utility(request)}) is asked for with a "
+        f"A record this uncertain ({_utility_text(request)}) is asked for with a "
         f"chance of {percent_text(propensity)}."
     )
 
 
-def _utility(request: OpenRequest) -> str:
+def _utility_text(request: OpenRequest) -> str:
     return f"utility {number_text(request.get('utility'))}"
 
 
 def expiry_text(request: OpenRequest) -> str:
-    """Describe when the request expires; empty if the expiry is counted in records."""
+    """Describe when the request expires; empty if the limit is a number of records, not a time."""
     expires = request.get("expires")
     return f"Open until {time_text(expires)}." if isinstance(expires, int | float) else ""
 
 
-def is_long(value: Any) -> bool:
-    """Return whether a feature is a long text, an image or a link, shown above the others."""
-    return isinstance(value, str) and (len(value) > LONG or kind_of(value) in ("image", "link"))
+def is_long_or_media(value: Any) -> bool:
+    """Return whether a value is a long text, an image or a link, to show above the table."""
+    return isinstance(value, str) and (len(value) > LONG or field_kind(value) in ("image", "link"))
 
 
-def kind_of(value: Any) -> FieldKind:
-    """Return how a further field is shown: as "image", "link", "text" or "value".
+def field_kind(value: Any) -> FieldKind:
+    """Return how to show the value of a field: as "image", "link", "text" or "value".
 
     Nothing is fetched from other servers: an address is shown as a link, and an image only if the
     record contains it as a ``data:`` URL.
 
-    >>> kind_of("data:image/png;base64,iVBORw0KGgo="), kind_of("https://example.org/a.png")
+    >>> field_kind("data:image/png;base64,iVBORw0KGgo="), field_kind("https://example.org/a.png")
     ('image', 'link')
-    >>> kind_of("javascript:alert(1)"), kind_of(3.5)
+    >>> field_kind("javascript:alert(1)"), field_kind(3.5)
     ('text', 'value')
     """
     if not isinstance(value, str):
@@ -273,77 +276,85 @@ UNUSUAL = 2.0
 Values = Mapping[str, float | None]
 
 
-def features(
+def request_feature_table(
     request: OpenRequest,
-    usual: Sequence[Mapping[str, Any]],
-    typical: Mapping[str, Any],
+    statistics: Sequence[Mapping[str, Any]],
+    class_medians_document: Mapping[str, Any],
     *,
     blind: bool = False,
 ) -> Table:
-    """Build the table of features in schema order, each on a scale around its median.
+    """Build the table of a record's features, each with its position relative to the median.
 
-    Each of `usual` has a feature's `name`, `median`, `deviation`, and the quartiles `lower` and
-    `upper`. `typical` is the status document of that name: the medians of the two likeliest classes
-    are marked on the scales, unless labelling is `blind`.
+    Each of `statistics` has a feature's `name`, `median`, `deviation`, and the quartiles `lower`
+    and `upper`. `class_medians_document` is the status document "typical", with the feature
+    medians of each class. Those of the two likeliest classes are marked on the scales, unless
+    labelling is `blind`.
     """
     values = {
-        name: value for name, value in (request.get("features") or {}).items() if not is_long(value)
+        name: value
+        for name, value in (request.get("features") or {}).items()
+        if not is_long_or_media(value)
     }
-    spread = {str(one["name"]): one for one in usual if one.get("deviation")}
-    marks = {} if blind else _likely_class_medians(request, typical)
+    spread = {str(one["name"]): one for one in statistics if one.get("deviation")}
+    marks = {} if blind else _likely_class_medians(request, class_medians_document)
     columns = [Column("Feature", "words"), Column("Value")]
     if not any(is_number(value) and name in spread for name, value in values.items()):
         rows: list[list[str | Cell]] = [[name, field_text(value)] for name, value in values.items()]
         return Table("Features, in the order of the schema", columns, rows, "")
     columns.append(Column("Against the median"))
     rows = [
-        [name, field_text(value), _column_scale(value, spread.get(name), name, marks)]
+        [name, field_text(value), _scale_cell(value, spread.get(name), name, marks)]
         for name, value in values.items()
     ]
-    return Table("Features, in the order of the schema", columns, rows, _legend(list(marks)))
+    return Table("Features, in the order of the schema", columns, rows, _scale_legend(list(marks)))
 
 
-def _likely_class_medians(request: OpenRequest, typical: Mapping[str, Any]) -> dict[str, Values]:
-    """Return the feature medians of the two likeliest classes, without unknown ones."""
+def _likely_class_medians(
+    request: OpenRequest, class_medians_document: Mapping[str, Any]
+) -> dict[str, Values]:
+    """Return the feature medians of the two likeliest classes, by class and feature name."""
     chances = {name: p or 0.0 for name, p in (request.get("probabilities") or {}).items()}
-    names, medians = typical.get("names") or [], typical.get("medians") or []
+    names, medians = (
+        class_medians_document.get("names") or [],
+        class_medians_document.get("medians") or [],
+    )
     known = {
-        str(as_text(label)): dict(zip(names, row, strict=False))
-        for label, row in zip(typical.get("classes") or [], medians, strict=False)
+        str(label_as_text(label)): dict(zip(names, row, strict=False))
+        for label, row in zip(class_medians_document.get("classes") or [], medians, strict=False)
     }
     likely = sorted(chances, key=lambda name: -chances[name])[:2]
     return {name: known[name] for name in likely if name in known}
 
 
-def _legend(classes: Sequence[str]) -> str:
+def _scale_legend(class_names: Sequence[str]) -> str:
     text = "Centre: median. Band: quartiles of the newest records."
-    signs = zip(("one line", "two lines"), classes, strict=False)
+    signs = zip(("one line", "two lines"), class_names, strict=False)
     told = " and ".join(f"{sign} {name}" for sign, name in signs)
     return f"{text} Marks: class medians, {told}." if told else text
 
 
-def _column_scale(
-    value: Any, usual: Mapping[str, Any] | None, name: str, marks: Mapping[str, Values]
+def _scale_cell(
+    value: Any, statistics: Mapping[str, Any] | None, name: str, class_medians: Mapping[str, Values]
 ) -> Cell:
-    """Return a cell with a value's place on a scale of the median ± `WIDTH` deviations."""
-    middle = None if usual is None else usual.get("median")
-    if usual is None or middle is None:
+    """Return a cell with the value's position on a scale of the median ± `WIDTH` deviations."""
+    middle = None if statistics is None else statistics.get("median")
+    if statistics is None or middle is None:
         return Cell(NOTHING)
-    reach = WIDTH * float(usual["deviation"])
+    reach = WIDTH * float(statistics["deviation"])
 
-    def at(number: float) -> float:
+    def scale_position(number: float) -> float:
         return min(max(0.5 + (number - float(middle)) / (2 * reach), 0.0), 1.0)
 
-    typical = [found.get(name) for found in marks.values()]
+    typical = [found.get(name) for found in class_medians.values()]
     scale = ColumnScale(
-        at=at(value) if is_number(value) else None,
-        low=at(usual["lower"]),
-        high=at(usual["upper"]),
-        marks=[None if found is None else at(found) for found in typical],
+        at=scale_position(value) if is_number(value) else None,
+        low=scale_position(statistics["lower"]),
+        high=scale_position(statistics["upper"]),
+        marks=[None if found is None else scale_position(found) for found in typical],
     )
     told = [
         f"median of {label}: {number_text(found)}"
-        for label, found in zip(marks, typical, strict=True)
+        for label, found in zip(class_medians, typical, strict=True)
         if found is not None
     ]
     note = (
@@ -353,22 +364,22 @@ def _column_scale(
     )
     if not is_number(value):
         return Cell(NOTHING, scale=scale, note=note)
-    far = (value - middle) / usual["deviation"]
+    far = (value - middle) / statistics["deviation"]
     colour = "warn" if abs(far) > UNUSUAL else "series-1"
     return Cell(_deviation_text(far), scale=scale, colour=colour, note=note)
 
 
-def _deviation_text(far: float) -> str:
-    if abs(far) < 0.05:
+def _deviation_text(deviations: float) -> str:
+    if abs(deviations) < 0.05:
         return "at the median"
-    return f"{abs(far):.1f} sd {'above' if far > 0 else 'below'}"
+    return f"{abs(deviations):.1f} sd {'above' if deviations > 0 else 'below'}"
 
 
 UNTOLD = "The committee's guess is told once you have answered."
 
 
-class Record:
-    """Panel of the requested record: title, predicted class, reason and further fields."""
+class RequestPanel:
+    """Panel of the requested record: id, predicted class, reason for the request, and fields."""
 
     def __init__(self, *, blind: bool) -> None:
         self._blind = blind
@@ -382,37 +393,38 @@ class Record:
     def show(
         self,
         request: OpenRequest,
-        about: Mapping[str, Any],
+        pipeline_document: Mapping[str, Any],
         refusal: str | None,
         *,
-        changing: bool = False,
-        gone: bool = False,
+        is_correction: bool = False,
+        is_closed: bool = False,
     ) -> None:
-        """Show a request; without one, explain why there is none.
+        """Show `request`; if it is empty, explain why there is no request.
 
-        The prediction is hidden while an answer is `changing`, and if the request is `gone`.
+        The prediction is hidden while the annotator corrects an answer (`is_correction`), and if
+        the request was closed (`is_closed`). `refusal` says why answers are not accepted, if so.
         """
-        if changing:
-            self._title.say("Record {}", request["id"])
+        if is_correction:
+            self._title.show_text("Record {}", request["id"])
             there = request.get("features") or request.get("fields")
-            self._guess.say("" if there else "Its fields are no longer kept.")
+            self._guess.show_text("" if there else "Its fields are no longer kept.")
             self._why.text = "Its answer is being changed."
-        elif gone:
-            self._title.say("Record {}", request["id"])
-            self._guess.say("")
+        elif is_closed:
+            self._title.show_text("Record {}", request["id"])
+            self._guess.show_text("")
             self._why.text = ""
         elif not request:
-            self._title.say("Nothing to label")
-            self._guess.say("")
-            self._why.text = refusal or _idle_text(about)
+            self._title.show_text("Nothing to label")
+            self._guess.show_text("")
+            self._why.text = refusal or _no_request_text(pipeline_document)
         else:
-            self._title.say("Record {}", request["id"])
-            self._guess.say(*((UNTOLD,) if self._blind else prediction_text(request)))
-            reason = request_reason(request, about.get("query") or {})
+            self._title.show_text("Record {}", request["id"])
+            self._guess.show_text(*((UNTOLD,) if self._blind else prediction_text(request)))
+            reason = request_reason(request, pipeline_document.get("query") or {})
             reason = "" if self._blind else reason
             self._why.text = refusal or f"{reason} {expiry_text(request)}".strip()
         given = request.get("features") or {}
-        fields = {name: value for name, value in given.items() if is_long(value)}
+        fields = {name: value for name, value in given.items() if is_long_or_media(value)}
         fields |= request.get("fields") or {}
         if fields != self._shown:
             self._shown = fields
@@ -420,23 +432,23 @@ class Record:
             with self._fields:
                 # Images come first, then long texts, as people look at these first.
                 for name, value in sorted(fields.items(), key=lambda one: _field_order(one[1])):
-                    with Tag("div", classes=f"field {kind_of(value)}"):
+                    with Tag("div", classes=f"field {field_kind(value)}"):
                         with Tag("dt"):
                             Tag("bdi", str(name))
                         with Tag("dd"):
-                            show_field(value)
+                            show_field_value(value)
 
 
 def _field_order(value: Any) -> int:
     """Return the sort key of a field: 0 for an image, 1 for a long text, 2 for others."""
-    if kind_of(value) == "image":
+    if field_kind(value) == "image":
         return 0
-    return 1 if is_long(value) else 2
+    return 1 if is_long_or_media(value) else 2
 
 
-def show_field(value: Any) -> None:
+def show_field_value(value: Any) -> None:
     """Show the value of a field: an image, a link, or text."""
-    kind = kind_of(value)
+    kind = field_kind(value)
     if kind == "image":
         Tag("img", src=value, alt="The image in this field")
     elif kind == "link":
@@ -446,15 +458,15 @@ def show_field(value: Any) -> None:
         Tag("bdi", "missing" if value is None else str(value), kind)
 
 
-def picture_of(found: Mapping[str, Any]) -> str | None:
-    """Return the first small image that a record holds."""
-    values = [*(found.get("fields") or {}).values(), *(found.get("features") or {}).values()]
-    images = (one for one in values if kind_of(one) == "image")
+def first_small_image(record: Mapping[str, Any]) -> str | None:
+    """Return the first image in a record, as a ``data:`` URL of limited size; None without any."""
+    values = [*(record.get("fields") or {}).values(), *(record.get("features") or {}).values()]
+    images = (one for one in values if field_kind(one) == "image")
     return next((one for one in images if len(one) <= SMALL_IMAGE), None)
 
 
-class NearestRecords:
-    """Panel of the nearest labelled records of a request."""
+class NearestRecordsPanel:
+    """Panel of the labelled records that are most similar to the requested record."""
 
     def __init__(self) -> None:
         self._panel = Tag("section", classes="panel near", aria_labelledby="near-title")
@@ -464,7 +476,7 @@ class NearestRecords:
         self._shown: Sequence[Mapping[str, Any]] | None = None
 
     def show(self, request: OpenRequest) -> None:
-        """Show the nearest labelled records of a request."""
+        """Show the labelled records that are most similar to the requested record."""
         found: Sequence[Mapping[str, Any]] = request.get("near") or ()
         if found == self._shown:
             return
@@ -476,7 +488,7 @@ class NearestRecords:
                 with Tag("li"):
                     if "picture" in one:
                         Tag("img", src=one["picture"], alt="")
-                    Tag("bdi", str(as_text(one["label"])), "label")
+                    Tag("bdi", str(label_as_text(one["label"])), "label")
                     with Tag("span", classes="whose"):
                         Tag("span", "record ")
                         Tag("bdi", str(one["id"]))
@@ -484,7 +496,7 @@ class NearestRecords:
 
 def prediction_text(request: OpenRequest) -> tuple[str, ...]:
     """Describe the predicted class; return a text and the names to put into its ``{}``."""
-    label = as_text(request.get("label"))
+    label = label_as_text(request.get("label"))
     if label is None:
         return ("The committee had no guess.",)
     share = (request.get("probabilities") or {}).get(str(label))
@@ -492,8 +504,8 @@ def prediction_text(request: OpenRequest) -> tuple[str, ...]:
     return f"The committee guesses {{}}{sure}.", str(label)
 
 
-def _idle_text(about: Mapping[str, Any]) -> str:
-    if not about:
+def _no_request_text(pipeline_document: Mapping[str, Any]) -> str:
+    if not pipeline_document:
         return UNSTARTED
     return (
         "No request for you. The others are for other annotators, or answered but not yet read by "

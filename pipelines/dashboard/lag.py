@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from streamboost.pipelines.dashboard.time_range import lag_of
+from streamboost.pipelines.dashboard.time_range import point_lag
 from streamboost.pipelines.status.formatting import duration_text, number_text, time_text
 
 if TYPE_CHECKING:
-    from streamboost.pipelines.dashboard.view import View
+    from streamboost.pipelines.dashboard.view import StatusSnapshot
 
-__all__ = ["in_time", "in_units", "since", "told"]
+__all__ = ["lag_summary", "lag_text", "seconds_to_catch_up", "zero_lag_since"]
 
 NEWEST = 9
 """Number of the newest points that give the present rate (their median)."""
@@ -21,31 +21,31 @@ _IN_BYTES = "files"
 """The connector whose lag is in bytes."""
 
 
-def in_units(view: "View", n: float | None) -> str:
-    """Format a lag in messages, or in bytes if both sources are files of lines.
+def lag_text(view: "StatusSnapshot", lag: float | None) -> str:
+    """Format a lag in messages, or in bytes if records and labels are read from files.
 
-    If only one source is files, the lag is a sum of messages and bytes, shown as a plain number.
+    If only one of the two is read from files, the lag is shown as a number without a unit.
     """
     connectors = view.document("pipeline").get("connectors") or {}
-    if n is None or {connectors.get(one) for one in ("source", "labels")} != {_IN_BYTES}:
-        return number_text(n)
+    if lag is None or {connectors.get(one) for one in ("source", "labels")} != {_IN_BYTES}:
+        return number_text(lag)
     for unit, size in _UNITS:
-        if n >= size:
-            return f"{n / size:.3g} {unit}"
-    return f"{number_text(n)} bytes" if n else "0"
+        if lag >= size:
+            return f"{lag / size:.3g} {unit}"
+    return f"{number_text(lag)} bytes" if lag else "0"
 
 
-def since(points: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return the time in ms since when the lag is 0; None if it is not, or always was."""
-    before = [one for one in points if lag_of(one)]
-    if not before or lag_of(points[-1]) != 0:
+def zero_lag_since(points: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the time in ms since when the lag is 0; None if not 0 now, or never positive."""
+    before = [one for one in points if point_lag(one)]
+    if not before or point_lag(points[-1]) != 0:
         return None
     last = before[-1]["time"]
     return next(int(one["time"]) for one in points if one["time"] > last)
 
 
-def in_time(view: "View") -> float | None:
-    """Return the lag in seconds at the present rate; None if the rate or the lag is unknown."""
+def seconds_to_catch_up(view: "StatusSnapshot") -> float | None:
+    """Return the seconds to process the lag at the present rate; None if this is unknown."""
     source = (view.document("pipeline").get("connectors") or {}).get("source")
     if not view.points or source == _IN_BYTES:
         return None
@@ -56,20 +56,20 @@ def in_time(view: "View") -> float | None:
     return float(waiting) / rate if waiting and rate else None
 
 
-def told(view: "View") -> str:
-    """Describe the lag and the time to catch up, or since when the lag is 0."""
-    last = lag_of(view.points[-1])
+def lag_summary(view: "StatusSnapshot") -> str:
+    """Describe the current lag and the time to catch up, or since when the lag is 0."""
+    last = point_lag(view.points[-1])
     if last:
-        left = in_time(view)
+        left = seconds_to_catch_up(view)
         time = duration_text(None if left is None else float(f"{left:.2g}"))
         about = "" if left is None else f", about {time} to catch up at the present rate"
-        return f"Lag {in_units(view, last)}{about}."
-    known = [one for one in view.points if lag_of(one) is not None]
-    most = max(known, key=lambda one: lag_of(one) or 0.0)
-    began = since(known)
+        return f"Lag {lag_text(view, last)}{about}."
+    known = [one for one in view.points if point_lag(one) is not None]
+    most = max(known, key=lambda one: point_lag(one) or 0.0)
+    began = zero_lag_since(known)
     if began is None:
         return "Lag 0 in the whole time range."
     return (
         f"Lag 0 since {time_text(began)}; largest lag in the time range: "
-        f"{in_units(view, lag_of(most))}, at {time_text(most['time'])}."
+        f"{lag_text(view, point_lag(most))}, at {time_text(most['time'])}."
     )

@@ -12,12 +12,12 @@ import jinja2
 import nicegui.client
 from nicegui import ui
 
-from streamboost.pipelines.dashboard.view import View, page_of
-from streamboost.pipelines.dashboard.widgets import Tag, Theme
+from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
+from streamboost.pipelines.dashboard.widgets import Tag, ThemeSelector
 from streamboost.pipelines.service.auth.login import LOGOUT
 from streamboost.pipelines.service.auth.users import User
 
-__all__ = ["Header", "bear_nonces", "main"]
+__all__ = ["Header", "add_nonces", "main_element"]
 
 
 PAGES = (
@@ -32,10 +32,10 @@ PAGES = (
 
 
 class Header:
-    """Header of a page, outside of the main element, as screen readers expect."""
+    """Page header with navigation, record search, user and theme."""
 
     def __init__(
-        self, here: str, pipeline: str | None, pipelines: Sequence[str], person: User
+        self, current_path: str, pipeline: str | None, pipelines: Sequence[str], person: User
     ) -> None:
         self._counts: dict[str, Tag] = {}
         with ui.context.client.layout:
@@ -49,28 +49,36 @@ class Header:
                 with Tag("nav", aria_label="Pages"):
                     for title, path in PAGES if pipeline is not None else PAGES[:2]:
                         link = Tag(
-                            "a", title, href=page_of(path, pipeline), **_current(path == here)
+                            "a",
+                            title,
+                            href=page_address(path, pipeline),
+                            **_current_page_attributes(path == current_path),
                         )
                         with link:
                             self._counts[path] = Tag("span", "", "count")
                 if pipeline is not None:
-                    self._search(pipeline)
+                    self._add_search_box(pipeline)
                 with Tag("form", classes="person", method="post", action=LOGOUT):
                     with Tag("span", classes="who", title=f"{person.name}, {person.role}"):
                         Tag("bdi", person.name)
                         Tag("span", ", operator" if person.role == "operator" else "")
                     Tag("button", "Log out")
-                Theme()
+                ThemeSelector()
             if len(pipelines) > 1:
                 with Tag("nav", classes="inner pipelines", aria_label="Pipelines"):
-                    Tag("a", "all", href="/", **_current(pipeline is None))
+                    Tag("a", "all", href="/", **_current_page_attributes(pipeline is None))
                     for name in pipelines:
-                        Tag("a", name, href=page_of(here, name), **_current(name == pipeline))
+                        Tag(
+                            "a",
+                            name,
+                            href=page_address(current_path, name),
+                            **_current_page_attributes(name == pipeline),
+                        )
 
-    def _search(self, pipeline: str) -> None:
-        """Add a search box for a record by its id or a prefix of the id."""
+    def _add_search_box(self, pipeline_name: str) -> None:
+        """Add a search box for records, by an id or by its first characters."""
         with Tag("form", classes="search", role="search", action="/record"):
-            Tag("input", type="hidden", name="pipeline", value=pipeline)
+            Tag("input", type="hidden", name="pipeline", value=pipeline_name)
             Tag("label", "Record", for_="record-id", classes="sr-only")
             Tag(
                 "input",
@@ -83,8 +91,8 @@ class Header:
             )
             Tag("button", "Find")
 
-    def show(self, view: View) -> None:
-        """Show the number of open requests and of dead letters."""
+    def show_counts(self, view: StatusSnapshot) -> None:
+        """Show the numbers of open requests and of dead letters in the navigation."""
         n, unusable = view.open_requests, int(view.document("join").get("dead_letters") or 0)
         # The space separates the number from the link's name for screen readers.
         self._counts["/label"].text = f" {n:,} open" if n else ""
@@ -93,31 +101,31 @@ class Header:
 
 
 @contextmanager
-def main(title: str) -> Iterator[Tag]:
-    """Open the main element of a page, with its heading; the skip link points to the element."""
+def main_element(title: str) -> Iterator[Tag]:
+    """Create the main element of a page with the heading `title`; yield the element."""
     with Tag("div", classes="content", id="content", tabindex="-1") as element:
         Tag("h1", title)
         yield element
 
 
-def _current(is_here: bool) -> dict[str, str]:
-    return {"aria_current": "page"} if is_here else {}
+def _current_page_attributes(is_current: bool) -> dict[str, str]:
+    return {"aria_current": "page"} if is_current else {}
 
 
-def bear_nonces() -> None:
-    """Add the response's nonce to the scripts and styles of NiceGUI's page template.
+def add_nonces() -> None:
+    """Patch NiceGUI's page template, so that its scripts and styles have the CSP nonce.
 
     A middleware has stored the nonce in the request's state as ``csp_nonce``. Values that the
     template inserts are unchanged: a script in data has no nonce, and the browser blocks it.
     """
     environment = nicegui.client.templates.env
-    if not isinstance(environment.loader, _Nonces):
+    if not isinstance(environment.loader, _NonceTemplateLoader):
         assert environment.loader is not None
-        environment.loader = _Nonces(environment.loader)
+        environment.loader = _NonceTemplateLoader(environment.loader)
 
 
-class _Nonces(jinja2.BaseLoader):
-    """Template loader that adds nonces to the templates of `inner`."""
+class _NonceTemplateLoader(jinja2.BaseLoader):
+    """Jinja template loader that adds CSP nonces to the templates that `inner` loads."""
 
     NONCE = 'nonce="{{ request.state.csp_nonce }}"'
 

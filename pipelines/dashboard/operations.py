@@ -9,7 +9,7 @@ from typing import Any
 
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.dashboard.tables import rollback_origins, version_text
-from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.dashboard.widgets import Sentence, Tag
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.served import ServedState
@@ -21,9 +21,9 @@ __all__ = [
     "OperationsPanel",
     "command_result",
     "pipeline_summary",
-    "rollback_duration",
-    "rollback_losses",
+    "rollback_duration_text",
     "rollback_versions",
+    "rollback_warnings",
 ]
 
 OFFERED = 5
@@ -40,7 +40,7 @@ REFUSED = 10_000
 
 
 class OperationsPanel:
-    """Panel of operator commands, each with a confirmation; other roles see the state only.
+    """Panel with buttons for operator commands. Other roles see only the pipeline's state.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class OperationsPanel:
         self._may = person.role == "operator"
         self._pending_command: Command | None = None
         self._given: tuple[Command, int, float] | None = None
-        self._view = View()
+        self._view = StatusSnapshot()
         self._shown: Any = None
         self._chosen: Sequence[int] = ()
         self._known: dict[int, Status] = {}
@@ -70,24 +70,29 @@ class OperationsPanel:
                 self._question = Sentence("p")
                 with Tag("div", classes="actions"):
                     yes = Tag("button", "Yes, do it", type="button")
-                    yes.on("click", lambda: self._send(pause=False))
+                    yes.on("click", lambda: self._send_command(pause_first=False))
                     self._keep = Tag("button", "Pause training, and do it", type="button")
-                    self._keep.on("click", lambda: self._send(pause=True))
-                    Tag("button", "No", type="button").on("click", self._cancel)
+                    self._keep.on("click", lambda: self._send_command(pause_first=True))
+                    Tag("button", "No", type="button").on("click", self._cancel_command)
             self._said = Sentence("p", "said", role="status", aria_live="polite")
 
-    def choose(self, chosen: Sequence[int], known: Iterable[Status]) -> None:
-        """Offer rollbacks to the chosen versions; `known` has the versions' data for warnings."""
-        self._chosen, self._known = chosen, {int(one["version"]): one for one in known}
+    def offer_rollbacks(
+        self, chosen_versions: Sequence[int], known_versions: Iterable[Status]
+    ) -> None:
+        """Offer rollbacks to `chosen_versions`; `known_versions` has the data for warnings."""
+        self._chosen, self._known = (
+            chosen_versions,
+            {int(one["version"]): one for one in known_versions},
+        )
 
-    def show(self, view: View) -> None:
-        """Show the commands available now, and the result of the last command."""
+    def show(self, view: StatusSnapshot) -> None:
+        """Show the available commands for the status, and the result of the last command."""
         self._view, learner = view, view.document("learner")
         kept = [int(one["version"]) for one in learner.get("versions") or ()]
         serves, challenger = learner.get("version") or 0, learner.get("challenger") or 0
         paused = bool(learner.get("paused"))
         self._state.text = pipeline_summary(view)
-        self._show_result(view)
+        self._show_command_result(view)
         how = (tuple(kept), serves, challenger, paused)
         if not self._may or how == self._shown:
             return
@@ -95,69 +100,74 @@ class OperationsPanel:
         self._buttons.clear()
         with self._buttons:
             if challenger:
-                self._button(f"Promote version {challenger}", Command("promote"))
-            self._button("Retrain", Command("retrain"))
-            self._button(
+                self._add_command_button(f"Promote version {challenger}", Command("promote"))
+            self._add_command_button("Retrain", Command("retrain"))
+            self._add_command_button(
                 *(("Resume", Command("resume")) if paused else ("Pause", Command("pause")))
             )
             others = [number for number in kept if number not in (serves, challenger)]
             for number in rollback_versions(others, self._chosen):
-                self._button(f"Roll back to {number}", Command("rollback", number))
+                self._add_command_button(f"Roll back to {number}", Command("rollback", number))
 
-    def _button(self, text: str, command: Command) -> None:
-        Tag("button", text, type="button").on("click", lambda: self._ask(command))
+    def _add_command_button(self, text: str, command: Command) -> None:
+        Tag("button", text, type="button").on("click", lambda: self._ask_confirmation(command))
 
-    def _ask(self, command: Command) -> None:
+    def _ask_confirmation(self, command: Command) -> None:
         self._pending_command = command
         question, is_rollback = _QUESTIONS[command.command], command.command == "rollback"
-        lasts = rollback_duration(self._view) if is_rollback else ""
+        lasts = rollback_duration_text(self._view) if is_rollback else ""
         asked = question.format(version=command.version, lasts=lasts)
-        lacks = rollback_losses(self._view, self._known, command.version) if command.version else []
+        lacks = (
+            rollback_warnings(self._view, self._known, command.version) if command.version else []
+        )
         names = [name for _, *names in lacks for name in names]
-        self._question.say(" ".join((asked, *(text for text, *_ in lacks))), *names)
+        self._question.show_text(" ".join((asked, *(text for text, *_ in lacks))), *names)
         paused = bool(self._view.document("learner").get("paused"))
         self._keep.set_visibility(is_rollback and not paused)
         self._doubt.set_visibility(True)
-        self._said.say("")
+        self._said.show_text("")
 
-    def _cancel(self) -> None:
+    def _cancel_command(self) -> None:
         self._pending_command = None
         self._doubt.set_visibility(False)
 
-    async def _send(self, *, pause: bool) -> None:
+    async def _send_command(self, *, pause_first: bool) -> None:
         command, self._pending_command = self._pending_command, None
         self._doubt.set_visibility(False)
         if command is None or not self._may:
             return
         newest = max((int(mark["id"]) for mark in self._view.marks), default=0)
         try:
-            for one in (Command("pause"), command) if pause else (command,):
+            for one in (Command("pause"), command) if pause_first else (command,):
                 await asyncio.to_thread(self._served.send_command, one)
         except StreamBoostError as error:
-            self._said.say("{}", sentence(str(error)))
+            self._said.show_text("{}", sentence(str(error)))
             return
         self._given = command, newest, 1000 * time.time()
-        self._said.say("Queued: {}. It is applied with the next batch.", str(command))
+        self._said.show_text("Queued: {}. It is applied with the next batch.", str(command))
 
-    def _show_result(self, view: View) -> None:
-        """Report when the pipeline has applied the last command, or seems to have refused it."""
+    def _show_command_result(self, view: StatusSnapshot) -> None:
+        """Show the result of the last command, or that the pipeline rejected the command."""
         if self._given is None:
             return
         command, newest, when = self._given
         done = command_result(view, command, newest)
         late = (view.document("pipeline").get("time") or 0.0) - when > REFUSED
         if done is not None:
-            self._said.say("{}", done)
+            self._said.show_text("{}", done)
         elif late:
             refused = "{} was rejected: later batches did not apply it. See the pipeline's log."
-            self._said.say(refused, str(command))
+            self._said.show_text(refused, str(command))
         if done is not None or late:
             self._given = None
 
 
-def command_result(view: View, command: Command, after: int) -> str | None:
-    """Return the result of a command applied after the mark numbered `after`; None: none yet."""
-    later = [mark for mark in view.marks if mark["id"] > after]
+def command_result(view: StatusSnapshot, command: Command, after_mark: int) -> str | None:
+    """Describe the result of a command that was applied after the event numbered `after_mark`.
+
+    None if the command has not been applied yet.
+    """
+    later = [mark for mark in view.marks if mark["id"] > after_mark]
     done = [m for m in later if m["kind"] == "command" and m.get("text") == str(command)]
     if not done:
         return None
@@ -170,7 +180,7 @@ def command_result(view: View, command: Command, after: int) -> str | None:
     return said
 
 
-def rollback_duration(view: View) -> str:
+def rollback_duration_text(view: StatusSnapshot) -> str:
     """Describe how long a version will stay active after a rollback to it."""
     if view.document("learner").get("paused"):
         return "Training is paused: it stays active until training is resumed"
@@ -184,36 +194,40 @@ def rollback_duration(view: View) -> str:
     )
 
 
-def rollback_versions(kept: Sequence[int], chosen: Sequence[int]) -> list[int]:
-    """Return the versions to offer for a rollback: the chosen kept ones, then the newest others.
+def rollback_versions(
+    retained_versions: Sequence[int], chosen_versions: Sequence[int]
+) -> list[int]:
+    """Return the versions to offer for a rollback: the chosen ones, then the newest others.
 
     >>> rollback_versions(range(40, 60), (42, 58, 12))
     [58, 42, 59, 57, 56, 55, 54]
     """
-    newest = sorted(kept, reverse=True)
-    others = [number for number in newest if number not in chosen]
-    return [number for number in newest if number in chosen] + others[:OFFERED]
+    newest = sorted(retained_versions, reverse=True)
+    others = [number for number in newest if number not in chosen_versions]
+    return [number for number in newest if number in chosen_versions] + others[:OFFERED]
 
 
-def rollback_losses(view: View, known: Mapping[int, Status], version: int) -> list[tuple[str, ...]]:
-    """Return sentences about what a version lacks compared with the active one.
+def rollback_warnings(
+    view: StatusSnapshot, known_versions: Mapping[int, Status], version: int
+) -> list[tuple[str, ...]]:
+    """Describe what is lost by a rollback from the active version to `version`.
 
-    Each is a text, followed by the names to put into its ``{}``.
+    Each sentence is a text, followed by the names to put into its ``{}``.
     """
     serves, again = int(view.document("learner").get("version") or 0), rollback_origins(view)
-    old, new = known.get(version), known.get(serves)
+    old, new = known_versions.get(version), known_versions.get(serves)
     if old is None or new is None:
         return []
     was, now = (again.get(number, number) for number in (version, serves))
     if was == now:
         return [(f"It is identical to the active version {serves}.",)]
-    began = known.get(was, old)["began"]
+    began = known_versions.get(was, old)["began"]
     told: list[tuple[str, ...]] = []
     fewer = int(new["labels"]) - int(old["labels"])
     if fewer > 0:
         told.append((f"It learned from {plural(fewer, 'label')} fewer than version {serves}.",))
     classes = [one for one in new["knows"] if one not in old["knows"]]
-    told += _names_sentence(classes, "class", "classes", "It has not learned")
+    told += _named_items_sentence(classes, "class", "classes", "It has not learned")
     drifts = [
         mark for mark in view.marks if mark["kind"] == "drift" and was < mark["version"] <= now
     ]
@@ -224,21 +238,26 @@ def rollback_losses(view: View, known: Mapping[int, Status], version: int) -> li
         for one in view.document("features").get("features") or ()
         if (one.get("began") or 0) > began
     ]
-    told += _names_sentence(shifted, "feature", "features", "Shifted since it became active:")
+    told += _named_items_sentence(shifted, "feature", "features", "Shifted since it became active:")
     columns = int(new["features"]) - int(old["features"])
     if columns > 0:
         told.append((f"It lacks {plural(columns, 'newer column')}.",))
     return told
 
 
-def _names_sentence(names: Sequence[str], one: str, more: str, said: str) -> list[tuple[str, ...]]:
-    """Return a sentence with at most `NAMED` names; `one` and `more` are the noun's two forms."""
+def _named_items_sentence(
+    names: Sequence[str], singular: str, plural_form: str, opening: str
+) -> list[tuple[str, ...]]:
+    """Return a sentence with at most `NAMED` names, as a text and its names; empty without names.
+
+    The sentence starts with `opening` and the noun, in its `singular` or its `plural_form`.
+    """
     if not names:
         return []
     shown = names[:NAMED]
     places = ", ".join("{}" for _ in shown)
     rest = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
-    return [(f"{said} {one if len(names) == 1 else more} {places}{rest}.", *shown)]
+    return [(f"{opening} {singular if len(names) == 1 else plural_form} {places}{rest}.", *shown)]
 
 
 _QUESTIONS = {
@@ -251,7 +270,7 @@ _QUESTIONS = {
 }
 
 
-def pipeline_summary(view: View) -> str:
+def pipeline_summary(view: StatusSnapshot) -> str:
     """Summarize the active version, the training state and the last rollback."""
     learner = view.document("learner")
     serves, running = learner.get("version") or 0, learner.get("running") or 0
@@ -264,10 +283,10 @@ def pipeline_summary(view: View) -> str:
         text += f"; version {running} is being trained"
     if learner.get("challenger"):
         text += f"; version {learner['challenger']} is being evaluated"
-    return f"{text}.{_last_rollback(view)}"
+    return f"{text}.{_last_rollback_text(view)}"
 
 
-def _last_rollback(view: View) -> str:
+def _last_rollback_text(view: StatusSnapshot) -> str:
     again = rollback_origins(view)
     if not again:
         return ""

@@ -5,13 +5,13 @@ from typing import Any
 
 from nicegui.events import GenericEventArguments
 
-from streamboost.pipelines.dashboard.labelling_progress import Gain
+from streamboost.pipelines.dashboard.labelling_progress import AccuracyGain
 from streamboost.pipelines.dashboard.panels import PANELS, Panel
 from streamboost.pipelines.dashboard.status_line import StatusPanel
 from streamboost.pipelines.dashboard.tables import rollback_origins
 from streamboost.pipelines.dashboard.time_range import ALL, SPANS, TimeRange
-from streamboost.pipelines.dashboard.view import View, page_of
-from streamboost.pipelines.dashboard.widgets import Changes, Spans, Tag
+from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
+from streamboost.pipelines.dashboard.widgets import BatchedUpdates, Tag, TimeRangeSelector
 from streamboost.pipelines.status.formatting import (
     NOTHING,
     number_text,
@@ -28,72 +28,72 @@ CHARTS_EVERY, TABLES_EVERY = 2, 6
 
 
 class Dashboard:
-    """Dashboard of the pipeline `name`: status line, key metrics and panels."""
+    """Dashboard of the pipeline `name`: status line, key metrics, charts and tables."""
 
     def __init__(self, name: str) -> None:
-        self._span, self._view, self._looks = ALL, View(), 0
+        self._span, self._view, self._looks = ALL, StatusSnapshot(), 0
         self._drawn, self._tabled = (-1, -CHARTS_EVERY), (-1, -TABLES_EVERY)
         self._activity = StatusPanel()
-        self._tiles = Tiles()
-        self._changes = Changes()
-        self._spans = Spans()
-        self._spans.on("chosen", self._choose)
+        self._tiles = MetricTiles()
+        self._changes = BatchedUpdates()
+        self._spans = TimeRangeSelector()
+        self._spans.on("chosen", self._on_range_choice)
         self._flat = Tag("p", "", "flat")
         with Tag("div", classes="panels"):
-            self._panels = [Panel(*panel, self._changes, self._zoom) for panel in PANELS]
-        self._letters = DeadLetterPanel(page_of("/dead-letters", name))
+            self._panels = [Panel(*panel, self._changes, self._on_zoom) for panel in PANELS]
+        self._letters = DeadLetterPanel(page_address("/dead-letters", name))
 
-    def update(self, view: View) -> None:
+    def update(self, view: StatusSnapshot) -> None:
         """Show the status line, and redraw the charts and tables that are due."""
         self._activity.show(view)
         self._looks += 1
         if self._is_due(self._tabled, TABLES_EVERY):
             self._tabled = self._view.number, self._looks
-            self._draw(tables=True)
+            self._draw_panels(with_tables=True)
         elif self._is_due(self._drawn, CHARTS_EVERY):
-            self._draw(tables=False)
+            self._draw_panels(with_tables=False)
 
-    def _is_due(self, last: tuple[int, int], every: int) -> bool:
-        number, look = last
-        return number != self._view.number and self._looks - look >= every
+    def _is_due(self, last_drawn: tuple[int, int], interval: int) -> bool:
+        number, look = last_drawn
+        return number != self._view.number and self._looks - look >= interval
 
-    def show(self, view: View, gain: Gain | None = None) -> None:
-        """Show the key metrics of a status; `gain` is the user's effect on the accuracy."""
+    def show(self, view: StatusSnapshot, gain: AccuracyGain | None = None) -> None:
+        """Show key metrics and dead letters; `gain` is the change since the user's first label."""
         self._view = view
         self._tiles.show(view, gain)
         self._letters.show(view.dead_letters)
 
-    def _draw(self, *, tables: bool) -> None:
+    def _draw_panels(self, *, with_tables: bool) -> None:
         view = self._view.in_range(self._span)
-        shown = [panel for panel in self._panels if tables or panel.kind == "chart"]
+        shown = [panel for panel in self._panels if with_tables or panel.kind == "chart"]
         flat = {panel: panel.show(view, self._view) for panel in shown}
         told = [text for text in flat.values() if text]
         self._flat.text = f"Constant, so not charted: {' '.join(told)}" if told else ""
-        self._spans.show(names=list(SPANS), chosen=self._chosen, told=str(self._span))
+        self._spans.show(names=list(SPANS), chosen=self._chosen_range_name, told=str(self._span))
         self._changes.flush()
         self._drawn = self._view.number, self._looks
 
     @property
-    def _chosen(self) -> str | None:
+    def _chosen_range_name(self) -> str | None:
         if self._span.is_fixed:
             return None
         return next(name for name, length in SPANS.items() if length == self._span.length)
 
-    def _choose(self, event: GenericEventArguments) -> None:
-        """Show another time range."""
+    def _on_range_choice(self, event: GenericEventArguments) -> None:
+        """Show the time range that the user selected in the menu."""
         how, points = str(event.args), self._view.points
         if how in SPANS:
             self._span = TimeRange(SPANS[how])
         elif how in _STEPS and points:
             self._span = _STEPS[how](self._span, points)
-        self._draw(tables=False)
+        self._draw_panels(with_tables=False)
 
-    def _zoom(self, event: GenericEventArguments) -> None:
+    def _on_zoom(self, event: GenericEventArguments) -> None:
         """Show the time range that the user dragged over, if it has at least `SHORTEST` ms."""
         start, end = sorted(int(one) for one in event.args)
         if end - start >= SHORTEST:
             self._span = TimeRange(start=start, end=end)
-            self._draw(tables=False)
+            self._draw_panels(with_tables=False)
 
 
 SHORTEST = 2_000
@@ -106,7 +106,7 @@ _STEPS: Mapping[str, Callable[[TimeRange, Sequence[Any]], TimeRange]] = {
 }
 
 
-class Tiles:
+class MetricTiles:
     """The pipeline's key metrics, one per tile."""
 
     NAMES = (
@@ -132,9 +132,9 @@ class Tiles:
         self._cost = tile
         tile.set_visibility(False)
 
-    def show(self, view: View, gain: Gain | None = None) -> None:
-        """Show a status; `gain` is the change of accuracy since the user's first label."""
-        cost = cost_of(view)
+    def show(self, view: StatusSnapshot, gain: AccuracyGain | None = None) -> None:
+        """Show the metrics; `gain` is the change of accuracy since the user's first label."""
+        cost = decision_cost_texts(view)
         self._cost.set_visibility(cost is not None)
         shown = [*_tile_values(view), cost or (NOTHING, "")]
         for (figure, below), (value, note) in zip(self._tiles.values(), shown, strict=True):
@@ -142,8 +142,8 @@ class Tiles:
         self._gain.text = "" if gain is None else str(gain)
 
 
-def cost_of(view: View) -> tuple[str, str] | None:
-    """Return the mean cost of a decision over the sliding window, and its interval.
+def decision_cost_texts(view: StatusSnapshot) -> tuple[str, str] | None:
+    """Return texts of the mean cost of a decision in the sliding window, and of its interval.
 
     None if no costs are configured or there are too few labels.
     """
@@ -156,8 +156,8 @@ def cost_of(view: View) -> tuple[str, str] | None:
     )
 
 
-def _tile_values(view: View) -> list[tuple[str, str]]:
-    """Return each tile's value and note."""
+def _tile_values(view: StatusSnapshot) -> list[tuple[str, str]]:
+    """Return the value and the note of each tile, as texts."""
     last = view.points[-1] if view.points else {}
     ledger, learner = view.document("ledger"), view.document("learner")
     records = ledger.get("records")
@@ -167,7 +167,7 @@ def _tile_values(view: View) -> list[tuple[str, str]]:
     budget = view.document("pipeline").get("budget")
     return [
         _accuracy_tile(view),
-        (percent_text(_value(last.get("repeat_last"))), "baseline without learning"),
+        (percent_text(_metric_value(last.get("repeat_last"))), "baseline without learning"),
         (
             number_text(asked),
             ""
@@ -181,25 +181,25 @@ def _tile_values(view: View) -> list[tuple[str, str]]:
         (number_text(records), f"{plural(int(learner.get('labels', 0)), 'label')} learned"),
         (
             number_text(learner.get("version") or None),
-            plural(int(learner.get("trees", 0)), "tree") + _activity_text(view),
+            plural(int(learner.get("trees", 0)), "tree") + _rollback_and_training_text(view),
         ),
     ]
 
 
-def _activity_text(view: View) -> str:
+def _rollback_and_training_text(view: StatusSnapshot) -> str:
     learner = view.document("learner")
     before = rollback_origins(view).get(learner.get("version", 0))
     again = "" if before is None else f", rolled back to {before}"
-    return again + _training(learner)
+    return again + _training_text(learner)
 
 
-def _training(learner: Mapping[str, Any]) -> str:
+def _training_text(learner: Mapping[str, Any]) -> str:
     if learner.get("paused"):
         return ", paused"
     return ", training" if learner.get("running") else ""
 
 
-def _accuracy_tile(view: View) -> tuple[str, str]:
+def _accuracy_tile(view: StatusSnapshot) -> tuple[str, str]:
     found, recent = view.accuracy, view.document("evaluation").get("recent") or {}
     if found is None:
         return NOTHING, "too few labels"
@@ -208,8 +208,8 @@ def _accuracy_tile(view: View) -> tuple[str, str]:
     return percent_text(found["value"]), f"{interval}; last {records}, {labels}"
 
 
-def _value(found: Any) -> float | None:
-    return found.get("value") if isinstance(found, Mapping) else found
+def _metric_value(metric: Any) -> float | None:
+    return metric.get("value") if isinstance(metric, Mapping) else metric
 
 
 class DeadLetterPanel:
@@ -225,7 +225,7 @@ class DeadLetterPanel:
         self._shown: Sequence[Mapping[str, Any]] = ()
 
     def show(self, letters: Sequence[Mapping[str, Any]]) -> None:
-        """Show these letters; if they are unchanged, opened letters stay open."""
+        """Show `letters`; if they are unchanged, letters that the user expanded stay expanded."""
         if letters == self._shown:
             return
         self._shown = letters
@@ -248,14 +248,14 @@ class Overview:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         with Tag("ul", classes="overview"):
-            self._rows: dict[str, tuple[StatusPanel, Tiles]] = {}
+            self._rows: dict[str, tuple[StatusPanel, MetricTiles]] = {}
             for name in names:
                 with Tag("li", classes="panel"):
                     with Tag("h2"):
-                        Tag("a", name, href=page_of("/", name))
-                    self._rows[name] = StatusPanel(), Tiles()
+                        Tag("a", name, href=page_address("/", name))
+                    self._rows[name] = StatusPanel(), MetricTiles()
 
-    def show(self, name: str, view: View) -> None:
-        """Show a pipeline's status."""
+    def show(self, name: str, view: StatusSnapshot) -> None:
+        """Show status line and key metrics of the pipeline `name`."""
         for part in self._rows[name]:
             part.show(view)

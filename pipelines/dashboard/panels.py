@@ -7,12 +7,18 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from streamboost.pipelines.dashboard import charts, counts, drift, expert_weights, quality, tables
-from streamboost.pipelines.dashboard.annotators import annotators
+from streamboost.pipelines.dashboard.annotators import annotator_table
 from streamboost.pipelines.dashboard.charts import Curves
 from streamboost.pipelines.dashboard.tables import Table
 from streamboost.pipelines.dashboard.time_range import ALL
-from streamboost.pipelines.dashboard.view import View
-from streamboost.pipelines.dashboard.widgets import Changes, Chart, DataTable, Tag, cells
+from streamboost.pipelines.dashboard.view import StatusSnapshot
+from streamboost.pipelines.dashboard.widgets import (
+    BatchedUpdates,
+    Chart,
+    DataTable,
+    Tag,
+    json_cells,
+)
 from streamboost.pipelines.status.formatting import time_text
 
 __all__ = ["PANELS", "Panel"]
@@ -20,7 +26,7 @@ __all__ = ["PANELS", "Panel"]
 NO_VALUES = "No values were recorded in this time range."
 
 Kind = Literal["chart", "table"]
-Find = Callable[[View], Curves | Table]
+BuildContent = Callable[[StatusSnapshot], Curves | Table]
 
 _ABOUT_ACCURACY = (
     "Share of the newest records predicted correctly on arrival. Unbiased: weighted by the "
@@ -52,25 +58,25 @@ _ABOUT_ANNOTATORS = (
 
 _LEARNER = ", at the learner with distributed scoring"
 
-PANELS: tuple[tuple[str, str, Kind, Find], ...] = (
-    ("Accuracy", _ABOUT_ACCURACY, "chart", charts.accuracy),
+PANELS: tuple[tuple[str, str, Kind, BuildContent], ...] = (
+    ("Accuracy", _ABOUT_ACCURACY, "chart", charts.accuracy_curves),
     (
         "Labels against budget",
         "Labels allowed, requested and answered since the start.",
         "chart",
-        charts.spending,
+        charts.label_budget_curves,
     ),
-    ("Throughput", f"Records and labels per second{_LEARNER}.", "chart", charts.throughput),
-    ("Latency", "Time from reading a batch to its commit.", "chart", charts.latency),
+    ("Throughput", f"Records and labels per second{_LEARNER}.", "chart", charts.throughput_curves),
+    ("Latency", "Time from reading a batch to its commit.", "chart", charts.latency_curves),
     (
         "Lag",
         f"Messages, or bytes of line-based files, that wait to be read{_LEARNER}.",
         "chart",
-        charts.lag,
+        charts.lag_curves,
     ),
     ("Counters", "Records and labels since the start, by outcome.", "table", counts.counters_table),
-    ("Class mix", "Share of each class.", "table", tables.class_mix),
-    ("Confusion matrix", _ABOUT_CONFUSION, "table", tables.confusion),
+    ("Class mix", "Share of each class.", "table", tables.class_mix_table),
+    ("Confusion matrix", _ABOUT_CONFUSION, "table", tables.confusion_matrix_table),
     (
         "Metrics",
         "Estimates for all records, from requested labels weighted by inclusion probability.",
@@ -89,35 +95,40 @@ PANELS: tuple[tuple[str, str, Kind, Find], ...] = (
         "table",
         quality.class_table,
     ),
-    ("Feature drift", _ABOUT_DRIFT, "table", drift.feature_drift),
-    ("Unknown and unreadable fields", _ABOUT_FIELDS, "table", tables.fields),
-    ("Batch latency by stage", "Time per stage of a batch.", "table", tables.latencies),
-    ("Expert weights", _ABOUT_EXPERTS, "table", expert_weights.experts),
+    ("Feature drift", _ABOUT_DRIFT, "table", drift.feature_drift_table),
+    ("Unknown and unreadable fields", _ABOUT_FIELDS, "table", tables.field_problem_table),
+    ("Batch latency by stage", "Time per stage of a batch.", "table", tables.latency_table),
+    ("Expert weights", _ABOUT_EXPERTS, "table", expert_weights.expert_weight_table),
     (
         "Expert weights over time",
         "Share of each expert in the weights of a prediction.",
         "chart",
-        charts.expert_weights,
+        charts.expert_weight_curves,
     ),
     (
         "Shadow models",
         "River models that predict and learn from the same records and labels, but do not serve.",
         "table",
-        expert_weights.shadow_models,
+        expert_weights.shadow_model_table,
     ),
-    ("Annotators", _ABOUT_ANNOTATORS, "table", annotators),
-    ("Scorers", "The worker of each partition, as of its newest batch.", "table", tables.workers),
+    ("Annotators", _ABOUT_ANNOTATORS, "table", annotator_table),
+    (
+        "Scorers",
+        "The worker of each partition, as of its newest batch.",
+        "table",
+        tables.scorer_table,
+    ),
     (
         "Committee size",
         "Number of trees, and when a version was deployed.",
         "chart",
-        charts.committee_size,
+        charts.committee_size_curves,
     ),
     (
         "Committee history",
         "Trainings, deployments, drift and commands, newest first.",
         "table",
-        tables.committees,
+        tables.committee_history_table,
     ),
 )
 """In the order of the page; the first spans its width."""
@@ -131,7 +142,7 @@ class Panel:
     title : heading
     about : description, in a sentence
     kind : "chart" or "table"
-    find : builds the chart or table from a status
+    build_content : builds the chart or table from a status
     changes : sends changes to the browser
     on_zoom : called with the first and last millisecond of a range selected by dragging
     """
@@ -141,12 +152,17 @@ class Panel:
         title: str,
         about: str,
         kind: Kind,
-        find: Find,
-        changes: Changes | None = None,
+        build_content: BuildContent,
+        changes: BatchedUpdates | None = None,
         on_zoom: Callable[[Any], None] | None = None,
     ) -> None:
         self.kind = kind
-        self._title, self._find, self._changes, self._on_zoom = title, find, changes, on_zoom
+        self._title, self._build_content, self._changes, self._on_zoom = (
+            title,
+            build_content,
+            changes,
+            on_zoom,
+        )
         name = title.lower().replace(" ", "-")
         self._section = Tag("section", classes="panel", aria_labelledby=f"{name}-title", id=name)
         with self._section:
@@ -157,15 +173,17 @@ class Panel:
         self._chart: Chart | None = None
         self._table: DataTable | None = None
 
-    def show(self, view: View, whole: View) -> str | None:
-        """Show a status; if the chart is constant, hide the panel and return its summary.
+    def show(self, view: StatusSnapshot, full_view: StatusSnapshot) -> str | None:
+        """Show a status; if the chart is constant, hide the panel and return a summary text.
 
-        `whole` is the same status with the points of all time. If a chart has values there but none
-        in the time range of `view`, the chart is shown empty.
+        `full_view` is the same status with the points of all time. If a chart has values there but
+        none in the time range of `view`, the chart is shown empty.
         """
-        found = view.cached(self._find, lambda: self._find(view))
+        found = view.get_or_compute(self._build_content, lambda: self._build_content(view))
         if isinstance(found, Curves) and not found.times and view.span != ALL:
-            found = view.cached((self._find, "empty"), lambda: self._empty(whole))
+            found = view.get_or_compute(
+                (self._build_content, "empty"), lambda: self._empty_chart(full_view)
+            )
         flat = isinstance(found, Curves) and found.is_flat
         self._section.set_visibility(not flat)
         if flat:
@@ -178,37 +196,40 @@ class Panel:
         is_folded = isinstance(found, Table) and not has_values
         self._section.classes(**{"add" if is_folded else "remove": "folded"})
         if not has_values and not (isinstance(found, Curves) and found.series):
-            self._clear()
+            self._remove_content()
         elif isinstance(found, Curves):
             self._show_curves(found, view)
         else:
             self._show_table(found, view)
         return None
 
-    def _empty(self, whole: View) -> Curves | Table:
-        """Return an empty chart for this time range, or an explanation if there are no values."""
-        found = self._find(whole)
+    def _empty_chart(self, full_view: StatusSnapshot) -> Curves | Table:
+        """Return a chart without points, or an explanation if it has no values at any time."""
+        found = self._build_content(full_view)
         return (
             found.without_values(NO_VALUES) if isinstance(found, Curves) and found.times else found
         )
 
-    def _show_curves(self, curves: Curves, view: View) -> None:
+    def _show_curves(self, curves: Curves, view: StatusSnapshot) -> None:
         if self._chart is None:
             with self._body:
                 self._chart = Chart(self._changes)
             if self._on_zoom is not None:
                 self._chart.on("zoom", self._on_zoom)
-        ends = view.span.ends(view.points)
+        ends = view.span.bounds(view.points)
         self._chart.show_curves(self._title, curves, ends)
 
-    def _show_table(self, table: Table, view: View) -> None:
+    def _show_table(self, table: Table, view: StatusSnapshot) -> None:
         if self._table is None:
             with self._body:
                 self._table = DataTable(self._changes)
         # All open pages share the same cells.
-        self._table.show_table(table, view.cached((self._find, "cells"), lambda: cells(table.rows)))
+        self._table.show_table(
+            table,
+            view.get_or_compute((self._build_content, "cells"), lambda: json_cells(table.rows)),
+        )
 
-    def _clear(self) -> None:
+    def _remove_content(self) -> None:
         if self._table is not None or self._chart is not None:
             self._body.clear()
             self._chart = self._table = None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
-from streamboost.pipelines.dashboard.view import View, page_of
+from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.status.formatting import (
     NOTHING,
     estimate_text,
@@ -26,9 +26,9 @@ _FIGURES = (
 )
 
 
-def metrics_table(view: View) -> Table:
-    """Build the table of the committee's metrics, since the start and in the sliding window."""
-    whole, recent = _reports(view)
+def metrics_table(view: StatusSnapshot) -> Table:
+    """Build the table of metrics such as accuracy, since the start and in the sliding window."""
+    whole, recent = _evaluation_reports(view)
     columns = [
         Column("Metric", "words"),
         Column("Since the start"),
@@ -36,13 +36,19 @@ def metrics_table(view: View) -> Table:
         Column("Definition", "words"),
     ]
     found = [
-        (title, _at(whole, path), _at(recent, path), meaning, path == ("log_loss",))
+        (
+            title,
+            _metric_at_path(whole, path),
+            _metric_at_path(recent, path),
+            meaning,
+            path == ("log_loss",),
+        )
         for title, path, meaning in _FIGURES
     ]
     if not any(one or other for _, one, other, _, _ in found):
         return Table("Metrics", columns, [], _WAITING)
     rows = [
-        [title, _shown(one, plain), _shown(other, plain), meaning]
+        [title, _metric_text(one, plain), _metric_text(other, plain), meaning]
         for title, one, other, meaning, plain in found
     ]
     judged = f"{number_text(whole.get('records'))} records since the start"
@@ -50,9 +56,9 @@ def metrics_table(view: View) -> Table:
     return Table("Metrics", columns, rows, f"{judged}, {newest}; 95 % intervals.")
 
 
-def class_table(view: View) -> Table:
-    """Build the table of each class's share, recall and precision."""
-    whole, recent = _reports(view)
+def class_table(view: StatusSnapshot) -> Table:
+    """Build the table of each class's share, recall and precision, overall and recent."""
+    whole, recent = _evaluation_reports(view)
     pipeline = view.document("pipeline").get("name")
     late = {str(one["label"]): one for one in recent.get("classes") or ()}
     columns = [
@@ -70,12 +76,16 @@ def class_table(view: View) -> Table:
     for one in known:
         name = str(one["label"])
         new: Mapping[str, Any] = late.get(name) or {}
-        link = page_of("/records", pipeline, true=name)
+        link = page_address("/records", pipeline, true=name)
         rows.append(
             [
                 Cell(name, link=link),
                 percent_text((one.get("share") or {}).get("value")),
-                *(_bar(part.get(key)) for key in ("recall", "precision") for part in (one, new)),
+                *(
+                    _estimate_cell(part.get(key))
+                    for key in ("recall", "precision")
+                    for part in (one, new)
+                ),
             ]
         )
     newest = [one for one in late.values() if one.get("recall")]
@@ -87,9 +97,9 @@ def class_table(view: View) -> Table:
     return Table("Classes", columns, rows, " ".join(told))
 
 
-def reliability_table(view: View) -> Table:
-    """Build the reliability table: predicted probability and accuracy by bin."""
-    whole, _ = _reports(view)
+def reliability_table(view: StatusSnapshot) -> Table:
+    """Build the calibration table: mean predicted probability and accuracy by bin."""
+    whole, _ = _evaluation_reports(view)
     bins = [one for one in whole.get("reliability") or () if one.get("records")]
     columns = [
         Column("Probability", "words"),
@@ -104,7 +114,7 @@ def reliability_table(view: View) -> Table:
         [
             f"{percent_text(one['low'])} to {percent_text(one['high'])}",
             percent_text(one.get("confidence")),
-            _bar(one.get("accuracy")),
+            _estimate_cell(one.get("accuracy")),
             number_text(one["records"]),
         ]
         for one in bins
@@ -119,25 +129,25 @@ def reliability_table(view: View) -> Table:
     return Table("Calibration", columns, rows, summary)
 
 
-def _reports(view: View) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _evaluation_reports(view: StatusSnapshot) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     found = view.document("evaluation")
     return found.get("since_start") or {}, found.get("recent") or {}
 
 
-def _at(report: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, float] | None:
+def _metric_at_path(report: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, float] | None:
     found: Any = report
     for key in path:
         found = (found or {}).get(key)
     return found or None
 
 
-def _shown(found: Mapping[str, float] | None, plain: bool) -> str:
-    if found is None or not plain:
-        return estimate_text(found)
-    return f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
+def _metric_text(estimate: Mapping[str, float] | None, is_plain_number: bool) -> str:
+    if estimate is None or not is_plain_number:
+        return estimate_text(estimate)
+    return f"{estimate['value']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"
 
 
-def _bar(found: Mapping[str, float] | None) -> Cell:
-    if found is None:
+def _estimate_cell(estimate: Mapping[str, float] | None) -> Cell:
+    if estimate is None:
         return Cell(NOTHING)
-    return Cell(estimate_text(found), bar=found["value"], colour="series-1")
+    return Cell(estimate_text(estimate), bar=estimate["value"], colour="series-1")

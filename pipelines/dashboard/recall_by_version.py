@@ -16,10 +16,10 @@ from streamboost.pipelines.status.reader import LabelEvidence
 __all__ = [
     "ClassRecall",
     "RecallChange",
-    "change_cell",
-    "change_summary",
     "class_sort_key",
     "overall_recall",
+    "recall_change_cell",
+    "recall_change_summary",
     "recall_changes",
     "recall_text",
     "split_at_version",
@@ -37,9 +37,10 @@ WIDE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ClassRecall:
-    """Recall of one class: the labelled records, the misclassified ones, and the weighted share.
+    """Estimated recall of one class, as a weighted `share` of correct predictions.
 
-    `worth` is the effective sample size of the weights (Kish 1965).
+    `told` is the number of labelled records, and `wrong` the number misclassified. `worth` is the
+    effective sample size of the weights (Kish 1965).
     """
 
     told: int
@@ -49,31 +50,31 @@ class ClassRecall:
 
     @property
     def counts_text(self) -> str:
-        """Number of correct predictions among the labelled records."""
+        """Text with the numbers of correct predictions and of labelled records."""
         return f"{self.told - self.wrong:,} of {self.told:,}"
 
     @property
     def text(self) -> str:
-        """Share of correct predictions with its 95 % interval; counts if the labels are few."""
+        """Text of the recall with its 95 % interval; the counts if there are few labels."""
         if self.told < FEWEST:
             return self.counts_text
-        low, high = self.share.interval()
+        low, high = self.share.confidence_interval()
         of = f"n = {self.told:,}" + f", n_eff = {self.worth:,}" * (self.worth < self.told)
         return f"{percent_text(self.share.value)} ({100 * low:.0f} to {100 * high:.0f}), {of}"
 
 
-def overall_recall(found: Sequence[LabelEvidence]) -> ClassRecall | None:
+def overall_recall(evidence: Sequence[LabelEvidence]) -> ClassRecall | None:
     """Estimate the share of correct predictions by inverse-probability weights; None: no records.
 
     The variance is that of a ratio estimator (Särndal and others 1992, 5.6). Two pseudo-records,
     one correct and one wrong, are added, so that the variance stays positive if all are correct.
     """
-    if not found:
+    if not evidence:
         return None
-    n, weights = len(found), [1.0 / one.propensity for one in found]
+    n, weights = len(evidence), [1.0 / one.propensity for one in evidence]
     total = sum(weights)
     mean = total / n
-    hits = [float(one.said == one.truth) for one in found]
+    hits = [float(one.said == one.truth) for one in evidence]
     value = min(sum(weight * hit for weight, hit in zip(weights, hits, strict=True)) / total, 1.0)
     weights, hits = [*weights, mean, mean], [*hits, 1.0, 0.0]
     share = (value * total + mean) / (total + 2 * mean)
@@ -85,14 +86,15 @@ def overall_recall(found: Sequence[LabelEvidence]) -> ClassRecall | None:
 
 
 def split_at_version(
-    found: Sequence[LabelEvidence], version: int
+    evidence: Sequence[LabelEvidence], version: int
 ) -> tuple[Sequence[LabelEvidence], Sequence[LabelEvidence]]:
-    """Split records into equally many before `version` and all by `version` or a later one.
+    """Split records by the version that predicted them: before `version`, and from it on.
 
-    `found` is in arrival order. The first part has fewer records if there are not enough.
+    `evidence` is in arrival order. The first part has only the newest records, as many as the
+    second part or fewer.
     """
-    later = [one for one in found if one.version >= version]
-    earlier = [one for one in found if one.version < version]
+    later = [one for one in evidence if one.version >= version]
+    earlier = [one for one in evidence if one.version < version]
     return earlier[max(len(earlier) - len(later), 0) :], later
 
 
@@ -107,10 +109,12 @@ class RecallChange:
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
-        """Confidence interval of the change; None if one side has no labels."""
+        """Confidence interval (low, high) of the change; None if one side has no labels."""
         if self.before is None or self.after is None:
             return None
-        return self.after.share.difference(self.before.share, ERROR_PROBABILITY / self.n_classes)
+        return self.after.share.difference_interval(
+            self.before.share, ERROR_PROBABILITY / self.n_classes
+        )
 
     @property
     def has_fallen(self) -> bool:
@@ -124,13 +128,13 @@ class RecallChange:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether the labels do not decide: too few, or an interval wider than `WIDE`."""
+        """Whether labels are too few for a test, or the interval is wider than `WIDE`."""
         if self.interval is None or self.has_few_labels:
             return True
         return not self.has_fallen and self.interval[1] - self.interval[0] > WIDE
 
     @property
-    def points(self) -> float:
+    def percentage_points(self) -> float:
         """Change in percentage points; 0 if one side has no labels."""
         if self.before is None or self.after is None:
             return 0.0
@@ -138,13 +142,13 @@ class RecallChange:
 
     @property
     def text(self) -> str:
-        """Change with its confidence interval, in percentage points."""
+        """Text of the change with its confidence interval, in percentage points."""
         if self.interval is None:
             return NOTHING
         if self.is_undecided:
             return "too few labels" if self.has_few_labels else "undecided"
         points, low, high = (
-            round(one) for one in (self.points, *(100 * end for end in self.interval))
+            round(one) for one in (self.percentage_points, *(100 * end for end in self.interval))
         )
         return f"{points:+d} points ({low:+d} to {high:+d})"
 
@@ -152,11 +156,13 @@ class RecallChange:
 def recall_changes(
     before: Sequence[LabelEvidence], after: Sequence[LabelEvidence]
 ) -> list[RecallChange]:
-    """Return the recall change of each class: significant drops first, undecided classes last.
+    """Return the recall change of each class between two sets of labelled records.
+
+    Significant drops are first, undecided classes last.
 
     Within each group, the largest drop is first.
     """
-    then, since = _by_class(before), _by_class(after)
+    then, since = _group_by_true_class(before), _group_by_true_class(after)
     among = max(len(then.keys() & since.keys()), 1)
     found = [
         RecallChange(
@@ -169,69 +175,72 @@ def recall_changes(
         key=lambda one: (
             one.is_undecided,
             not one.has_fallen,
-            0 if one.is_undecided else one.points,
+            0 if one.is_undecided else one.percentage_points,
         ),
     )
 
 
-def _by_class(found: Sequence[LabelEvidence]) -> Mapping[str, Sequence[LabelEvidence]]:
+def _group_by_true_class(
+    evidence: Sequence[LabelEvidence],
+) -> Mapping[str, Sequence[LabelEvidence]]:
     classes: dict[str, list[LabelEvidence]] = {}
-    for one in found:
+    for one in evidence:
         classes.setdefault(one.truth, []).append(one)
     return classes
 
 
-def change_summary(
-    found: Sequence[RecallChange], when: str, whole: RecallChange | None = None
+def recall_change_summary(
+    changes: Sequence[RecallChange], period: str, overall: RecallChange | None = None
 ) -> str:
-    """Summarize which classes lost recall significantly, that none did, or that it is undecided.
+    """Describe the classes whose recall dropped significantly, or that the test is undecided.
 
-    If no single class fell but the accuracy over all classes (`whole`) did, report that instead.
+    If no single class fell but the accuracy over all classes (`overall`) did, report that instead.
     """
-    fell = [one for one in found if one.has_fallen]
+    fell = [one for one in changes if one.has_fallen]
     if fell and (first := fell[0]).before and first.after:
         was, now = first.before, first.after
         more = "".join(f" That of {one.name} dropped too ({one.text})." for one in fell[1:])
         said = (
-            f"The recall of class {first.name} dropped significantly {when}: from "
+            f"The recall of class {first.name} dropped significantly {period}: from "
             f"{percent_text(was.share.value)} ({plural(was.told, 'label')}) to "
             f"{percent_text(now.share.value)} ({plural(now.told, 'label')}).{more}"
         )
-    elif whole is not None and whole.has_fallen:
+    elif overall is not None and overall.has_fallen:
         said = (
-            f"The accuracy over all classes dropped significantly {when}, but no single recall did."
+            f"The accuracy over all classes dropped significantly {period}, but no single recall "
+            "did."
         )
-    elif all(one.has_few_labels for one in found):
-        return f"Too few labels to decide whether the recall of a class dropped {when}."
-    elif all(one.is_undecided for one in found):
-        return f"Undecided whether the recall of a class dropped {when}."
+    elif all(one.has_few_labels for one in changes):
+        return f"Too few labels to decide whether the recall of a class dropped {period}."
+    elif all(one.is_undecided for one in changes):
+        return f"Undecided whether the recall of a class dropped {period}."
     else:
-        said = f"The recall of no class dropped significantly {when}."
-        if (most := found[0]).points < 0:
+        said = f"The recall of no class dropped significantly {period}."
+        if (most := changes[0]).percentage_points < 0:
             said += f" Largest decrease, not significant: {most.name}, {most.text}."
-    few = _class_names(one for one in found if one.has_few_labels)
-    wide = _class_names(one for one in found if one.is_undecided and not one.has_few_labels)
+    few = _class_names_text(one for one in changes if one.has_few_labels)
+    wide = _class_names_text(one for one in changes if one.is_undecided and not one.has_few_labels)
     said += f" There are too few labels of {few}." * bool(few)
     return said + f" Undecided for {wide}." * bool(wide)
 
 
-def _class_names(found: Iterable[RecallChange]) -> str:
-    """Join the names of classes for a sentence, at most `NAMED` of them."""
-    names = sorted((one.name for one in found), key=class_sort_key)
+def _class_names_text(changes: Iterable[RecallChange]) -> str:
+    """List the names of the classes in a text, at most `NAMED` of them."""
+    names = sorted((one.name for one in changes), key=class_sort_key)
     others = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
     return ", ".join(names[:NAMED]) + others
 
 
-def recall_text(one: ClassRecall | None) -> str:
-    """Return a recall as a text."""
-    return NOTHING if one is None else one.text
+def recall_text(recall: ClassRecall | None) -> str:
+    """Return the text of a recall, or a placeholder if it is None."""
+    return NOTHING if recall is None else recall.text
 
 
-def change_cell(one: RecallChange) -> str | Cell:
-    """Return a change as a table cell, highlighted if the recall fell."""
-    if not one.has_fallen:
-        return one.text
-    return Cell(one.text, shade=0.6, colour="bad", note="got worse: ")
+def recall_change_cell(change: RecallChange) -> str | Cell:
+    """Return a table cell with the text of a change, highlighted if the recall fell."""
+    if not change.has_fallen:
+        return change.text
+    return Cell(change.text, shade=0.6, colour="bad", note="got worse: ")
 
 
 def class_sort_key(name: str) -> tuple[bool, float, str]:

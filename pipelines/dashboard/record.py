@@ -8,16 +8,25 @@ from typing import Any
 import numpy as np
 
 from streamboost.pipelines.dashboard.annotators import disagreeing_annotators
-from streamboost.pipelines.dashboard.explanations import LONGEST, explanation_summary, reasons
+from streamboost.pipelines.dashboard.explanations import (
+    LONGEST,
+    contribution_table,
+    explanation_summary,
+)
 from streamboost.pipelines.dashboard.labelling_request import (
     UNTOLD,
-    is_long,
-    picture_of,
-    show_field,
+    first_small_image,
+    is_long_or_media,
+    show_field_value,
 )
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
-from streamboost.pipelines.dashboard.view import View, page_of
-from streamboost.pipelines.dashboard.widgets import Sentence, Tag, show_table, show_told
+from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
+from streamboost.pipelines.dashboard.widgets import (
+    Sentence,
+    Tag,
+    show_summary_and_table,
+    show_table,
+)
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.status import neighbours as labelled
 from streamboost.pipelines.status.annotators import votes_of
@@ -33,21 +42,21 @@ from streamboost.pipelines.status.formatting import (
 from streamboost.pipelines.status.reader import Status, StatusReader
 
 __all__ = [
-    "Traces",
-    "disagreement",
+    "RecordTraces",
+    "contribution_table",
+    "disagreement_text",
     "is_disputed",
-    "label_error",
+    "label_error_text",
     "missing_record_text",
     "nearest_records",
     "neighbour_table",
-    "reasons",
-    "record_history",
+    "record_history_texts",
     "record_votes",
     "show_missing_record",
     "show_record",
 ]
 
-Found = Mapping[str, Any]
+StoredRecord = Mapping[str, Any]
 
 CONFIDENT = 0.7
 """Minimum probability of a prediction that counts as evidence against a label."""
@@ -59,18 +68,18 @@ UNNAMED = "unknown annotator"
 """Name shown for a label without a source."""
 
 
-def current_annotator(found: Found) -> str:
-    """Return the newest annotator whose label is the record's current label.
+def current_annotator(record: StoredRecord) -> str:
+    """Return the newest annotator who chose the record's current label.
 
     >>> current_annotator({"truth": "a", "labels": [[1, "a", "ann"], [2, "b", "bob"]]})
     'ann'
     """
-    said = [name for name, label in record_votes(found) if label == found["truth"]]
+    said = [name for name, label in record_votes(record) if label == record["truth"]]
     return said[-1] if said else UNNAMED
 
 
-def record_votes(found: Found) -> list[tuple[str, str]]:
-    """Return the votes on a record: annotator and label, the newest of each named annotator.
+def record_votes(record: StoredRecord) -> list[tuple[str, str]]:
+    """Return the newest label of each annotator of a record, as pairs of annotator and label.
 
     Labels without a source each count as a vote.
 
@@ -78,11 +87,11 @@ def record_votes(found: Found) -> list[tuple[str, str]]:
     >>> record_votes({"labels": labels})
     [('unknown annotator', 'b'), ('eve', 'b')]
     """
-    votes = votes_of(found.get("labels") or ())
+    votes = votes_of(record.get("labels") or ())
     return [(UNNAMED if one.source is None else one.source, one.label) for one in votes]
 
 
-def is_disputed(found: Found) -> bool:
+def is_disputed(record: StoredRecord) -> bool:
     """Return whether another class has at least as many votes as the record's current label.
 
     >>> is_disputed({"truth": "b", "labels": [[1, "a", "ann"], [2, "b", "bob"]]})
@@ -90,58 +99,68 @@ def is_disputed(found: Found) -> bool:
     >>> is_disputed({"truth": "b", "labels": [[1, "a", "ann"], [2, "b", "bob"], [3, "b", "eve"]]})
     False
     """
-    said = [label for _, label in record_votes(found)]
-    others = (said.count(one) for one in set(said) if one != found.get("truth"))
-    return max(others, default=0) >= max(said.count(str(found.get("truth"))), 1)
+    said = [label for _, label in record_votes(record)]
+    others = (said.count(one) for one in set(said) if one != record.get("truth"))
+    return max(others, default=0) >= max(said.count(str(record.get("truth"))), 1)
 
 
-def disagreement(found: Found) -> tuple[str, ...] | None:
-    """Describe the votes on a record if they differ, as a text and its names; None: they agree.
+def disagreement_text(record: StoredRecord) -> tuple[str, ...] | None:
+    """Describe the annotators' votes on a record if they differ; None: they agree.
 
-    >>> disagreement({"labels": [[1, "a", "ann"], [2, "b", "bob"], [3, "b", "ann"]]})
-    >>> disagreement({"labels": [[1, "a", "ann"], [2, "b", "bob"]]})
+    The result is a text with ``{}`` for each name, followed by the names.
+
+    >>> disagreement_text({"labels": [[1, "a", "ann"], [2, "b", "bob"], [3, "b", "ann"]]})
+    >>> disagreement_text({"labels": [[1, "a", "ann"], [2, "b", "bob"]]})
     ('People disagree: {} says {}, {} says {}.', 'ann', 'a', 'bob', 'b')
     """
-    said = list(dict.fromkeys(record_votes(found)))
+    said = list(dict.fromkeys(record_votes(record)))
     if len({label for _, label in said}) < 2:
         return None
     text = ", ".join(["{} says {}"] * len(said))
     return f"People disagree: {text}.", *(part for one in said for part in one)
 
 
-def label_error(found: Found, near: Sequence[tuple[float, Status]]) -> tuple[str, ...] | None:
-    """Explain why a record's label looks wrong, as a text and its names; None: it does not.
+def label_error_text(
+    record: StoredRecord, neighbours: Sequence[tuple[float, Status]]
+) -> tuple[str, ...] | None:
+    """Explain why a record's label looks wrong; None: the label does not look wrong.
 
-    A label looks wrong if a confident prediction differs from it, and most of the `near` labelled
-    records have the predicted class.
+    The result is a text with ``{}`` for each name, followed by the names.
+
+    A label looks wrong if a confident prediction differs from the label, and most of `neighbours`
+    (distance and labelled record) have the predicted class.
     """
-    truth, label = found.get("truth"), found.get("label")
-    share = (found.get("probabilities") or {}).get(str(label)) or 0.0
+    truth, label = record.get("truth"), record.get("label")
+    share = (record.get("probabilities") or {}).get(str(label)) or 0.0
     if truth is None or label is None or str(label) == truth or share < CONFIDENT:
         return None
-    agreed = sum(str(one.get("truth")) == str(label) for _, one in near)
-    if len(near) < FEWEST or 2 * agreed <= len(near):
+    agreed = sum(str(one.get("truth")) == str(label) for _, one in neighbours)
+    if len(neighbours) < FEWEST or 2 * agreed <= len(neighbours):
         return None
     return (
         "The label looks wrong: {} says {}, but it was predicted as {}, "
-        f"{percent_text(share)} sure, and {agreed} of the {len(near)} nearest labelled records "
-        "have the predicted class.",
-        current_annotator(found),
+        f"{percent_text(share)} sure, and {agreed} of the {len(neighbours)} nearest labelled "
+        "records have the predicted class.",
+        current_annotator(record),
         truth,
         str(label),
     )
 
 
-def record_history(found: Found, unreliable: Collection[str] = ()) -> list[tuple[str, ...]]:
-    """Return the history of a record in sentences, each a text and its names.
+def record_history_texts(
+    record: StoredRecord, unreliable_annotators: Collection[str] = ()
+) -> list[tuple[str, ...]]:
+    """Describe the history of a record: prediction, request and labels, one entry per sentence.
 
-    `unreliable` has the annotators who disagree with others significantly often.
+    Each entry is a text with ``{}`` for each name, followed by the names.
+
+    `unreliable_annotators` has the annotators who disagree with others significantly often.
     """
-    when, label = time_text(found.get("arrived")), found.get("label")
+    when, label = time_text(record.get("arrived")), record.get("label")
     told: list[tuple[str, ...]] = []
-    if found.get(HIDDEN):
+    if record.get(HIDDEN):
         told.append((f"It came at {when}. {UNTOLD}",))
-    elif not found.get("asked"):
+    elif not record.get("asked"):
         if label is None:
             told.append((f"It was labelled at {when}, without a prediction and unasked.",))
         else:
@@ -149,40 +168,44 @@ def record_history(found: Found, unreliable: Collection[str] = ()) -> list[tuple
     elif label is None:
         told.append((f"It was asked about at {when}, before there was any prediction.",))
     else:
-        share = (found.get("probabilities") or {}).get(str(label))
+        share = (record.get("probabilities") or {}).get(str(label))
         sure = "" if share is None else f", {percent_text(share)} sure"
-        version, margin = found.get("version"), found.get("margin")
+        version, margin = record.get("version"), record.get("margin")
         by = f"by version {version}" if version else "before the first committee"
         gap = "" if margin is None or not version else f", margin {number_text(margin)}"
         told.append((f"Predicted as {{}} {by}{sure}{gap}, at {when}.", str(label)))
-        expires = "" if found.get("truth") or found.get("expires") is None else _expiry_text(found)
-        told += _label_history(found, unreliable)
-        told.append((f"{_request_text(found)}{expires}",))
-        if found.get("again") is not None:
-            again = time_text(found["again"])
+        expires = (
+            "" if record.get("truth") or record.get("expires") is None else _expiry_text(record)
+        )
+        told += _label_history_texts(record, unreliable_annotators)
+        told.append((f"{_request_text(record)}{expires}",))
+        if record.get("again") is not None:
+            again = time_text(record["again"])
             told.append((f"At {again} its label looked wrong, and it was asked about again.",))
         return told
-    return told + _label_history(found, unreliable)
+    return told + _label_history_texts(record, unreliable_annotators)
 
 
-def _label_history(found: Found, unreliable: Collection[str]) -> list[tuple[str, ...]]:
-    """Describe whether the prediction was right, by whose label, and if the label is disputed."""
-    truth, label = found.get("truth"), found.get("label")
+def _label_history_texts(
+    record: StoredRecord, unreliable_annotators: Collection[str]
+) -> list[tuple[str, ...]]:
+    """Compare the prediction with the label: right, wrong, disputed or not labelled yet."""
+    truth, label = record.get("truth"), record.get("label")
     if truth is None:
         return [("The record has no label yet.",)]
-    if is_disputed(found):
+    if is_disputed(record):
         text = (
             "The label is disputed: another class has at least as many votes. The pipeline uses "
             "the label of {}: {}."
         )
-        if label is not None and str(label) not in (said for _, said in record_votes(found)):
+        if label is not None and str(label) not in (said for _, said in record_votes(record)):
             text += " No annotator chose the predicted class."
-        return [(text, current_annotator(found), str(truth))]
-    return _correctness(found) + _single_vote_warning(found, unreliable)
+        return [(text, current_annotator(record), str(truth))]
+    return _correctness_texts(record) + _single_vote_warning(record, unreliable_annotators)
 
 
-def _correctness(found: Found) -> list[tuple[str, ...]]:
-    truth, label, who = str(found["truth"]), found.get("label"), current_annotator(found)
+def _correctness_texts(record: StoredRecord) -> list[tuple[str, ...]]:
+    truth, label, who = str(record["truth"]), record.get("label"), current_annotator(record)
     if label is None:
         return [("{} says it is {}.", who, truth)]
     if str(label) == truth:
@@ -190,25 +213,27 @@ def _correctness(found: Found) -> list[tuple[str, ...]]:
     return [("That was wrong: {} says it is {}.", who, truth)]
 
 
-def _single_vote_warning(found: Found, unreliable: Collection[str]) -> list[tuple[str, ...]]:
-    """Warn if the only vote for the label is of an annotator in `unreliable`."""
-    sources = [name for name, label in record_votes(found) if label == found["truth"]]
-    if len(sources) != 1 or sources[0] not in unreliable:
+def _single_vote_warning(
+    record: StoredRecord, unreliable_annotators: Collection[str]
+) -> list[tuple[str, ...]]:
+    """Return a warning if one of `unreliable_annotators` is the only one who chose the label."""
+    sources = [name for name, label in record_votes(record) if label == record["truth"]]
+    if len(sources) != 1 or sources[0] not in unreliable_annotators:
         return []
     text = "Only {} says so, who disagrees with others significantly often."
     return [(text, sources[0])]
 
 
-def _request_text(found: Found) -> str:
-    utility, chance = number_text(found.get("utility")), percent_text(found.get("propensity"))
+def _request_text(record: StoredRecord) -> str:
+    utility, chance = number_text(record.get("utility")), percent_text(record.get("propensity"))
     return (
-        f"Its label was asked for in batch {number_text(found.get('sequence'))}: its utility was "
+        f"Its label was asked for in batch {number_text(record.get('sequence'))}: its utility was "
         f"{utility}, and its chance of being asked for {chance}."
     )
 
 
-def _expiry_text(found: Found) -> str:
-    expires = found["expires"]
+def _expiry_text(record: StoredRecord) -> str:
+    expires = record["expires"]
     if not isinstance(expires, int):
         return ""
     if expires < 1000 * time():
@@ -217,8 +242,8 @@ def _expiry_text(found: Found) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Traces:
-    """Traces in a status of a record that is not among the kept requested or labelled ones.
+class RecordTraces:
+    """Data that a status still has on a record that is not stored as requested or labelled.
 
     Attributes
     ----------
@@ -234,19 +259,19 @@ class Traces:
     records: int = 0
 
     @classmethod
-    def of(cls, id: str, status: StatusReader) -> "Traces":
-        """Look for the record `id`."""
+    def find(cls, id: str, status: StatusReader) -> "RecordTraces":
+        """Read the data on the record `id` from `status`."""
         newest = status.predictions()
         mine = next((one for one in newest if str(one["id"]) == id), None)
         return cls(mine, status.request(id) is not None, len(newest), status.count(None))
 
 
-def missing_record_text(id: str, traces: Traces, view: View) -> tuple[str, ...]:
-    """Describe the fate of a record that is not kept, as a text and its names."""
+def missing_record_text(id: str, traces: RecordTraces, view: StatusSnapshot) -> tuple[str, ...]:
+    """Explain why there is no page for the record `id`, as a text and its names."""
     if traces.is_open:
         return "Record {} was requested, and has no label yet.", id
     if traces.prediction is not None:
-        return _unstored_prediction(id, traces.prediction)
+        return _unstored_prediction_text(id, traces.prediction)
     ledger, join = view.document("ledger"), view.document("join")
     asked = ledger.get("requests", 0) - ledger.get("again", 0) + join.get("unsolicited", 0)
     if not join or traces.records < asked:
@@ -264,23 +289,23 @@ def missing_record_text(id: str, traces: Traces, view: View) -> tuple[str, ...]:
     )
 
 
-def _unstored_prediction(id: str, found: Mapping[str, Any]) -> tuple[str, ...]:
-    if found.get("asked"):
+def _unstored_prediction_text(id: str, prediction: Mapping[str, Any]) -> tuple[str, ...]:
+    if prediction.get("asked"):
         came = "Record {} was requested and evicted, as there were too many requests at once."
     else:
         came = "Record {} arrived, and was never requested or labelled."
-    if HIDDEN in found:
+    if HIDDEN in prediction:
         return f"{came} {UNTOLD}", id
-    if found.get("label") is None:
+    if prediction.get("label") is None:
         return f"{came} There was no prediction yet.", id
-    version = found.get("version")
+    version = prediction.get("version")
     by = f"by version {version}" if version else "before the first committee"
-    share = found.get("probability")
+    share = prediction.get("probability")
     sure = "" if share is None else f", {percent_text(share)} sure"
-    return f"{came} It was predicted as {{}} {by}{sure}.", id, str(found["label"])
+    return f"{came} It was predicted as {{}} {by}{sure}.", id, str(prediction["label"])
 
 
-def _retention_text(traces: Traces) -> str:
+def _retention_text(traces: RecordTraces) -> str:
     predictions = f", and the newest {plural(traces.predictions, 'prediction')}"
     newest = plural(traces.records, "record")
     return (
@@ -290,9 +315,9 @@ def _retention_text(traces: Traces) -> str:
 
 
 def nearest_records(
-    features: Mapping[str, Any], others: Sequence[Status], most: int = 5
+    features: Mapping[str, Any], candidates: Sequence[Status], n_neighbours: int = 5
 ) -> list[tuple[float, Status]]:
-    """Return the nearest neighbours of `features` among `others`, with their distances.
+    """Return the records of `candidates` nearest to `features`, each as (distance, record).
 
     The distance is that of `nearest_rows`. A value that is not a number is a column with 1 if the
     values are equal, else 0.
@@ -302,69 +327,77 @@ def nearest_records(
     [(0.0, 'near'), (2.0, 'far')]
     """
     wanted = {name: one for name, one in features.items() if not isinstance(one, list | dict)}
-    there = [one for one in others if one.get("features")]
+    there = [one for one in candidates if one.get("features")]
     if not wanted or not there:
         return []
-    rows = [_row(wanted, one["features"]) for one in there]
-    places, away = labelled.nearest_rows(np.array([_row(wanted, wanted)]), np.array(rows), most)
+    rows = [_feature_row(wanted, one["features"]) for one in there]
+    places, away = labelled.nearest_rows(
+        np.array([_feature_row(wanted, wanted)]), np.array(rows), n_neighbours
+    )
     pairs = zip(away[0].tolist(), places[0].tolist(), strict=True)
     return [(round(far, 3), there[place]) for far, place in pairs]
 
 
-def _row(wanted: Mapping[str, Any], features: Mapping[str, Any]) -> list[float]:
-    return [_coordinate(given, features.get(name)) for name, given in wanted.items()]
+def _feature_row(reference: Mapping[str, Any], features: Mapping[str, Any]) -> list[float]:
+    return [_feature_coordinate(given, features.get(name)) for name, given in reference.items()]
 
 
-def _coordinate(wanted: Any, given: Any) -> float:
-    if not is_number(wanted):
-        return float(given == wanted)
-    return float(given) if is_number(given) else float("nan")
+def _feature_coordinate(reference: Any, value: Any) -> float:
+    if not is_number(reference):
+        return float(value == reference)
+    return float(value) if is_number(value) else float("nan")
 
 
 def show_record(
-    found: Status, view: View, others: Sequence[Status], *, may_change: bool = False
+    record: Status, view: StatusSnapshot, candidates: Sequence[Status], *, can_change: bool = False
 ) -> None:
-    """Show a stored record; `others` are labelled records to search for neighbours.
+    """Show a stored record; its nearest neighbours are searched among the labelled `candidates`.
 
-    `may_change` is true if the user may change the label.
+    `can_change` is true if the user may change the label.
     """
     pipeline = view.document("pipeline").get("name")
     near = nearest_records(
-        found.get("features") or {}, [o for o in others if o["id"] != found["id"]]
+        record.get("features") or {}, [o for o in candidates if o["id"] != record["id"]]
     )
     with Tag("section", classes="panel", aria_labelledby="said-title"):
         Tag("h2", "History", id="said-title")
-        for text, *names in record_history(found, disagreeing_annotators(view)):
-            Sentence("p").say(text, *names)
-        _show_doubts(found, near, pipeline, may_change)
-        show_table(_label_table(found))
+        for text, *names in record_history_texts(record, disagreeing_annotators(view)):
+            Sentence("p").show_text(text, *names)
+        _show_label_doubts(record, near, pipeline, can_change)
+        show_table(_label_table(record))
     with Tag("div", classes="panels halves"):
         _show_section(
             "Class probabilities",
             "Class probabilities of the ensemble on arrival.",
-            probability_table(found),
+            probability_table(record),
         )
         _show_section(
-            "Why this prediction", explanation_summary(view), reasons(found, view), id="why"
+            "Why this prediction",
+            explanation_summary(view),
+            contribution_table(record, view),
+            id="why",
         )
-        _show_fields(found)
+        _show_fields(record)
         _show_section(
-            "Nearest labelled records", _ABOUT_NEAREST, neighbour_table(found, near, pipeline)
+            "Nearest labelled records", _ABOUT_NEAREST, neighbour_table(record, near, pipeline)
         )
 
 
-def _show_doubts(
-    found: Found, near: Sequence[tuple[float, Status]], pipeline: str, may_change: bool
+def _show_label_doubts(
+    record: StoredRecord,
+    neighbours: Sequence[tuple[float, Status]],
+    pipeline: str,
+    can_change: bool,
 ) -> None:
     """Show the evidence against the label, if any, and a link to change the label."""
-    wrong, differ = label_error(found, near), disagreement(found)
+    wrong, differ = label_error_text(record, neighbours), disagreement_text(record)
     for said in filter(None, (wrong, differ)):
         with Tag("div", classes="doubt"):
-            Sentence("p").say(*said)
-    if found.get("truth") is None:
+            Sentence("p").show_text(*said)
+    if record.get("truth") is None:
         return
-    if may_change:
-        with Tag("p"), Tag("a", href=page_of("/label", pipeline, change=found["id"])):
+    if can_change:
+        with Tag("p"), Tag("a", href=page_address("/label", pipeline, change=record["id"])):
             Tag("span", "Change the label")
     elif wrong:
         Tag("p", "Its annotator or an operator can change the label.", "about")
@@ -376,24 +409,29 @@ _ABOUT_NEAREST = (
 )
 
 
-def show_missing_record(said: tuple[str, ...], alike: Sequence[str], pipeline: str) -> None:
-    """Show `said` about a record that is not kept, and stored ids with the same prefix."""
+def show_missing_record(
+    explanation: tuple[str, ...], similar_ids: Sequence[str], pipeline: str
+) -> None:
+    """Show why a record has no page, and links to `similar_ids`, the stored ids that start alike.
+
+    `explanation` is a text with ``{}`` for each name, followed by the names.
+    """
     with Tag("section", classes="panel"):
-        Sentence("p").say(*said)
+        Sentence("p").show_text(*explanation)
         Tag(
             "p",
             "The pipeline's predictions sink has the prediction of every record.",
             "about",
         )
-        if alike:
+        if similar_ids:
             Tag("p", "Records with this prefix:")
             with Tag("ul", classes="alike"):
-                for one in alike:
-                    with Tag("li"), Tag("a", href=page_of("/record", pipeline, id=one)):
+                for one in similar_ids:
+                    with Tag("li"), Tag("a", href=page_address("/record", pipeline, id=one)):
                         Tag("bdi", one)
 
 
-def _label_table(found: Found) -> Table:
+def _label_table(record: StoredRecord) -> Table:
     columns = [Column(text, "words") for text in ("When", "Label", "Annotator")]
     rows = [
         [
@@ -401,17 +439,17 @@ def _label_table(found: Found) -> Table:
             "retracted" if label is None else str(label),
             UNNAMED if source is None else source,
         ]
-        for when, label, source in reversed(found.get("labels") or [])
+        for when, label, source in reversed(record.get("labels") or [])
     ]
     return Table("Labels, newest first", columns, rows, "")
 
 
-def probability_table(found: Found) -> Table:
+def probability_table(record: StoredRecord) -> Table:
     """Build the table of a record's class probabilities."""
-    if found.get(HIDDEN):
+    if record.get(HIDDEN):
         return Table("Class probabilities", [], [], UNTOLD)
     columns = [Column("Class", "words"), Column("Probability")]
-    given = found.get("probabilities") or {}
+    given = record.get("probabilities") or {}
     ordered = sorted(given.items(), key=lambda one: -(one[1] or 0.0))
     rows = [[name, Cell(percent_text(p), bar=p or 0.0, colour="series-1")] for name, p in ordered]
     return Table(
@@ -419,8 +457,10 @@ def probability_table(found: Found) -> Table:
     )
 
 
-def neighbour_table(found: Found, near: Sequence[tuple[float, Status]], pipeline: str) -> Table:
-    """Build the table of the nearest labelled records, and if they were labelled by then."""
+def neighbour_table(
+    record: StoredRecord, neighbours: Sequence[tuple[float, Status]], pipeline: str
+) -> Table:
+    """Build the table of the nearest labelled records and their state when `record` arrived."""
     columns = [
         Column("Record", "words"),
         Column("Label", "words"),
@@ -428,24 +468,24 @@ def neighbour_table(found: Found, near: Sequence[tuple[float, Status]], pipeline
         Column("State at prediction", "words"),
         Column("Distance"),
     ]
-    then = [_state_at_prediction(found, one) for _, one in near]
+    then = [_state_at_prediction(record, one) for _, one in neighbours]
     rows: list[list[str | Cell]] = [
         [
             Cell(
                 str(one["id"]),
-                link=page_of("/record", pipeline, id=one["id"]),
-                picture=picture_of(one),
+                link=page_address("/record", pipeline, id=one["id"]),
+                picture=first_small_image(one),
             ),
             str(one.get("truth")),
             NOTHING if one.get("label") is None else str(one["label"]),
             when,
             number_text(away),
         ]
-        for (away, one), when in zip(near, then, strict=True)
+        for (away, one), when in zip(neighbours, then, strict=True)
     ]
     if not rows:
         return Table("Nearest", columns, [], "None: no other record with features was labelled.")
-    of = [str(one.get("truth")) for _, one in near]
+    of = [str(one.get("truth")) for _, one in neighbours]
     first = max(of, key=of.count)
     late = len(then) - then.count(_LABELLED)
     told = f" When it was predicted, {late} of them had no label yet." if late else ""
@@ -455,20 +495,20 @@ def neighbour_table(found: Found, near: Sequence[tuple[float, Status]], pipeline
 _LABELLED = "labelled"
 
 
-def _state_at_prediction(found: Found, other: Found) -> str:
-    """Return the state of another record at the time of the prediction, as a text."""
-    when = found.get("arrived") or 0
-    labels = other.get("labels") or ()
-    if (other.get("arrived") or 0) > when:
+def _state_at_prediction(record: StoredRecord, neighbour: StoredRecord) -> str:
+    """Return "labelled", "labelled later" or "arrived later", relative to `record`'s arrival."""
+    when = record.get("arrived") or 0
+    labels = neighbour.get("labels") or ()
+    if (neighbour.get("arrived") or 0) > when:
         return "arrived later"
     return "labelled later" if labels and labels[0][0] > when else _LABELLED
 
 
-def _show_fields(found: Found) -> None:
-    given = found.get("features") or {}
-    features = {name: value for name, value in given.items() if not is_long(value)}
-    fields = {name: value for name, value in given.items() if is_long(value)}
-    fields |= found.get("fields") or {}
+def _show_fields(record: StoredRecord) -> None:
+    given = record.get("features") or {}
+    features = {name: value for name, value in given.items() if not is_long_or_media(value)}
+    fields = {name: value for name, value in given.items() if is_long_or_media(value)}
+    fields |= record.get("fields") or {}
     further = f", {plural(len(fields), 'long or further field')}" if fields else ""
     title = f"{plural(len(given), 'feature')}{further}"
     with Tag("section", classes="panel", aria_labelledby="fields-title"):
@@ -479,15 +519,17 @@ def _show_fields(found: Found) -> None:
                 with Tag("dt"):
                     Tag("bdi", str(name))
                 with Tag("dd"):
-                    show_field(value)
+                    show_field_value(value)
         columns = [Column("Feature", "words"), Column("Value")]
         rows = [[str(name), field_text(value)[:LONGEST]] for name, value in features.items()]
         show_table(Table("Features", columns, rows, ""))
 
 
-def _show_section(title: str, about: str, table: Table, id: str | None = None) -> None:
-    name = id or title.lower().replace(" ", "-")
+def _show_section(
+    title: str, description: str, table: Table, section_id: str | None = None
+) -> None:
+    name = section_id or title.lower().replace(" ", "-")
     with Tag("section", classes="panel", id=name, aria_labelledby=f"{name}-title"):
         Tag("h2", title, id=f"{name}-title")
-        Tag("p", about, "about")
-        show_told(table)
+        Tag("p", description, "about")
+        show_summary_and_table(table)

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamboost.pipelines.dashboard.explanations import contrast, contrast_class
+from streamboost.pipelines.dashboard.explanations import contrast_class, contrast_contributions
 from streamboost.pipelines.dashboard.record import is_disputed, record_votes
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
-from streamboost.pipelines.dashboard.view import View, page_of
+from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.dashboard.widgets import Sentence, Tag, show_table
 from streamboost.pipelines.status.formatting import NOTHING, percent_text, plural, time_text
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.status.record_filter import RecordFilter
 
-__all__ = ["MOST", "Found", "record_table", "show_records"]
+__all__ = ["MOST", "RecordPage", "record_table", "show_records"]
 
 MOST = 100
 """Maximum number of records on a page."""
@@ -29,8 +29,8 @@ Sums = Sequence[tuple[str, str | None, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One page of the stored records that match a filter.
+class RecordPage:
+    """One page of the stored records that match a filter, with counts of all matches.
 
     `total` is the number of matches, `more` whether further pages follow, and `sums` counts the
     matches by true and predicted class. `disputed` is the number of records left out because of a
@@ -45,14 +45,16 @@ class Found:
     disputed: int | None = 0
 
 
-def show_records(found: Found, view: View, choice: RecordFilter, offset: int = 0) -> None:
-    """Show the records of a filter; `offset` is the number of matches on earlier pages."""
+def show_records(
+    page: RecordPage, view: StatusSnapshot, record_filter: RecordFilter, offset: int = 0
+) -> None:
+    """Show a page of matching records; `offset` is the number of matches on earlier pages."""
     pipeline = view.document("pipeline").get("name")
     with Tag("section", classes="panel whole", aria_label="Records", id="listed"):
-        _filters(view, choice, pipeline)
-        Sentence("p", "summary").say(*_filter_text(found.total, choice))
-        _show_disputed(found.disputed, choice, pipeline)
-        _show_class_counts(found.sums, choice, pipeline)
+        _show_filter_form(view, record_filter, pipeline)
+        Sentence("p", "summary").show_text(*_filter_text(page.total, record_filter))
+        _show_disputed_count(page.disputed, record_filter, pipeline)
+        _show_class_counts(page.sums, record_filter, pipeline)
         Tag(
             "p",
             "Kept labelled records, newest label first. Select an id for details. Tinted: the "
@@ -61,169 +63,179 @@ def show_records(found: Found, view: View, choice: RecordFilter, offset: int = 0
             "second class.",
             "about",
         )
-        _show_page_links(found, choice, pipeline, offset)
-        show_table(record_table(found.records, pipeline))
+        _show_page_links(page, record_filter, pipeline, offset)
+        show_table(record_table(page.records, pipeline))
 
 
-def _filters(view: View, choice: RecordFilter, pipeline: str) -> None:
+def _show_filter_form(view: StatusSnapshot, record_filter: RecordFilter, pipeline: str) -> None:
     classes = [str(one) for one in view.document("classes").get("labels") or ()]
     sources = list(view.document("annotators"))
     with Tag("form", classes="choose", action="/records"):
         Tag("input", type="hidden", name="pipeline", value=pipeline)
-        for bound, number in (("since", choice.since), ("until", choice.until)):
+        for bound, number in (("since", record_filter.since), ("until", record_filter.until)):
             if number is not None:
                 Tag("input", type="hidden", name=bound, value=str(number))
         for name, title, names, chosen in (
-            ("true", "True class", classes, choice.truth),
-            ("predicted", "Predicted as", classes, choice.said),
-            ("by", "Labelled by", sources, choice.by),
+            ("true", "True class", classes, record_filter.truth),
+            ("predicted", "Predicted as", classes, record_filter.said),
+            ("by", "Labelled by", sources, record_filter.by),
         ):
             Tag("label", title, for_=f"records-{name}")
             with Tag("select", id=f"records-{name}", name=name):
                 Tag("option", "any", value="")
                 for one in names if chosen is None or chosen in names else [*names, chosen]:
-                    Tag("option", one, value=one, **_flag("selected", one == chosen))
+                    Tag("option", one, value=one, **_boolean_attribute("selected", one == chosen))
         for name, title, is_chosen in (
-            ("wrong", "Mistakes only", choice.wrong),
-            ("contested", "Where people disagree", choice.contested),
-            ("disputed", "Disputed labels only", choice.disputed is True),
+            ("wrong", "Mistakes only", record_filter.wrong),
+            ("contested", "Where people disagree", record_filter.contested),
+            ("disputed", "Disputed labels only", record_filter.disputed is True),
         ):
             with Tag("label"):
-                is_checked = _flag("checked", is_chosen)
+                is_checked = _boolean_attribute("checked", is_chosen)
                 Tag("input", type="checkbox", name=name, value="true", **is_checked)
                 Tag("span", title)
         Tag("button", "Show")
-        if choice != RecordFilter():
-            Tag("a", "All labelled records", href=page_of("/records", pipeline))
+        if record_filter != RecordFilter():
+            Tag("a", "All labelled records", href=page_address("/records", pipeline))
 
 
-def _flag(name: str, is_so: bool) -> dict[str, Any]:
-    return {name: True} if is_so else {}
+def _boolean_attribute(name: str, is_set: bool) -> dict[str, Any]:
+    return {name: True} if is_set else {}
 
 
-def _address(choice: RecordFilter, pipeline: str, **more: Any) -> str:
-    """Return the address of the list of a filter's records."""
+def _filter_address(record_filter: RecordFilter, pipeline: str, **query: Any) -> str:
+    """Return the address of the records page with this filter; `query` adds parameters."""
     named = {
-        "true": choice.truth,
-        "predicted": choice.said,
-        "by": choice.by,
-        "since": choice.since,
-        "until": choice.until,
-        "wrong": "true" if choice.wrong else None,
-        "contested": "true" if choice.contested else None,
-        "disputed": "true" if choice.disputed else None,
+        "true": record_filter.truth,
+        "predicted": record_filter.said,
+        "by": record_filter.by,
+        "since": record_filter.since,
+        "until": record_filter.until,
+        "wrong": "true" if record_filter.wrong else None,
+        "contested": "true" if record_filter.contested else None,
+        "disputed": "true" if record_filter.disputed else None,
     }
-    return page_of("/records", pipeline, **named, **more)
+    return page_address("/records", pipeline, **named, **query)
 
 
-def _show_disputed(disputed: int | None, choice: RecordFilter, pipeline: str) -> None:
-    """Show the number of records left out because of a disputed label, as a link to them."""
-    if disputed == 0:
+def _show_disputed_count(
+    n_disputed: int | None, record_filter: RecordFilter, pipeline: str
+) -> None:
+    """Show a link to the `n_disputed` records excluded because of a disputed label."""
+    if n_disputed == 0:
         return
     which = "Disputed records"
-    if disputed is not None:
-        which = "1 record" if disputed == 1 else f"{disputed:,} records"
+    if n_disputed is not None:
+        which = "1 record" if n_disputed == 1 else f"{n_disputed:,} records"
     with Tag("p", classes="summary", id="left-out"):
-        Tag("a", which, href=_address(replace(choice, disputed=True), pipeline))
+        Tag("a", which, href=_filter_address(replace(record_filter, disputed=True), pipeline))
         Tag(
             "span",
             " is excluded, as its label is disputed."
-            if disputed == 1
+            if n_disputed == 1
             else " are excluded, as their label is disputed.",
         )
 
 
-def _show_class_counts(sums: Sums, choice: RecordFilter, pipeline: str) -> None:
-    """Show the counts of a filter's records by predicted or true class, the largest first."""
-    begins, parts = class_counts(sums, choice)
+def _show_class_counts(class_sums: Sums, record_filter: RecordFilter, pipeline: str) -> None:
+    """Show the number of matches by predicted or true class, the largest first."""
+    begins, parts = class_count_texts(class_sums, record_filter)
     if not parts:
         return
     with Tag("p", classes="summary", id="sums"):
         Tag("span", begins)
-        for i, ((truth, said, n), (text, *names)) in enumerate(zip(sums, parts, strict=False)):
-            link = _address(replace(choice, truth=truth, said=said), pipeline)
+        for i, ((truth, said, n), (text, *names)) in enumerate(
+            zip(class_sums, parts, strict=False)
+        ):
+            link = _filter_address(replace(record_filter, truth=truth, said=said), pipeline)
             # There is no filter for records without a prediction.
             with Tag("span") if said is None else Tag("a", href=link):
-                Sentence("span").say(text, *names)
-            Tag("span", f" {n:,}{', ' if i + 1 < len(sums) else '.'}")
-        if rest := sum(n for *_, n in sums[NAMED:]):
+                Sentence("span").show_text(text, *names)
+            Tag("span", f" {n:,}{', ' if i + 1 < len(class_sums) else '.'}")
+        if rest := sum(n for *_, n in class_sums[NAMED:]):
             Tag("span", f"and {rest:,} more.")
 
 
-def class_counts(sums: Sums, choice: RecordFilter) -> tuple[str, list[tuple[str, ...]]]:
-    """Return the start of the summary sentence, and for each class a text and its names.
+def class_count_texts(
+    class_sums: Sums, record_filter: RecordFilter
+) -> tuple[str, list[tuple[str, ...]]]:
+    """Return the start of a sentence on the matches, and for each class a text and its names.
 
     The list is empty if the filter fixes both classes or neither.
 
-    >>> class_counts([("a", "b", 3), ("a", None, 1)], RecordFilter(truth="a"))
+    >>> class_count_texts([("a", "b", 3), ("a", None, 1)], RecordFilter(truth="a"))
     ('Predicted as ', [('{}', 'b'), ('nothing yet',)])
     """
-    some = sums[:NAMED]
-    if choice.truth is None and choice.said is not None:
+    some = class_sums[:NAMED]
+    if record_filter.truth is None and record_filter.said is not None:
         return "True classes: ", [("{}", truth) for truth, *_ in some]
-    if choice.truth is not None and choice.said is None:
+    if record_filter.truth is not None and record_filter.said is None:
         return "Predicted as ", [("nothing yet",) if s is None else ("{}", s) for _, s, _ in some]
-    if choice.truth is None and choice.wrong:
+    if record_filter.truth is None and record_filter.wrong:
         return "Mistaken most: ", [("{} for {}", t, s) for t, s, _ in some if s is not None]
     return "", []
 
 
-def _show_page_links(found: Found, choice: RecordFilter, pipeline: str, offset: int) -> None:
-    """Show the range of listed records, with links to newer and older ones."""
-    if not offset and not found.more:
+def _show_page_links(
+    page: RecordPage, record_filter: RecordFilter, pipeline: str, offset: int
+) -> None:
+    """Show the numbers of the listed records, with links to newer and older records."""
+    if not offset and not page.more:
         return
 
-    def link(text: str, to: int) -> None:
-        Tag("a", text, href=_address(choice, pipeline, after=to or None))
+    def add_link(text: str, target_offset: int) -> None:
+        Tag("a", text, href=_filter_address(record_filter, pipeline, after=target_offset or None))
 
     with Tag("nav", classes="paging", aria_label="Further records"):
-        if found.total is not None:
-            end = offset + len(found.records)
+        if page.total is not None:
+            end = offset + len(page.records)
             none = end == offset
-            Tag("span", "No more" if none else f"{offset + 1:,} to {end:,} of {found.total:,} kept")
+            Tag("span", "No more" if none else f"{offset + 1:,} to {end:,} of {page.total:,} kept")
         if offset:
-            link("Newer ones", max(offset - MOST, 0))
-        if found.more:
-            link("Older ones", offset + MOST)
+            add_link("Newer ones", max(offset - MOST, 0))
+        if page.more:
+            add_link("Older ones", offset + MOST)
 
 
-def _filter_text(n: int | None, choice: RecordFilter) -> tuple[str, ...]:
+def _filter_text(n_records: int | None, record_filter: RecordFilter) -> tuple[str, ...]:
     """Describe the filter in a sentence, as a text and its names."""
     parts: list[str] = []
     names: list[str] = []
-    if choice.truth is not None and choice.said is not None:
-        parts, names = ["{} that was predicted as {}"], [choice.truth, choice.said]
-    elif choice.truth is not None:
-        is_mistaken = choice.wrong or _version_range(choice)
-        parts, names = ["{}" if is_mistaken else "{}, any prediction"], [choice.truth]
-    elif choice.said is not None:
-        parts, names = ["predicted as {}, any label"], [choice.said]
-    if version := _version_range(choice):
-        wrong = "wrongly " if choice.wrong else ""
+    if record_filter.truth is not None and record_filter.said is not None:
+        parts, names = ["{} that was predicted as {}"], [record_filter.truth, record_filter.said]
+    elif record_filter.truth is not None:
+        is_mistaken = record_filter.wrong or _version_range_text(record_filter)
+        parts, names = ["{}" if is_mistaken else "{}, any prediction"], [record_filter.truth]
+    elif record_filter.said is not None:
+        parts, names = ["predicted as {}, any label"], [record_filter.said]
+    if version := _version_range_text(record_filter):
+        wrong = "wrongly " if record_filter.wrong else ""
         parts.append(f"predicted {wrong}by version {version}")
-    elif choice.wrong:
+    elif record_filter.wrong:
         parts.append("predicted wrongly")
-    if choice.by is not None:
-        parts.append(f"labelled by {{}}{', and otherwise by others' * choice.contested}")
-        names.append(choice.by)
-    elif choice.contested:
+    if record_filter.by is not None:
+        parts.append(f"labelled by {{}}{', and otherwise by others' * record_filter.contested}")
+        names.append(record_filter.by)
+    elif record_filter.contested:
         parts.append("about which people disagree")
-    if choice.disputed:
+    if record_filter.disputed:
         parts.append("with disputed labels")
     told = f": {', '.join(parts)}" if parts else ""
-    if n is None:
+    if n_records is None:
         return f"Labelled records{told}. Only records that you labelled are listed.", *names
-    return f"{plural(n, 'labelled record')}{told}.", *names
+    return f"{plural(n_records, 'labelled record')}{told}.", *names
 
 
-def _version_range(choice: RecordFilter) -> str:
-    """Describe the filter's range of versions; empty without one."""
-    if choice.since is None:
-        return "" if choice.until is None else f"{choice.until} or earlier"
-    return f"{choice.since} " + ("or later" if choice.until is None else f"to {choice.until}")
+def _version_range_text(record_filter: RecordFilter) -> str:
+    """Describe the range of versions in the filter; empty if all versions match."""
+    if record_filter.since is None:
+        return "" if record_filter.until is None else f"{record_filter.until} or earlier"
+    return f"{record_filter.since} " + (
+        "or later" if record_filter.until is None else f"to {record_filter.until}"
+    )
 
 
-def record_table(found: Sequence[Status], pipeline: str) -> Table:
+def record_table(records: Sequence[Status], pipeline: str) -> Table:
     """Build the table of records, each with its prediction and the main reasons."""
     columns = [
         *(Column(text, "words") for text in ("Record", "Labelled", "Label", "Predicted")),
@@ -232,45 +244,47 @@ def record_table(found: Sequence[Status], pipeline: str) -> Table:
         Column("Main reasons", "words"),
         Column("Annotator", "words"),
     ]
-    return Table("Records", columns, [_row(one, pipeline) for one in found], "")
+    return Table("Records", columns, [_record_row(one, pipeline) for one in records], "")
 
 
-def _row(one: Status, pipeline: str) -> list[str | Cell]:
-    label = one.get("label")
-    share = (one.get("probabilities") or {}).get(str(label))
-    when = one["labels"][-1][0] if one.get("labels") else None
+def _record_row(record: Status, pipeline: str) -> list[str | Cell]:
+    label = record.get("label")
+    share = (record.get("probabilities") or {}).get(str(label))
+    when = record["labels"][-1][0] if record.get("labels") else None
     return [
-        Cell(str(one["id"]), link=page_of("/record", pipeline, id=one["id"])),
+        Cell(str(record["id"]), link=page_address("/record", pipeline, id=record["id"])),
         time_text(when),
-        str(one["truth"]) + " (disputed)" * is_disputed(one),
-        _prediction(one),
+        str(record["truth"]) + " (disputed)" * is_disputed(record),
+        _prediction_cell(record),
         percent_text(share),
-        str(one.get("version") or NOTHING),
-        _main_features(one.get("why"), str(label), one["truth"]),
-        _annotator_text(one),
+        str(record.get("version") or NOTHING),
+        _main_features_text(record.get("why"), str(label), record["truth"]),
+        _annotator_text(record),
     ]
 
 
-def _prediction(one: Status) -> str | Cell:
-    label = one.get("label")
+def _prediction_cell(record: Status) -> str | Cell:
+    label = record.get("label")
     if label is None:
         return NOTHING
-    if str(label) == one["truth"] or is_disputed(one):
+    if str(label) == record["truth"] or is_disputed(record):
         return str(label)
     return Cell(str(label), shade=0.6, colour="bad", note="wrong: ")
 
 
-def _annotator_text(one: Status) -> str:
+def _annotator_text(record: Status) -> str:
     """Return the annotators of a record, with their labels if these differ."""
-    said = dict.fromkeys(record_votes(one))
+    said = dict.fromkeys(record_votes(record))
     if len({label for _, label in said}) > 1:
         return ", ".join(f"{source} ({label})" for source, label in said)
     return ", ".join(source for source, _ in said) or NOTHING
 
 
-def _main_features(why: Mapping[str, Any] | None, label: str, truth: str) -> str:
-    """Name the features that contributed most to the prediction against its rival class."""
-    if not why or label not in why["classes"]:
+def _main_features_text(explanation: Mapping[str, Any] | None, label: str, true_class: str) -> str:
+    """Name the features with the largest contribution to `label` against the rival class."""
+    if not explanation or label not in explanation["classes"]:
         return NOTHING
-    apart = contrast(why, label, contrast_class(why, label, truth))[:REASONS]
+    apart = contrast_contributions(
+        explanation, label, contrast_class(explanation, label, true_class)
+    )[:REASONS]
     return ", ".join(f"{name} {by:+.2f}" for name, by in apart if by > 0) or NOTHING

@@ -17,11 +17,14 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from streamboost.pipelines.dashboard.drilldown import add_drilldown_pages
 from streamboost.pipelines.dashboard.labelling import LabellingPage
-from streamboost.pipelines.dashboard.labelling_progress import Gains
-from streamboost.pipelines.dashboard.layout import Header, bear_nonces, main
+from streamboost.pipelines.dashboard.labelling_progress import AccuracyGainTracker
+from streamboost.pipelines.dashboard.layout import Header, add_nonces, main_element
 from streamboost.pipelines.dashboard.overview import TABLES_EVERY, Dashboard, Overview
-from streamboost.pipelines.dashboard.sockets import bind_sockets, drop_unconnected
-from streamboost.pipelines.dashboard.view import EVERY, Feed, page_of, visible_view
+from streamboost.pipelines.dashboard.sockets import (
+    bind_websockets_to_logins,
+    delete_unconnected_pages,
+)
+from streamboost.pipelines.dashboard.view import EVERY, StatusFeed, page_address, visible_snapshot
 from streamboost.pipelines.dashboard.widgets import STATIC
 from streamboost.pipelines.service.labelling.served import ServedState
 
@@ -34,24 +37,26 @@ PATIENCE = 30.0
 
 
 def add_pages(app: FastAPI, pipelines: Sequence[ServedState]) -> None:
-    """Add the pages to `app`, after all its other routes.
+    """Add the dashboard, labelling and drill-down pages to `app`, after all its other routes.
 
     A middleware must have stored ``csp_nonce`` and ``person`` in each request's state. NiceGUI's
     routes are global, so a process can have only one set of pages.
     """
-    bear_nonces()
-    nicegui_app.router.dependencies.append(Depends(drop_unconnected))  # of every page below
+    add_nonces()
+    nicegui_app.router.dependencies.append(Depends(delete_unconnected_pages))  # of every page below
     threads = ThreadPoolExecutor(1, thread_name_prefix="streamboost-feed")
-    feeds = {served.name: Feed(served.status, threads, served.is_running) for served in pipelines}
+    feeds = {
+        served.name: StatusFeed(served.status, threads, served.is_running) for served in pipelines
+    }
     by_name = {served.name: served for served in pipelines}
-    _add_dashboard(by_name, feeds)
-    _add_labelling(by_name, feeds)
+    _add_dashboard_page(by_name, feeds)
+    _add_labelling_page(by_name, feeds)
     add_drilldown_pages(by_name, feeds)
     # Disable the loading bar for background requests.
     nicegui_app.config.quasar_config["loadingBar"] = {"skipHijack": True}
-    nicegui_app.add_exception_handler(404, _not_found)
-    nicegui_app.add_exception_handler(Exception, _failed)
-    ui.add_head_html(_style(STATIC / "pages.css"), shared=True)
+    nicegui_app.add_exception_handler(404, _not_found_response)
+    nicegui_app.add_exception_handler(Exception, _server_error_response)
+    ui.add_head_html(_style_element(STATIC / "pages.css"), shared=True)
     # Shown until the scripts that draw the page have loaded.
     ui.add_body_html('<p class="opening"><b>streamboost</b> is opening</p>', shared=True)
     ui.run_with(
@@ -67,105 +72,112 @@ def add_pages(app: FastAPI, pipelines: Sequence[ServedState]) -> None:
         # Level 9 takes three times as long for a tenth less, and each visit compresses a megabyte.
         gzip_middleware_factory=partial(GZipMiddleware, compresslevel=4),
     )
-    bind_sockets()
+    bind_websockets_to_logins()
 
 
-def _add_dashboard(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Feed]) -> None:
+def _add_dashboard_page(
+    pipelines: Mapping[str, ServedState], feeds: Mapping[str, StatusFeed]
+) -> None:
     names = list(feeds)
 
     @ui.page("/", title="Dashboard | streamboost", response_timeout=PATIENCE)
-    async def dashboard(request: Request, pipeline: str | None = None) -> Response | None:
+    async def dashboard_page(request: Request, pipeline: str | None = None) -> Response | None:
         name = _selected_pipeline(pipeline, names)
         if name is not None and pipelines[name].blind_mode.is_blind(request.state.person):
-            return RedirectResponse(page_of("/label", name))  # class counts reveal predictions
+            return RedirectResponse(page_address("/label", name))  # class counts reveal predictions
         header = Header("/", name, names, request.state.person)
         if name is None:
-            with main("Pipelines"):
+            with main_element("Pipelines"):
                 overview = Overview(names)
 
-            async def show_all() -> None:
+            async def show_overview() -> None:
                 person = request.state.person
                 for each, feed in feeds.items():
                     blindfold = pipelines[each].blind_mode
-                    overview.show(each, visible_view(await feed.read(), blindfold, person))
+                    overview.show(each, visible_snapshot(await feed.read(), blindfold, person))
 
-            await _refresh_while_open(show_all)
+            await _refresh_while_open(show_overview)
             return None
-        with main(name):
+        with main_element(name):
             panels = Dashboard(name)
         served, person, shown = pipelines[name], request.state.person, -1
-        gains = Gains()
+        gains = AccuracyGainTracker()
         first: int | None = None
 
-        async def show() -> None:
+        async def show_dashboard() -> None:
             nonlocal shown, first
             view = await feeds[name].read()
-            header.show(view)
+            header.show_counts(view)
             if view.number != shown:
                 if shown < 0 or view.number % TABLES_EVERY == 0:
                     first = (await asyncio.to_thread(served.queue.progress, person)).first
                 shown = view.number
-                panels.show(view, gains.since(first, view))
+                panels.show(view, gains.gain_since(first, view))
             panels.update(view)
 
-        await _refresh_while_open(show)
+        await _refresh_while_open(show_dashboard)
         return None
 
 
-def _add_labelling(pipelines: Mapping[str, ServedState], feeds: Mapping[str, Feed]) -> None:
+def _add_labelling_page(
+    pipelines: Mapping[str, ServedState], feeds: Mapping[str, StatusFeed]
+) -> None:
     names = list(pipelines)
     open_desks = Counter[tuple[str, str]]()
     keys: dict[str, dict[str | int, str]] = {name: {} for name in names}
 
     @ui.page("/label", title="Labelling | streamboost", response_timeout=PATIENCE)
-    async def labelling(
+    async def labelling_page(
         request: Request, pipeline: str | None = None, change: str | None = None
     ) -> None:
         name = _selected_pipeline(pipeline, names) or names[0]
         person = request.state.person
         header = Header("/label", name, names, person)
-        with main(f"Labelling for {name}"):
+        with main_element(f"Labelling for {name}"):
             desk = LabellingPage(pipelines[name], person, keys[name])
         seat = name, person.seat
         open_desks[seat] += 1
 
-        async def leave() -> None:
+        async def release_lease() -> None:
             # The disconnect is noticed late: the same user may have another page open.
             open_desks[seat] -= 1
             if not open_desks[seat]:
                 del open_desks[seat]
-                await desk.release()
+                await desk.release_lease()
 
-        ui.context.client.on_delete(lambda: background_tasks.create(leave()))
+        ui.context.client.on_delete(lambda: background_tasks.create(release_lease()))
 
-        async def show() -> None:
+        async def show_request() -> None:
             view = await feeds[name].read()
-            header.show(view)
+            header.show_counts(view)
             await desk.refresh(view)
 
-        await _refresh_while_open(show)
+        await _refresh_while_open(show_request)
         if change is not None:
-            await desk.change(change)
+            await desk.correct_record(change)
 
 
-async def _refresh_while_open(show: Callable[[], Awaitable[None]]) -> None:
-    """Call `show` now, and every `EVERY` seconds while the page is open."""
-    await show()
-    ui.timer(EVERY, show, immediate=False)
+async def _refresh_while_open(show_newest: Callable[[], Awaitable[None]]) -> None:
+    """Call `show_newest` now, and then every `EVERY` seconds until the page is closed."""
+    await show_newest()
+    ui.timer(EVERY, show_newest, immediate=False)
 
 
-def _not_found(request: Request, error: Exception) -> Response:
+def _not_found_response(request: Request, error: Exception) -> Response:
     """Return a plain 404 response: NiceGUI's error page evaluates scripts."""
     return PlainTextResponse("404 Not Found: there is no such page\n", 404)
 
 
-def _failed(request: Request, error: Exception) -> Response:
+def _server_error_response(request: Request, error: Exception) -> Response:
     _log.error("%s could not be shown", request.url.path, exc_info=error)
     return PlainTextResponse("500 Internal Server Error: the log of serve says more\n", 500)
 
 
 def _selected_pipeline(name: str | None, names: Sequence[str]) -> str | None:
-    """Return the pipeline of a page; None means the overview of several pipelines."""
+    """Return the name of the pipeline to show; None: the overview of several pipelines.
+
+    Raises HTTPException (404) if the name is not in `names`.
+    """
     if name is None:
         return names[0] if len(names) == 1 else None
     if name not in names:
@@ -173,5 +185,5 @@ def _selected_pipeline(name: str | None, names: Sequence[str]) -> str | None:
     return name
 
 
-def _style(path: Path) -> str:
+def _style_element(path: Path) -> str:
     return f"<style>{path.read_text(encoding='utf-8')}</style>"

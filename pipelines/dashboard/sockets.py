@@ -12,7 +12,7 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 
 from streamboost.pipelines.service.auth.users import User
 
-__all__ = ["MOST_UNCONNECTED", "bind_sockets", "drop_unconnected"]
+__all__ = ["MOST_UNCONNECTED", "bind_websockets_to_logins", "delete_unconnected_pages"]
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _OF_PAGES = ("handshake", "event", "javascript_response", "ack", "log")
 """Websocket events with a `client_id`, the id of the page that they belong to."""
 
 
-def bind_sockets() -> None:
+def bind_websockets_to_logins() -> None:
     """Reject websocket events for pages of another login session.
 
     NiceGUI checks the id of a page, but not the sender. Only the websocket transport is enabled,
@@ -37,8 +37,8 @@ def bind_sockets() -> None:
     core.app.config.socket_io_js_transports = ["websocket"]
     handlers = core.sio.handlers["/"]
     for name in _OF_PAGES:
-        handlers[name] = _on_own_page(handlers[name])
-    handlers["connect"] = _on_connect(handlers["connect"])
+        handlers[name] = _reject_events_of_other_logins(handlers[name])
+    handlers["connect"] = _reject_connects_of_other_logins(handlers["connect"])
 
 
 def shorten_traceback(record: logging.LogRecord) -> bool:
@@ -59,11 +59,11 @@ def shorten_traceback(record: logging.LogRecord) -> bool:
     return True
 
 
-def _on_own_page(handler: Callable[..., Any]) -> Callable[..., Any]:
-    async def of_own_page(sid: str, *given: Any) -> Any:
+def _reject_events_of_other_logins(handler: Callable[..., Any]) -> Callable[..., Any]:
+    async def handle_event(sid: str, *messages: Any) -> Any:
         try:
-            (message,) = given
-            if _is_of_other_login(message["client_id"], core.sio.get_environ(sid)):
+            (message,) = messages
+            if _belongs_to_other_login(message["client_id"], core.sio.get_environ(sid)):
                 return False
             done = handler(sid, message)
             return await done if isawaitable(done) else done
@@ -72,22 +72,22 @@ def _on_own_page(handler: Callable[..., Any]) -> Callable[..., Any]:
             _log.warning("malformed websocket event: %r", error)
             return False
 
-    return of_own_page
+    return handle_event
 
 
-def _on_connect(connect: Callable[..., Any]) -> Callable[..., Any]:
-    async def with_own_page(sid: str, environ: dict[str, Any], auth: Any = None) -> None:
+def _reject_connects_of_other_logins(connect: Callable[..., Any]) -> Callable[..., Any]:
+    async def check_and_connect(sid: str, environ: dict[str, Any], auth: Any = None) -> None:
         for id in parse_qs(environ.get("QUERY_STRING", "")).get("client_id", ()):
-            if _is_of_other_login(id, environ):
+            if _belongs_to_other_login(id, environ):
                 raise Refused("this page belongs to another login")
         await connect(sid, environ, auth)
 
-    return with_own_page
+    return check_and_connect
 
 
-def _is_of_other_login(id: str, environ: dict[str, Any]) -> bool:
-    """Return whether a page belongs to another login than the websocket."""
-    client = Client.instances.get(id)
+def _belongs_to_other_login(page_id: str, environ: dict[str, Any]) -> bool:
+    """Return whether the page belongs to another login than the websocket; log a warning."""
+    client = Client.instances.get(page_id)
     asking: User = environ["asgi.scope"]["state"]["person"]
     if client is None or client.request.state.person == asking:
         return False
@@ -95,7 +95,7 @@ def _is_of_other_login(id: str, environ: dict[str, Any]) -> bool:
     return True
 
 
-async def drop_unconnected() -> None:
+async def delete_unconnected_pages() -> None:
     """Delete the oldest pages that no browser connected to, beyond `MOST_UNCONNECTED`."""
     waiting = [client for client in Client.instances.values() if not client.has_socket_connection]
     waiting.sort(key=lambda client: client.created)

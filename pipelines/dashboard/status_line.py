@@ -11,8 +11,8 @@ from streamboost.pipelines.dashboard.annotators import disagreeing_annotators
 from streamboost.pipelines.dashboard.drift import shift_summary, shifted_features
 from streamboost.pipelines.dashboard.tables import rollback_origins, version_text
 from streamboost.pipelines.dashboard.time_range import total_lag
-from streamboost.pipelines.dashboard.versions import recall_drop
-from streamboost.pipelines.dashboard.view import View, page_of
+from streamboost.pipelines.dashboard.versions import significant_recall_drop
+from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.dashboard.widgets import StatusLine, Tag
 from streamboost.pipelines.status.formatting import (
     duration_text,
@@ -54,7 +54,7 @@ Tone = Literal["good", "warn", "bad", "grey"]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Condition of a running pipeline that needs attention.
+    """Warning about a running pipeline, such as feature drift.
 
     `word` is the status, `text` a short description and `link` the page with details.
     """
@@ -66,7 +66,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """Content of the status line; `age` of the data is in seconds or None, `error` the error."""
+    """Content of the status line: status `word`, texts, warnings, error text if any.
+
+    `age` is the time since the last heartbeat, in seconds, or None.
+    """
 
     word: str
     tone: Tone
@@ -76,7 +79,7 @@ class PipelineStatus:
     notices: Sequence[Notice] = ()
 
 
-def pipeline_status(view: View, now: float) -> PipelineStatus:
+def pipeline_status(view: StatusSnapshot, now: float) -> PipelineStatus:
     """Return the status of a pipeline at `now`, in seconds since the epoch."""
     about = view.document("pipeline")
     if not about:
@@ -84,20 +87,20 @@ def pipeline_status(view: View, now: float) -> PipelineStatus:
     state, last = str(about.get("state", "unknown")), about.get("time")
     beat = view.document("heartbeat").get("time") or last
     age = None if beat is None else max(now - beat / 1000, 0.0)
-    trouble = _current_error(view, now)
+    trouble = _current_error_text(view, now)
     tone: Tone = "bad" if trouble else "grey"
     if state == "stopped":
-        return PipelineStatus("Stopped", tone, _since(last), None, trouble)
+        return PipelineStatus("Stopped", tone, _last_batch_texts(last), None, trouble)
     if not view.runs:
-        gone = "process ended unexpectedly", *_since(last)
+        gone = "process ended unexpectedly", *_last_batch_texts(last)
         return PipelineStatus("Unresponsive", tone, gone, age, trouble)
-    if age is not None and age > _timeout(view) and state != "recovering":
-        gone = f"no heartbeat since {time_text(beat)}", *_since(last)
+    if age is not None and age > _heartbeat_timeout(view) and state != "recovering":
+        gone = f"no heartbeat since {time_text(beat)}", *_last_batch_texts(last)
         return PipelineStatus("Unresponsive", tone, gone, age, trouble)
     if state in ("retrying", "recovering"):
         tone = "bad" if trouble else "warn"
-        return PipelineStatus(state.capitalize(), tone, _since(last), age, trouble)
-    notices, pace = _notices(view), _throughput_text(view, last, now)
+        return PipelineStatus(state.capitalize(), tone, _last_batch_texts(last), age, trouble)
+    notices, pace = _notices(view), _throughput_texts(view, last, now)
     if trouble:
         return PipelineStatus("Error", "bad", pace, age, trouble, notices)
     if notices:
@@ -105,36 +108,38 @@ def pipeline_status(view: View, now: float) -> PipelineStatus:
     return PipelineStatus("OK", "good", pace, age)
 
 
-def _notices(view: View) -> list[Notice]:
-    """Return the conditions of a running pipeline that need attention, a pause first."""
+def _notices(view: StatusSnapshot) -> list[Notice]:
+    """Return the warnings: paused training, regression, drift, annotator disagreement."""
     name, found = view.document("pipeline").get("name"), []
     if view.document("learner").get("paused"):
-        found.append(Notice("Paused", "training is paused", page_of("/versions", name)))
-    if fell := recall_drop(view):
+        found.append(Notice("Paused", "training is paused", page_address("/versions", name)))
+    if fell := significant_recall_drop(view):
         first, *others = fell.names
         more = f", as did {others[0] if len(others) == 1 else len(others)}" * bool(others)
         more += " other classes" * (len(others) > 1)
-        link = f"{page_of('/versions', name, a=fell.version)}#since"
+        link = f"{page_address('/versions', name, a=fell.version)}#since"
         found.append(Notice("Regression", f"{first} got worse{more}", link))
     if moved := shifted_features(view):
-        link = page_of("/features", name, feature=moved[0])
+        link = page_address("/features", name, feature=moved[0])
         found.append(Notice("Feature drift", shift_summary(view), link))
     if names := disagreeing_annotators(view):
         more = f"; so does {names[1]}" if len(names) == 2 else f"; so do {len(names) - 1} more"
         said = f"{names[0]} disagrees with other annotators{more * (len(names) > 1)}"
-        found.append(Notice("Annotator disagreement", said, f"{page_of('/', name)}#annotators"))
+        found.append(
+            Notice("Annotator disagreement", said, f"{page_address('/', name)}#annotators")
+        )
     return found
 
 
-def _since(last: float | None) -> tuple[str, ...]:
+def _last_batch_texts(last_commit: float | None) -> tuple[str, ...]:
     return (
         ("no batch committed in this run yet",)
-        if last is None
-        else (f"last batch at {time_text(last)}",)
+        if last_commit is None
+        else (f"last batch at {time_text(last_commit)}",)
     )
 
 
-def _timeout(view: View) -> float:
+def _heartbeat_timeout(view: StatusSnapshot) -> float:
     """Return the timeout in seconds after which a pipeline without updates is unresponsive.
 
     Updates are published between batches, so the timeout of a busy pipeline follows from its usual
@@ -147,14 +152,16 @@ def _timeout(view: View) -> float:
     return max(PATIENCE * usual, SOON)
 
 
-def _throughput_text(view: View, last: float | None, now: float) -> tuple[str, ...]:
-    """Return the throughput or the time of the last commit, and the lag."""
-    if last is None:
+def _throughput_texts(
+    view: StatusSnapshot, last_commit: float | None, now: float
+) -> tuple[str, ...]:
+    """Return texts for the status line: throughput or time of the last commit, and lag."""
+    if last_commit is None:
         return ("no batch committed in this run yet",)
     point: Mapping[str, Any] = view.points[-1] if view.points else {}
-    is_still = now - last / 1000 > STILL
+    is_still = now - last_commit / 1000 > STILL
     if is_still:
-        pace = f"no commit since {time_text(last)}"
+        pace = f"no commit since {time_text(last_commit)}"
     else:
         scored = view.document("workers").values()
         learned = float(point.get("records_per_second") or 0.0)
@@ -165,26 +172,32 @@ def _throughput_text(view: View, last: float | None, now: float) -> tuple[str, .
         behind = () if lag is None else (f"learner lag {number_text(lag)}",)
         parts: tuple[str, ...] = (pace, view.unscored_records, *behind)
     elif is_still and lag:
-        parts = (f"{pace}; lag {lags.in_units(view, lag)}",)
+        parts = (f"{pace}; lag {lags.lag_text(view, lag)}",)
     elif is_still:
         parts = (pace if lag is None else f"{pace}, lag 0",)
     else:
-        told = f"lag {lags.in_units(view, lag)}{_lag_text(view)}"
+        told = f"lag {lags.lag_text(view, lag)}{_catch_up_text(view)}"
         parts = (pace,) if lag is None else (pace, told)
     version, again = view.document("learner").get("version"), rollback_origins(view)
     return (*parts, f"version {version_text(version, again)}") if version in again else parts
 
 
-def _lag_text(view: View) -> str:
-    """Describe the time to process the lag, or since when the lag is 0; empty if unknown."""
-    left, began = lags.in_time(view), view.cached("lag since", lambda: lags.since(view.points))
+def _catch_up_text(view: StatusSnapshot) -> str:
+    """Describe the time to catch up, or since when the lag is 0; empty if unknown."""
+    left, began = (
+        lags.seconds_to_catch_up(view),
+        view.get_or_compute("lag since", lambda: lags.zero_lag_since(view.points)),
+    )
     if left is not None:
         return f", about {duration_text(float(f'{left:.2g}'))} behind"
     return "" if began is None else f", caught up since {time_text(began)}"
 
 
-def _current_error(view: View, now: float) -> str | None:
-    """Return the current error, until batches are committed again and `FRESH` seconds are over."""
+def _current_error_text(view: StatusSnapshot, now: float) -> str | None:
+    """Return the text of the current error, if any.
+
+    An error is current until a later batch was committed and `FRESH` seconds have passed.
+    """
     found, about = view.document("trouble"), view.document("pipeline")
     if not found:
         return None
@@ -196,15 +209,15 @@ def _current_error(view: View, now: float) -> str | None:
 
 
 class StatusPanel:
-    """Shows the status line; screen readers announce a change of the status word."""
+    """Panel with the status line of a pipeline, and its current error."""
 
     def __init__(self) -> None:
         self._line = StatusLine()
         self._trouble = Tag("p", "", "trouble", role="alert")
         self._trouble.set_visibility(False)
 
-    def show(self, view: View) -> None:
-        """Show a status."""
+    def show(self, view: StatusSnapshot) -> None:
+        """Show the status line for `view` at the present time."""
         now = time.time()
         found = pipeline_status(view, now)
         said = asdict(found)

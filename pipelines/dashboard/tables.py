@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from streamboost.pipelines.dashboard.view import View, page_of
+from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.status.formatting import (
     NOTHING,
     duration_text,
@@ -20,15 +20,15 @@ __all__ = [
     "ColumnScale",
     "Rows",
     "Table",
-    "class_mix",
-    "committees",
-    "confusion",
-    "fields",
-    "latencies",
+    "class_mix_table",
+    "committee_history_table",
+    "confusion_matrix_table",
+    "field_problem_table",
+    "latency_table",
+    "quotient_or_none",
     "rollback_origins",
-    "share_of",
+    "scorer_table",
     "version_text",
-    "workers",
 ]
 
 MOST_CLASSES = 30
@@ -42,7 +42,10 @@ MOST_FIELDS = 50
 
 @dataclass(frozen=True, slots=True)
 class ColumnScale:
-    """A scale from 0 to 1: a value `at` a place, a band from `low` to `high`, and marks."""
+    """A scale in a cell: position `at` of the value, band from `low` to `high`, and marks.
+
+    All positions are from 0 to 1.
+    """
 
     at: float | None
     low: float
@@ -52,7 +55,7 @@ class ColumnScale:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell with more than a text.
+    """A table cell with a text and optional graphics or a link.
 
     `bar` is the length of a bar behind the text and `shade` the strength of its tint, both from 0
     to 1. `colour` names the colour of the bar or of the value on a `scale`. `note` is for screen
@@ -90,7 +93,7 @@ class Table:
     summary: str
 
 
-def class_mix(view: View) -> Table:
+def class_mix_table(view: StatusSnapshot) -> Table:
     """Build the table of each class's share of the predictions and of the labels."""
     found = view.document("classes")
     labels = [str(label) for label in found.get("labels", [])]
@@ -100,7 +103,7 @@ def class_mix(view: View) -> Table:
     if not labels or not (n_predicted or n_labelled):
         return Table("Class mix", columns, [], "Shown once classes are predicted in this run.")
     shares = [
-        (label, share_of(a, n_predicted), share_of(b, n_labelled))
+        (label, quotient_or_none(a, n_predicted), quotient_or_none(b, n_labelled))
         for label, a, b in zip(labels, predicted, labelled, strict=True)
     ]
     longest = max(max(a or 0.0, b or 0.0) for _, a, b in shares) or 1.0
@@ -119,12 +122,12 @@ def class_mix(view: View) -> Table:
     return Table("Class mix", columns, rows, summary)
 
 
-def share_of(n: float, of: float) -> float | None:
-    """Return `n` divided by `of`; None if `of` is 0."""
-    return n / of if of else None
+def quotient_or_none(n: float, total: float) -> float | None:
+    """Return `n` divided by `total`; None if `total` is 0."""
+    return n / total if total else None
 
 
-def confusion(view: View) -> Table:
+def confusion_matrix_table(view: StatusSnapshot) -> Table:
     """Build the confusion matrix: rows are true classes, columns predicted ones."""
     found = view.document("confusion")
     labels = [str(label) for label in found.get("labels", [])]
@@ -140,10 +143,13 @@ def confusion(view: View) -> Table:
     name = view.document("pipeline").get("name")
     rows: Rows = [
         [
-            Cell(labels[i], link=page_of("/records", name, true=labels[i])),
+            Cell(labels[i], link=page_address("/records", name, true=labels[i])),
             *(
                 _confusion_cell(
-                    counts[i], i, j, page_of("/records", name, true=labels[i], predicted=labels[j])
+                    counts[i],
+                    i,
+                    j,
+                    page_address("/records", name, true=labels[i], predicted=labels[j]),
                 )
                 for j in kept
             ),
@@ -159,18 +165,20 @@ def confusion(view: View) -> Table:
     return Table(caption, columns, rows, summary)
 
 
-def _confusion_cell(counts: Sequence[int], own: int, other: int, link: str) -> Cell:
-    """Return a cell of the confusion matrix, with a link to its records."""
+def _confusion_cell(
+    counts: Sequence[int], true_class: int, predicted_class: int, link: str
+) -> Cell:
+    """Return the cell for two classes; `counts` is the row of `true_class`."""
     return Cell(
-        number_text(counts[other]) if counts[other] else "·",
-        shade=counts[other] / max(sum(counts), 1),
-        colour="series-1" if other == own else "bad",
-        link=link if counts[other] else None,
+        number_text(counts[predicted_class]) if counts[predicted_class] else "·",
+        shade=counts[predicted_class] / max(sum(counts), 1),
+        colour="series-1" if predicted_class == true_class else "bad",
+        link=link if counts[predicted_class] else None,
     )
 
 
-def fields(view: View) -> Table:
-    """Build the table of fields unknown to the schema, and fields with unreadable values."""
+def field_problem_table(view: StatusSnapshot) -> Table:
+    """Build the table of fields that the schema lacks, and of fields with unreadable values."""
     found = view.document("fields")
     unknown, unreadable = (found.get(key) or {} for key in ("unknown", "unreadable"))
     columns = [
@@ -178,7 +186,9 @@ def fields(view: View) -> Table:
         Column("Unknown to the schema (records)"),
         Column("Unreadable"),
     ]
-    names = sorted({**unknown, **unreadable}, key=lambda name: -_most(name, unknown, unreadable))
+    names = sorted(
+        {**unknown, **unreadable}, key=lambda name: -_largest_count(name, unknown, unreadable)
+    )
     rows: Rows = [
         [
             name,
@@ -204,8 +214,8 @@ def fields(view: View) -> Table:
     return Table("Unknown and unreadable fields", columns, rows, summary)
 
 
-def workers(view: View) -> Table:
-    """Build the table of the scorer of each partition, for distributed scoring."""
+def scorer_table(view: StatusSnapshot) -> Table:
+    """Build the table of partitions with their scorer, rate and lag, for distributed scoring."""
     found: Mapping[str, Mapping[str, Any]] = view.document("workers")
     columns = [
         Column("Partition"),
@@ -236,11 +246,11 @@ def workers(view: View) -> Table:
     return Table("Scorers", columns, rows, summary)
 
 
-def _most(name: str, *parts: Mapping[str, int]) -> int:
-    return max(part.get(name, 0) for part in parts)
+def _largest_count(name: str, *counts: Mapping[str, int]) -> int:
+    return max(part.get(name, 0) for part in counts)
 
 
-def latencies(view: View) -> Table:
+def latency_table(view: StatusSnapshot) -> Table:
     """Build the table of batch latency by stage: median and 99th percentile."""
     columns = [Column("Stage", "words"), Column("Median"), Column("99th percentile")]
     found: Mapping[str, Mapping[str, float | None]] = view.document("latency")
@@ -265,8 +275,8 @@ def latencies(view: View) -> Table:
     return Table("Batch latency by stage", columns, rows, summary)
 
 
-def committees(view: View) -> Table:
-    """Build the table of trainings, promotions, drifts and commands, the newest first."""
+def committee_history_table(view: StatusSnapshot) -> Table:
+    """Build the table of events (trainings, promotions, drifts, commands), the newest first."""
     columns = [
         Column("When", "words"),
         Column("Event", "words"),
@@ -287,8 +297,8 @@ def committees(view: View) -> Table:
     return Table("Committee history", columns, rows, summary)
 
 
-def rollback_origins(view: View) -> dict[int, int]:
-    """Return the versions made active by a rollback, with the number of the original version."""
+def rollback_origins(view: StatusSnapshot) -> dict[int, int]:
+    """Return the original version by number of each version that a rollback made active."""
     told = {
         mark["sequence"]: mark["version"]
         for mark in view.marks
@@ -301,24 +311,24 @@ def rollback_origins(view: View) -> dict[int, int]:
     }
 
 
-def version_text(version: int, again: Mapping[int, int]) -> str:
-    """Return a version's number, and for a copy made by a rollback the original's number.
+def version_text(version: int, origins: Mapping[int, int]) -> str:
+    """Return the text of a version number; for a copy by a rollback, with the original number.
 
     >>> version_text(93, {93: 88}), version_text(92, {93: 88})
     ('93 (a copy of 88)', '92')
     """
-    return f"{version} (a copy of {again[version]})" if version in again else str(version)
+    return f"{version} (a copy of {origins[version]})" if version in origins else str(version)
 
 
-def _version_link(mark: Mapping[str, Any], pipeline: str) -> str | None:
-    version = mark.get("version") if mark["kind"] == "promoted" else None
-    return None if version is None else page_of("/versions", pipeline, b=version)
+def _version_link(event: Mapping[str, Any], pipeline: str) -> str | None:
+    version = event.get("version") if event["kind"] == "promoted" else None
+    return None if version is None else page_address("/versions", pipeline, b=version)
 
 
-def _event_text(mark: Mapping[str, Any], again: Mapping[int, int]) -> str:
-    kind, version = str(mark["kind"]), mark.get("version") or 0
+def _event_text(event: Mapping[str, Any], origins: Mapping[int, int]) -> str:
+    kind, version = str(event["kind"]), event.get("version") or 0
     if kind == "promoted":
-        before = f" (rolled back to {again[int(version)]})" if version in again else ""
+        before = f" (rolled back to {origins[int(version)]})" if version in origins else ""
         return f"Version {version} deployed{before}"
     if kind in ("trained", "drift"):
         return f"{'Drift detected; v' if kind == 'drift' else 'V'}ersion {version} in training"

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamboost.pipelines.status.file import COUNTED, RATES, rates
+from streamboost.pipelines.status.file import COUNTED, RATES, point_rates
 from streamboost.pipelines.status.formatting import time_text
 from streamboost.pipelines.status.reader import Status
 
-__all__ = ["ALL", "SPANS", "TimeRange", "downsample", "lag_of", "total_lag"]
+__all__ = ["ALL", "SPANS", "TimeRange", "downsample", "point_lag", "total_lag"]
 
 MOST_POINTS = 300
 """Maximum number of points of a curve: a screen hardly resolves more."""
@@ -25,8 +25,8 @@ class TimeRange:
     start: int = 0
     end: int = 0
 
-    def ends(self, points: Sequence[Status]) -> tuple[int, int]:
-        """Return the first and last millisecond; `points` are all the stored ones."""
+    def bounds(self, points: Sequence[Status]) -> tuple[int, int]:
+        """Return first and last time in milliseconds; `points` are all stored points."""
         if self.end:
             return self.start, self.end
         if not points:
@@ -34,20 +34,20 @@ class TimeRange:
         first, last = int(points[0]["time"]), int(points[-1]["time"])
         return (max(first, last - self.length) if self.length else first), last
 
-    def of(self, points: Sequence[Status]) -> list[Status]:
+    def select_points(self, points: Sequence[Status]) -> list[Status]:
         """Return the `points` within the range, downsampled if there are too many."""
-        start, end = self.ends(points)
+        start, end = self.bounds(points)
         return downsample([one for one in points if start <= one["time"] <= end], start, end)
 
-    def shifted(self, points: Sequence[Status], by: float) -> "TimeRange":
-        """Return the range shifted later by `by` times its length."""
-        start, end = self.ends(points)
-        step = int(by * (end - start))
+    def shifted(self, points: Sequence[Status], lengths: float) -> "TimeRange":
+        """Return the range moved by `lengths` times its length; positive values are later."""
+        start, end = self.bounds(points)
+        step = int(lengths * (end - start))
         return TimeRange(start=start + step, end=end + step)
 
     def later_half(self, points: Sequence[Status]) -> "TimeRange":
         """Return the later half of the range."""
-        start, end = self.ends(points)
+        start, end = self.bounds(points)
         return TimeRange(start=(start + end) // 2, end=end)
 
     @property
@@ -63,9 +63,9 @@ ALL = TimeRange()
 
 
 def downsample(
-    points: Sequence[Status], start: int, end: int, most: int = MOST_POINTS
+    points: Sequence[Status], start: int, end: int, max_points: int = MOST_POINTS
 ) -> list[Status]:
-    """Downsample to at most about `most` points, one per interval of time.
+    """Merge points to about `max_points` at most, one per time interval.
 
     Gauges are those of the interval's last point, counts are added up, and rates are computed from
     the counts. The interval is doubled when the range has doubled; until then only the newest point
@@ -76,7 +76,7 @@ def downsample(
     [(1500, 4), (3500, 4), (4000, 1)]
     """
     width = 1_000
-    while (end - start) // width >= most:
+    while (end - start) // width >= max_points:
         width *= 2
     found: list[Status] = []
     place = None
@@ -89,21 +89,21 @@ def downsample(
     return found
 
 
-def total_lag(found: Any) -> float | None:
-    """Return the total lag of a number or of a mapping by source; None if unknown."""
-    if isinstance(found, Mapping):
-        known = [value for value in found.values() if value is not None]
+def total_lag(lag: Any) -> float | None:
+    """Return the total of a lag, given as a number or by source; None if unknown."""
+    if isinstance(lag, Mapping):
+        known = [value for value in lag.values() if value is not None]
         return float(sum(known)) if known else None
-    return found if found is None else float(found)
+    return lag if lag is None else float(lag)
 
 
-def lag_of(point: Mapping[str, Any]) -> float | None:
-    """Return the lag of a point; for a downsampled point, the largest lag."""
+def point_lag(point: Mapping[str, Any]) -> float | None:
+    """Return the total lag at a point, or the largest lag in a merged point; None: unknown."""
     return total_lag(point.get("most_lag", point.get("lag")))
 
 
 def _merge_points(a: Status, b: Status) -> Status:
     counts = {key: a.get(key, 0) + b.get(key, 0) for key in COUNTED}
-    waited = [lag for one in (a, b) if (lag := lag_of(one)) is not None]
+    waited = [lag for one in (a, b) if (lag := point_lag(one)) is not None]
     made = b | counts | ({"most_lag": max(waited)} if waited else {})
-    return made | dict(zip(RATES, rates(**counts), strict=True))
+    return made | dict(zip(RATES, point_rates(**counts), strict=True))

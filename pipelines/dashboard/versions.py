@@ -14,9 +14,9 @@ from streamboost.pipelines.dashboard.recall_by_version import (
     WIDE,
     ClassRecall,
     RecallChange,
-    change_cell,
-    change_summary,
     overall_recall,
+    recall_change_cell,
+    recall_change_summary,
     recall_changes,
     recall_text,
     split_at_version,
@@ -28,8 +28,8 @@ from streamboost.pipelines.dashboard.tables import (
     rollback_origins,
     version_text,
 )
-from streamboost.pipelines.dashboard.view import View, page_of
-from streamboost.pipelines.dashboard.widgets import DataTable, Tag, show_told
+from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
+from streamboost.pipelines.dashboard.widgets import DataTable, Tag, show_summary_and_table
 from streamboost.pipelines.status.formatting import (
     NOTHING,
     number_text,
@@ -43,12 +43,12 @@ __all__ = [
     "RecallDrop",
     "VersionComparison",
     "comparison_table",
-    "default_version",
-    "importances",
-    "recall_drop",
-    "recall_since",
+    "default_baseline_version",
+    "importance_table",
+    "recall_since_table",
+    "significant_recall_drop",
     "version_table",
-    "with_label_counts",
+    "with_original_label_counts",
 ]
 
 
@@ -60,65 +60,73 @@ class RecallDrop:
     names: Sequence[str]
 
 
-def default_version(told: Sequence[LabelEvidence], until: int | None = None) -> int | None:
-    """Pick the baseline version, with 25 to 50 % of the labels before it; None: no labels.
+def default_baseline_version(
+    evidence: Sequence[LabelEvidence], last_version: int | None = None
+) -> int | None:
+    """Return the version with 25 to 50 % of the labels before it; None: no labels.
 
-    Labels of versions after `until` are ignored. If one version dominates, the boundary gives the
-    smaller side as many labels as possible. If there are many versions, the number is rounded, so
-    that the baseline changes rarely as labels arrive.
+    Labels of versions after `last_version` are ignored. If one version dominates, the boundary
+    gives the smaller side as many labels as possible. If there are many versions, the number is
+    rounded, so that the baseline changes rarely as labels arrive.
     """
-    versions = sorted(one.version for one in told if until is None or one.version <= until)
+    versions = sorted(
+        one.version for one in evidence if last_version is None or one.version <= last_version
+    )
     n = len(versions)
     if not n:
         return None
     quarter, middle = versions[n // 4], versions[n // 2]
     if quarter < middle:
-        step = _round_down((middle - quarter) / 2)
+        step = _round_down_to_1_2_5((middle - quarter) / 2)
         return middle // step * step
     before, after = bisect_left(versions, middle), bisect_right(versions, middle)
     return versions[after] if n - after > before else middle
 
 
-def _round_down(most: float) -> int:
-    """Return the greatest of 1, 2, 5, 10, 20 and so on that is not more than `most`; at least 1.
+def _round_down_to_1_2_5(limit: float) -> int:
+    """Return the greatest of 1, 2, 5, 10, 20 and so on that is not more than `limit`; at least 1.
 
-    >>> [_round_down(most) for most in (0, 1.9, 2, 7, 19, 450)]
+    >>> [_round_down_to_1_2_5(most) for most in (0, 1.9, 2, 7, 19, 450)]
     [1, 1, 2, 5, 10, 200]
     """
-    power: int = 10 ** floor(log10(max(most, 1)))
-    return max(n * power for n in (1, 2, 5) if n == 1 or n * power <= most)
+    power: int = 10 ** floor(log10(max(limit, 1)))
+    return max(n * power for n in (1, 2, 5) if n == 1 or n * power <= limit)
 
 
-def recall_drop(view: View) -> RecallDrop | None:
-    """Return the classes with a significant recall drop since the default version, or None."""
+def significant_recall_drop(view: StatusSnapshot) -> RecallDrop | None:
+    """Return the classes with a significant recall drop since the baseline version, or None."""
     evidence = view.evidence
 
-    def judge() -> RecallDrop | None:
-        version = default_version(evidence.told)
+    def find_drop() -> RecallDrop | None:
+        version = default_baseline_version(evidence.told)
         found = [] if version is None else recall_changes(*split_at_version(evidence.told, version))
         names = [one.name for one in found if one.has_fallen]
         return RecallDrop(version, names) if version is not None and names else None
 
-    return evidence.found.cached(recall_drop, judge)
+    return evidence.found.get_or_compute(significant_recall_drop, find_drop)
 
 
-def recall_since(
-    told: Sequence[LabelEvidence], version: int, pipeline: str, until: int | None = None
+def recall_since_table(
+    evidence: Sequence[LabelEvidence], version: int, pipeline: str, last_version: int | None = None
 ) -> Table:
     """Build the table of each class's recall since a version and in as many labels before it.
 
-    `until` is the last version included; None means the newest.
+    `last_version` is the last version included; None means the newest.
     """
     then, now = split_at_version(
-        [one for one in told if until is None or one.version <= until], version
+        [one for one in evidence if last_version is None or one.version <= last_version], version
     )
-    when = f"since version {version}" if until is None else f"from version {version} to {until}"
+    when = (
+        f"since version {version}"
+        if last_version is None
+        else f"from version {version} to {last_version}"
+    )
     columns = [
         Column("Class", "words"),
         Column("Recall before"),
-        Column("Recall since" if until is None else "Recall in range"),
+        Column("Recall since" if last_version is None else "Recall in range"),
         Column("Change"),
-        Column("Errors since" if until is None else "Errors in range"),
+        Column("Errors since" if last_version is None else "Errors in range"),
     ]
     found = recall_changes(then, now)
     rows: list[list[str | Cell]] = [
@@ -126,41 +134,51 @@ def recall_since(
             one.name,
             recall_text(one.before),
             recall_text(one.after),
-            change_cell(one),
-            _error_cell(one, version, until, pipeline),
+            recall_change_cell(one),
+            _error_cell(one, version, last_version, pipeline),
         ]
         for one in found
     ]
     caption = f"Each class {when}"
-    by = f"version {version} or a later one" if until is None else f"versions {version} to {until}"
+    by = (
+        f"version {version} or a later one"
+        if last_version is None
+        else f"versions {version} to {last_version}"
+    )
     if not rows:
-        whose = by if told else "any committee"
+        whose = by if evidence else "any committee"
         return Table(caption, columns, [], f"No usable label yet for predictions of {whose}.")
     of = f"Compared: {plural(len(now), 'label')} for predictions of {by}, and {len(then):,} before."
-    summary = f"{change_summary(found, when)}{_change_point_text(found[0], [*then, *now])} {of}"
+    summary = (
+        f"{recall_change_summary(found, when)}{_change_point_text(found[0], [*then, *now])} {of}"
+    )
     return Table(caption, columns, rows, summary)
 
 
-def _change_point_text(most: RecallChange, told: Sequence[LabelEvidence]) -> str:
+def _change_point_text(largest_drop: RecallChange, evidence: Sequence[LabelEvidence]) -> str:
     """Describe the change point of the class with the largest drop; empty if no class fell."""
-    own = [one for one in told if one.truth == most.name]
-    place = change_point([one.said == one.truth for one in own]) if most.has_fallen else None
+    own = [one for one in evidence if one.truth == largest_drop.name]
+    place = (
+        change_point([one.said == one.truth for one in own]) if largest_drop.has_fallen else None
+    )
     if place is None:
         return ""
     first = own[place]
     at = f" from about {time_text(first.arrived)} on," if first.arrived else ""
-    return f" {most.name} most likely got worse{at} with version {first.version}."
+    return f" {largest_drop.name} most likely got worse{at} with version {first.version}."
 
 
-def _error_cell(one: RecallChange, version: int, until: int | None, pipeline: str) -> str | Cell:
+def _error_cell(
+    change: RecallChange, version: int, last_version: int | None, pipeline: str
+) -> str | Cell:
     """Return the number of misclassified records of a class since a version, as a link to them."""
-    if one.after is None:
+    if change.after is None:
         return NOTHING
-    text = f"{one.after.wrong:,} of {one.after.told:,}"
-    if not one.after.wrong:
+    text = f"{change.after.wrong:,} of {change.after.told:,}"
+    if not change.after.wrong:
         return text
-    among = {"true": one.name, "since": version, "until": until, "wrong": "true"}
-    link = page_of("/records", pipeline, **among)
+    among = {"true": change.name, "since": version, "until": last_version, "wrong": "true"}
+    link = page_address("/records", pipeline, **among)
     return Cell(text, link=link)
 
 
@@ -168,21 +186,23 @@ FEATURES = 15
 """Maximum number of features whose importances are compared."""
 
 
-def with_label_counts(versions: Sequence[Status], again: Mapping[int, int]) -> list[Status]:
-    """Return the versions; a copy made by a rollback gets the label count of its original.
+def with_original_label_counts(
+    versions: Sequence[Status], origins: Mapping[int, int]
+) -> list[Status]:
+    """Return `versions` with the label count of the original for each copy made by a rollback.
 
-    `again` maps each copy's number to the number of the original version.
+    `origins` maps each copy's number to the number of the original version.
     """
     known: dict[int, Status] = {}
     for one in versions:
         number = int(one["version"])
-        first = known.get(again.get(number, number))
+        first = known.get(origins.get(number, number))
         known[number] = one if first is None else {**one, "labels": first["labels"]}
     return list(known.values())
 
 
-def comparison_table(a: Status, b: Status, told: Sequence[LabelEvidence]) -> Table:
-    """Build the table of two versions: training size, and accuracy and recall while active."""
+def comparison_table(a: Status, b: Status, evidence: Sequence[LabelEvidence]) -> Table:
+    """Build the table that compares versions `a` and `b`: size, and accuracy while active."""
     columns = [
         Column("Metric", "words"),
         *(Column(f"Version {one['version']}") for one in (a, b)),
@@ -199,16 +219,16 @@ def comparison_table(a: Status, b: Status, told: Sequence[LabelEvidence]) -> Tab
     ):
         was, now = a.get(key), b.get(key)
         rows.append([title, number_text(was), number_text(now), _difference_text(was, now)])
-    then, later = (_evidence_of(told, one) for one in (a, b))
+    then, later = (_evidence_of_version(evidence, one) for one in (a, b))
     whole, classes = (
         RecallChange("Accuracy", overall_recall(then), overall_recall(later)),
         recall_changes(then, later),
     )
     for title, one in (("Accuracy", whole), *((f"Recall of {one.name}", one) for one in classes)):
         sides = [_accuracy_text(side, one) for side in (one.before, one.after)]
-        rows.append([title, *sides, change_cell(one)])
+        rows.append([title, *sides, recall_change_cell(one)])
     first, second = a["version"], b["version"]
-    said = change_summary(classes, f"from version {first} to {second}", whole)
+    said = recall_change_summary(classes, f"from version {first} to {second}", whole)
     judged = (whole, *classes)
     if all(one.is_undecided for one in judged):
         few = all(one.has_few_labels for one in judged)
@@ -221,21 +241,23 @@ def comparison_table(a: Status, b: Status, told: Sequence[LabelEvidence]) -> Tab
     return Table("Two versions side by side", columns, rows, f"{said} {of}")
 
 
-def _accuracy_text(side: ClassRecall | None, change: RecallChange) -> str:
-    """Return the accuracy as a text, or with too few labels the number of correct predictions."""
-    return side.counts_text if side is not None and change.has_few_labels else recall_text(side)
+def _accuracy_text(recall: ClassRecall | None, change: RecallChange) -> str:
+    """Return a recall as a text, or the number of correct predictions if labels are too few."""
+    return (
+        recall.counts_text if recall is not None and change.has_few_labels else recall_text(recall)
+    )
 
 
-def _evidence_of(told: Sequence[LabelEvidence], version: Status) -> list[LabelEvidence]:
-    return [one for one in told if one.version == version["version"]]
+def _evidence_of_version(evidence: Sequence[LabelEvidence], version: Status) -> list[LabelEvidence]:
+    return [one for one in evidence if one.version == version["version"]]
 
 
-def _difference_text(was: float | None, now: float | None) -> str:
-    return NOTHING if was is None or now is None else f"{now - was:+,}"
+def _difference_text(before: float | None, after: float | None) -> str:
+    return NOTHING if before is None or after is None else f"{after - before:+,}"
 
 
-def importances(a: Status, b: Status) -> Table:
-    """Build the table of two versions' feature importances, the largest of either first."""
+def importance_table(a: Status, b: Status) -> Table:
+    """Build the table of the feature importances of versions `a` and `b`, the largest first."""
     left, right = (one.get("importances") or {} for one in (a, b))
     columns = [
         Column("Feature", "words"),
@@ -265,36 +287,36 @@ def importances(a: Status, b: Status) -> Table:
 
 def version_table(
     versions: Sequence[Status],
-    told: Sequence[LabelEvidence],
-    kept: Sequence[int],
+    evidence: Sequence[LabelEvidence],
+    rollback_targets: Sequence[int],
     pipeline: str,
-    again: Mapping[int, int] = MappingProxyType({}),
-    beside: int | None = None,
+    origins: Mapping[int, int] = MappingProxyType({}),
+    compared_version: int | None = None,
 ) -> Table:
     """Build the table of versions, the newest first.
 
-    A version in `kept` can be rolled back to. `again` maps each copy's number to the number of
-    the original version. Each row links to the comparison of that version with the one that the
-    last argument names (None: the newest).
+    A version in `rollback_targets` can be rolled back to. `origins` maps each copy's number to the
+    number of the original version. Each row links to the comparison of that version with
+    `compared_version` (None: the newest version).
     """
     words = Column("Version", "words"), Column("Active since", "words")
     figures = (Column(text) for text in ("Labels", "Trees", "Accuracy while active"))
     columns = [*words, *figures, Column("Rollback", "words")]
-    other = versions[-1]["version"] if beside is None else beside
+    other = versions[-1]["version"] if compared_version is None else compared_version
     by: dict[int, list[LabelEvidence]] = {}
-    for record in told:
+    for record in evidence:
         by.setdefault(record.version, []).append(record)
     rows: list[list[str | Cell]] = []
     for one in reversed(versions):
         number = int(one["version"])
-        link = page_of("/versions", pipeline, a=number, b=other)
+        link = page_address("/versions", pipeline, a=number, b=other)
         made = (number_text(one.get(key)) for key in ("labels", "trees"))
         share = recall_text(overall_recall(by.get(number, ())))
-        serves = "possible" if number in kept else "no"
-        name = Cell(version_text(number, again), link=link)
+        serves = "possible" if number in rollback_targets else "no"
+        name = Cell(version_text(number, origins), link=link)
         rows.append([name, time_text(one.get("began")), *made, share, serves])
-    summary = f"{plural(len(kept), 'version')} can be rolled back to."
-    if len(kept) > OFFERED + 1:
+    summary = f"{plural(len(rollback_targets), 'version')} can be rolled back to."
+    if len(rollback_targets) > OFFERED + 1:
         summary += (
             f" Operators: the buttons above roll back to the newest {OFFERED} inactive versions. "
             "For another version, open its comparison by its number."
@@ -334,13 +356,13 @@ class VersionComparison:
     def __init__(
         self,
         versions: Sequence[Status],
-        told: Sequence[LabelEvidence],
-        view: View,
+        evidence: Sequence[LabelEvidence],
+        view: StatusSnapshot,
         a: int | None,
         b: int | None,
     ) -> None:
         self._pipeline = view.document("pipeline").get("name")
-        self._shown: Any = self.stamp(view)
+        self._shown: Any = self.retained_versions_stamp(view)
         self._menus: list[Tag] = []
         self._beside: int | None = None
         self._offered: set[int] = set()
@@ -351,48 +373,55 @@ class VersionComparison:
             return
         if a is not None and b is not None and b < a:
             a, b = b, a
-        again = rollback_origins(view)
-        known = {int(one["version"]): one for one in with_label_counts(versions, again)}
-        self._offered = known.keys() | {one.version for one in told}
-        self._beside = self._clip(b)
-        right = _nearest_version(max(known) if self._beside is None else self._beside, known)
-        before = _nearest_version(right, [n for n in known if n < right] or known)
-        first = default_version(told, self._beside) if a is None else self._clip(a)
+        origins = rollback_origins(view)
+        known = {int(one["version"]): one for one in with_original_label_counts(versions, origins)}
+        self._offered = known.keys() | {one.version for one in evidence}
+        self._beside = self._clip_version(b)
+        right = _nearest_version_number(max(known) if self._beside is None else self._beside, known)
+        before = _nearest_version_number(right, [n for n in known if n < right] or known)
+        first = (
+            default_baseline_version(evidence, self._beside) if a is None else self._clip_version(a)
+        )
         first = before if first is None else first
-        left = _nearest_version(first, known)
+        left = _nearest_version_number(first, known)
         if a is None and left == right:
             left = before
         self.sides = left, right
-        self._show_since(first, a, b, again, told)
-        self._show_sides(first, known, again, told)
+        self._show_recall_since(first, a, b, origins, evidence)
+        self._show_side_by_side(first, known, origins, evidence)
         with Tag("section", classes="panel whole", aria_labelledby="all-title", id="all"):
             Tag("h2", "All versions", id="all-title")
             self._summary = Tag("p", "", "summary")
             self._table = DataTable()
-        self._list(versions, told, view)
+        self._show_version_list(versions, evidence, view)
 
-    def _clip(self, wanted: int | None) -> int | None:
+    def _clip_version(self, version: int | None) -> int | None:
         """Clip a version number to the range of versions with stored evidence."""
-        return None if wanted is None else sorted((*_version_range(self._offered), wanted))[1]
+        return (
+            None if version is None else sorted((*_lowest_and_highest(self._offered), version))[1]
+        )
 
-    def _show_since(
+    def _show_recall_since(
         self,
         first: int,
         a: int | None,
         b: int | None,
-        again: Mapping[int, int],
-        told: Sequence[LabelEvidence],
+        origins: Mapping[int, int],
+        evidence: Sequence[LabelEvidence],
     ) -> None:
-        """Show each class's recall since version `first`; `a` and `b` are the requested ones."""
+        """Show each class's recall since version `first`; the user requested `a` and `b`."""
         last = self._beside
-        span = f"Since version {version_text(first, again)}"
+        span = f"Since version {version_text(first, origins)}"
         if last is not None:
-            span = f"From version {version_text(first, again)} to {version_text(last, again)}"
+            span = f"From version {version_text(first, origins)} to {version_text(last, origins)}"
         with Tag("section", classes="panel whole", aria_labelledby="since-title", id="since"):
             Tag("h2", span, id="since-title")
-            self._choose(first, last)
+            self._add_version_menus(first, last)
             ends = {number for number in (first, last) if number is not None}
-            about = _baseline_text(first, a, last, told), _missing_versions(self._offered | ends)
+            about = (
+                _baseline_text(first, a, last, evidence),
+                _missing_versions_text(self._offered | ends),
+            )
             for text in filter(None, about):
                 Tag("p", text, "about")
             for wanted, found in {a: first, b: last}.items():
@@ -400,17 +429,17 @@ class VersionComparison:
                     nearest = "" if wanted == found else f"; {found} is the nearest"
                     said = f"No usable labels are kept for version {wanted}{nearest}."
                     Tag("p", said, "summary")
-            show_told(recall_since(told, first, self._pipeline, last))
+            show_summary_and_table(recall_since_table(evidence, first, self._pipeline, last))
             Tag("p", _ABOUT, "about")
 
-    def _show_sides(
+    def _show_side_by_side(
         self,
         first: int,
-        known: Mapping[int, Status],
-        again: Mapping[int, int],
-        told: Sequence[LabelEvidence],
+        known_versions: Mapping[int, Status],
+        origins: Mapping[int, int],
+        evidence: Sequence[LabelEvidence],
     ) -> None:
-        """Show the two compared versions, the left one for version `first`."""
+        """Show the table and the feature importances of the two compared versions."""
         left, right = self.sides
         with Tag("section", classes="panel whole", aria_labelledby="sides-title", id="sides"):
             if left == right:
@@ -419,32 +448,37 @@ class VersionComparison:
                 Tag("p", said, "summary empty")
                 return
             title = (
-                f"Version {version_text(left, again)} compared with {version_text(right, again)}"
+                f"Version {version_text(left, origins)} compared with "
+                f"{version_text(right, origins)}"
             )
             Tag("h2", title, id="sides-title")
             for wanted, found in ((first, left), (self._beside, right)):
-                if wanted is not None and wanted not in known:
+                if wanted is not None and wanted not in known_versions:
                     said = f"No model of version {wanted} is kept: version {found} is compared."
                     Tag("p", said, "summary")
-            show_told(comparison_table(known[left], known[right], told))
+            show_summary_and_table(
+                comparison_table(known_versions[left], known_versions[right], evidence)
+            )
         with Tag("section", classes="panel whole", aria_labelledby="weigh-title", id="weigh"):
             Tag("h2", "Feature importances", id="weigh-title")
             Tag("p", "Share of the total split gain per feature.", "about")
-            show_told(importances(known[left], known[right]))
+            show_summary_and_table(importance_table(known_versions[left], known_versions[right]))
 
     @staticmethod
-    def stamp(view: View) -> Any:
-        """Return a value that changes whenever the set of known versions changes."""
+    def retained_versions_stamp(view: StatusSnapshot) -> Any:
+        """Return a value that changes when the active or a retained version changes."""
         learner = view.document("learner")
         return learner.get("version"), tuple(_retained_versions(view))
 
-    def is_stale(self, view: View) -> bool:
-        """Whether the set of known versions has changed since it was shown."""
-        return bool(self._menus) and self.stamp(view) != self._shown
+    def is_stale(self, view: StatusSnapshot) -> bool:
+        """Return whether the active or a retained version has changed since the last update."""
+        return bool(self._menus) and self.retained_versions_stamp(view) != self._shown
 
-    def update(self, versions: Sequence[Status], told: Sequence[LabelEvidence], view: View) -> None:
-        """Add new versions to the menus and the list; the chosen comparison stays."""
-        self._shown = self.stamp(view)
+    def update(
+        self, versions: Sequence[Status], evidence: Sequence[LabelEvidence], view: StatusSnapshot
+    ) -> None:
+        """Add new versions to the menus and the list; the compared versions stay the same."""
+        self._shown = self.retained_versions_stamp(view)
         for number in sorted({int(one["version"]) for one in versions} - self._offered):
             self._offered.add(number)
             for menu in self._menus:
@@ -452,69 +486,79 @@ class VersionComparison:
                 with menu:
                     place = menu is self._menus[-1]
                     Tag("option", str(number), value=str(number)).move(target_index=int(place))
-        self._list(versions, told, view)
+        self._show_version_list(versions, evidence, view)
 
-    def _list(self, versions: Sequence[Status], told: Sequence[LabelEvidence], view: View) -> None:
-        again = rollback_origins(view)
-        known = with_label_counts(versions, again)
+    def _show_version_list(
+        self, versions: Sequence[Status], evidence: Sequence[LabelEvidence], view: StatusSnapshot
+    ) -> None:
+        origins = rollback_origins(view)
+        known = with_original_label_counts(versions, origins)
         table = version_table(
-            known, told, _retained_versions(view), self._pipeline, again, self._beside
+            known, evidence, _retained_versions(view), self._pipeline, origins, self._beside
         )
         self._summary.text = table.summary
         self._table.show_table(table)
 
-    def _choose(self, first: int, last: int | None) -> None:
+    def _add_version_menus(self, baseline: int, last_version: int | None) -> None:
         """Add the two version menus; without a choice, the second follows the newest version."""
         with Tag("form", classes="choose", action="/versions"):
             Tag("input", type="hidden", name="pipeline", value=self._pipeline)
-            for name, title, chosen in (("a", "Since version", first), ("b", "up to", last)):
+            for name, title, chosen in (
+                ("a", "Since version", baseline),
+                ("b", "up to", last_version),
+            ):
                 Tag("label", title, for_=f"version-{name}")
                 with Tag("select", id=f"version-{name}", name=name) as menu:
                     if name == "b":
                         Tag("option", "the newest", value="")
-                    for number in sorted(self._offered | {chosen or first}, reverse=True):
+                    for number in sorted(self._offered | {chosen or baseline}, reverse=True):
                         is_chosen: dict[str, Any] = {"selected": True} if number == chosen else {}
                         Tag("option", str(number), value=str(number), **is_chosen)
                 self._menus.append(menu)
             Tag("button", "Compare")
 
 
-def _retained_versions(view: View) -> list[int]:
+def _retained_versions(view: StatusSnapshot) -> list[int]:
     return [int(one["version"]) for one in view.document("learner").get("versions") or ()]
 
 
-def _version_range(numbers: Collection[int]) -> tuple[int, int]:
+def _lowest_and_highest(numbers: Collection[int]) -> tuple[int, int]:
     return min(numbers), max(numbers)
 
 
-def _nearest_version(wanted: int, numbers: Iterable[int]) -> int:
-    """Return the number nearest to `wanted`; of two equally near numbers, the smaller one.
+def _nearest_version_number(version: int, versions: Iterable[int]) -> int:
+    """Return the number in `versions` nearest to `version`; of two equally near, the smaller.
 
-    >>> _nearest_version(90, [91, 4, 89])
+    >>> _nearest_version_number(90, [91, 4, 89])
     89
     """
-    return min(sorted(numbers), key=lambda n: abs(n - wanted))
+    return min(sorted(versions), key=lambda n: abs(n - version))
 
 
 def _baseline_text(
-    first: int, a: int | None, last: int | None, told: Sequence[LabelEvidence]
+    baseline: int,
+    chosen_baseline: int | None,
+    last_version: int | None,
+    evidence: Sequence[LabelEvidence],
 ) -> str:
-    """Explain why version `first` is the default baseline; empty if the user chose a version."""
-    versions = [one.version for one in told if last is None or one.version <= last]
-    if a is not None or not versions:
+    """Explain the default baseline; empty if the user chose one or there are no labels."""
+    versions = [
+        one.version for one in evidence if last_version is None or one.version <= last_version
+    ]
+    if chosen_baseline is not None or not versions:
         return ""
-    since = sum(version >= first for version in versions)
+    since = sum(version >= baseline for version in versions)
     return (
-        f"Default baseline: version {first}; {since:,} of {plural(len(versions), 'label')} are for "
-        "this or a later version. The baseline moves forward as labels arrive. Compare fixes it in "
-        "the address."
+        f"Default baseline: version {baseline}; {since:,} of {plural(len(versions), 'label')} are "
+        "for this or a later version. The baseline moves forward as labels arrive. Compare fixes "
+        "it in the address."
     )
 
 
-def _missing_versions(offered: Collection[int]) -> str:
-    """List the versions that the menus lack."""
-    low, high = _version_range(offered)
-    gone = [n for n in range(low, high) if n not in offered]
+def _missing_versions_text(offered_versions: Collection[int]) -> str:
+    """Name the versions without usable labels, which the menus lack; empty if there are none."""
+    low, high = _lowest_and_highest(offered_versions)
+    gone = [n for n in range(low, high) if n not in offered_versions]
     if not gone:
         return ""
     named = ", ".join(map(str, gone[:NAMED])) + f" and {len(gone) - NAMED:,} more" * (

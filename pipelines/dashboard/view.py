@@ -14,7 +14,7 @@ from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.status.formatting import plural
 from streamboost.pipelines.status.reader import LabelEvidence, Status, StatusReader
 
-__all__ = ["EVERY", "Evidence", "Feed", "View", "page_of", "visible_view"]
+__all__ = ["EVERY", "Evidence", "StatusFeed", "StatusSnapshot", "page_address", "visible_snapshot"]
 
 EVERY = 1.0
 """Seconds between two reads of a status."""
@@ -27,31 +27,31 @@ SELDOM, SHARE = 10.0, 0.005
 
 _NEVER = float("-inf")
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 class _Cache(dict[Any, Any]):
-    """Cache of values computed from a snapshot."""
+    """Cache of values that are computed from a snapshot, by key."""
 
-    def cached(self, key: Any, make: Callable[[], Found]) -> Found:
-        """Return the cached value of `key`, computed by `make` on the first call."""
+    def get_or_compute(self, key: Any, compute: Callable[[], Value]) -> Value:
+        """Return the cached value of `key`, computed by `compute` on the first call."""
         if key not in self:
-            self[key] = make()
-        found: Found = self[key]
+            self[key] = compute()
+        found: Value = self[key]
         return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """Labels as evidence about the versions, in arrival order, with a cache of results."""
+    """Labelled records to evaluate the versions by, in arrival order, with a cache of results."""
 
     told: Sequence[LabelEvidence] = ()
     found: _Cache = field(default_factory=_Cache, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """A snapshot of a status; `number` increases with each snapshot.
+class StatusSnapshot:
+    """A snapshot of a pipeline's status; `number` increases with each snapshot.
 
     `runs` is true if a process of the pipeline exists, whatever state it reported last. `span` is
     the time range of `points`. `evidence` may be older than the rest. `found` caches computed
@@ -75,7 +75,7 @@ class View:
 
     @property
     def unscored_records(self) -> str | None:
-        """Number of records waiting for distributed scorers, as a text; None: local scoring."""
+        """Text on the records that wait for distributed scorers; None with local scoring."""
         scored = self.document("workers").values()
         if not scored:
             return None
@@ -95,20 +95,20 @@ class View:
         found: str | None = self.document("pipeline").get("label_type")
         return found
 
-    def in_range(self, span: TimeRange) -> "View":
-        """Return the same snapshot with the points of a time range, downsampled for charts."""
+    def in_range(self, span: TimeRange) -> "StatusSnapshot":
+        """Return a copy with only the points in the time range `span`, downsampled for charts."""
 
-        def make() -> View:
-            return replace(self, points=span.of(self.points), span=span, found=_Cache())
+        def compute() -> StatusSnapshot:
+            return replace(self, points=span.select_points(self.points), span=span, found=_Cache())
 
-        return self.cached(span, make)
+        return self.get_or_compute(span, compute)
 
-    def cached(self, key: Any, make: Callable[[], Found]) -> Found:
-        """Return the cached value of `key`, computed by `make` on the first call."""
-        return self.found.cached(key, make)
+    def get_or_compute(self, key: Any, compute: Callable[[], Value]) -> Value:
+        """Return the cached value of `key`, computed by `compute` on the first call."""
+        return self.found.get_or_compute(key, compute)
 
     def document(self, name: str) -> Any:
-        """Return the document `name`; empty if there is none."""
+        """Return the status document `name`; an empty dict if there is none."""
         return self.documents.get(name) or {}
 
 
@@ -116,24 +116,24 @@ _OF_THE_LINE = ("heartbeat", "trouble")
 """Documents of the status line that contain no predictions."""
 
 
-def visible_view(view: View, blind_mode: BlindMode, person: User) -> View:
-    """Return a status for the status line and the tiles of `person`, without hidden documents.
+def visible_snapshot(view: StatusSnapshot, blind_mode: BlindMode, person: User) -> StatusSnapshot:
+    """Return a copy of `view` without the documents that `person` may not see.
 
     Blind annotators see no accuracy, no class that got worse, and no annotator's disagreement.
     """
     if not blind_mode.is_blind(person):
         return view
 
-    def make() -> View:
+    def compute() -> StatusSnapshot:
         seen = blind_mode.visible_documents(person, view.documents)
         seen |= {name: view.document(name) for name in _OF_THE_LINE if name in view.documents}
-        return View(view.number, seen, view.points, runs=view.runs, span=view.span)
+        return StatusSnapshot(view.number, seen, view.points, runs=view.runs, span=view.span)
 
-    return view.cached("restricted", make)
+    return view.get_or_compute("restricted", compute)
 
 
-class Feed:
-    """Reader of a status on demand, at most about once in `EVERY` seconds.
+class StatusFeed:
+    """Reads snapshots of a pipeline's status on demand, at most about once in `EVERY` seconds.
 
     Parameters
     ----------
@@ -158,24 +158,29 @@ class Feed:
         self._looked = self._due = _NEVER
         self._stamp: int | None = None
         self._points: dict[tuple[Any, ...], Status] = {}
-        self._view = View()
+        self._view = StatusSnapshot()
         self._labels: Any = _NEVER  # number of labels at the last read of the evidence
         self._told: int | None = None  # stamp of the last read of the evidence
 
-    async def read(self, *, afresh: bool = False) -> View:
-        """Return the newest snapshot; `afresh` reads the label evidence, too, whatever its age."""
+    async def read(self, *, fresh_evidence: bool = False) -> StatusSnapshot:
+        """Return the newest snapshot.
+
+        If `fresh_evidence` is true, the label evidence is read again even if it is recent.
+        """
         async with self._lock:
-            if afresh or self._clock() - self._looked >= 0.9 * EVERY:
+            if fresh_evidence or self._clock() - self._looked >= 0.9 * EVERY:
                 loop = asyncio.get_running_loop()
-                self._view = await loop.run_in_executor(self._threads, self._read, afresh)
+                self._view = await loop.run_in_executor(
+                    self._threads, self._read_snapshot, fresh_evidence
+                )
                 self._looked = self._clock()
         return self._view
 
-    def _read(self, afresh: bool) -> View:
+    def _read_snapshot(self, fresh_evidence: bool) -> StatusSnapshot:
         stamp, reader, runs = self._reader.stamp(), self._reader, self._runs()
         if stamp == self._stamp:
             view = self._view if runs == self._view.runs else replace(self._view, runs=runs)
-            if afresh and self._told != stamp:
+            if fresh_evidence and self._told != stamp:
                 view = replace(
                     view, evidence=self._read_evidence(view.documents, True), found=_Cache()
                 )
@@ -183,20 +188,20 @@ class Feed:
         self._stamp = stamp
         self._points = reader.numbered_points(known=self._points)
         documents = reader.documents()
-        return View(
+        return StatusSnapshot(
             number=self._view.number + 1,
             documents=documents,
             points=list(self._points.values()),
             marks=reader.marks(),
             dead_letters=reader.dead_letters(LETTERS),
             runs=runs,
-            evidence=self._read_evidence(documents, afresh),
+            evidence=self._read_evidence(documents, fresh_evidence),
         )
 
-    def _read_evidence(self, documents: Mapping[str, Any], afresh: bool) -> Evidence:
-        """Return the label evidence, read again if labels arrived and the last read is old."""
+    def _read_evidence(self, documents: Mapping[str, Any], fresh_evidence: bool) -> Evidence:
+        """Return the label evidence; read it again if labels arrived and the last read is old."""
         labels, began = (documents.get("join") or {}).get("labels"), self._clock()
-        if not afresh and (labels == self._labels or began < self._due):
+        if not fresh_evidence and (labels == self._labels or began < self._due):
             return self._view.evidence
         told = self._reader.label_evidence()
         # An empty result is read again next time.
@@ -205,12 +210,12 @@ class Feed:
         return Evidence(told)
 
 
-def page_of(path: str, pipeline: str | None, **more: Any) -> str:
-    """Return the address of a pipeline's page; `more` are further query parameters.
+def page_address(path: str, pipeline: str | None, **query: Any) -> str:
+    """Return the address of a pipeline's page; `query` are further query parameters.
 
-    >>> page_of("/label", "a & b"), page_of("/record", "a", id="7", of=None)
+    >>> page_address("/label", "a & b"), page_address("/record", "a", id="7", of=None)
     ('/label?pipeline=a+%26+b', '/record?pipeline=a&id=7')
     """
-    named = {"pipeline": pipeline, **more}
+    named = {"pipeline": pipeline, **query}
     asked = urlencode({name: value for name, value in named.items() if value is not None})
     return f"{path}?{asked}" if asked else path

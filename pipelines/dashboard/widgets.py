@@ -25,20 +25,20 @@ from streamboost.pipelines.status.formatting import visible_text, with_no_break_
 
 __all__ = [
     "STATIC",
+    "AnswerButtons",
     "AnsweredTable",
-    "Answers",
-    "Changes",
+    "BatchedUpdates",
     "Chart",
     "DataTable",
-    "Resend",
+    "ResendEditor",
     "Sentence",
-    "Spans",
     "StatusLine",
     "Tag",
-    "Theme",
-    "cells",
+    "ThemeSelector",
+    "TimeRangeSelector",
+    "json_cells",
+    "show_summary_and_table",
     "show_table",
-    "show_told",
 ]
 
 _CELL = tuple(field.name for field in fields(Cell))
@@ -47,7 +47,7 @@ ECHARTS = Path(nicegui.elements.echart.__file__).parent / "dist"
 
 
 class Tag(TextElement):
-    """An HTML element with a text and `attributes`, with _ for - in their names.
+    """An HTML element with a text and attributes; write _ for - in attribute names.
 
     The name of an attribute that is a Python keyword ends in _.
     """
@@ -62,7 +62,7 @@ class Tag(TextElement):
                 {name.strip("_").replace("_", "-"): value for name, value in attributes.items()}
             )
 
-    def set(self, **attributes: Any) -> None:
+    def set_attributes(self, **attributes: Any) -> None:
         """Change attributes; send an update to the browser only if a value differs."""
         changed = {name.replace("_", "-"): value for name, value in attributes.items()}
         if any(self._props.get(name) != value for name, value in changed.items()):
@@ -77,14 +77,14 @@ class Tag(TextElement):
 
 
 class Sentence(Tag):
-    """A text with names from records in it, each in an own `bdi` element."""
+    """A text that contains names from records, each in a separate `bdi` element."""
 
     def __init__(self, tag: str, classes: str = "", **attributes: Any) -> None:
         super().__init__(tag, "", classes, **attributes)
         self._said: tuple[str, ...] = ()
 
-    def say(self, text: str, *names: str) -> None:
-        """Show `text`, with each of `names` in the place of a ``{}``."""
+    def show_text(self, text: str, *names: str) -> None:
+        """Show `text`, with each ``{}`` replaced by one of `names`."""
         if self._said == (text, *names):
             return
         self._said = (text, *names)
@@ -98,7 +98,7 @@ class Sentence(Tag):
 
 
 class _Component(Element):
-    """Base class of the Vue components, with their large properties stored outside of NiceGUI's.
+    """Base class of Vue components that keeps large properties outside of NiceGUI's properties.
 
     NiceGUI observes each value in its properties and sends all of them whenever one changes. The
     properties given to `show` are added only when the element is serialized.
@@ -119,7 +119,7 @@ class _Component(Element):
         return found | {"props": {**found.get("props", {}), **self._shown}}
 
 
-class Changes(_Component, component=STATIC / "changes.js"):
+class BatchedUpdates(_Component, component=STATIC / "changes.js"):
     """Batched updates of charts and tables, sent to the browser as one message.
 
     If the browser missed a message, for example after a lost connection, it requests all again.
@@ -132,69 +132,69 @@ class Changes(_Component, component=STATIC / "changes.js"):
         self._parts: WeakSet[_Component] = WeakSet()
         self.show(said=[0, {}])
         # Not its own event: what an element listens to goes along with each of its updates.
-        ui.on("missed", self._again)
+        ui.on("missed", self._resend_all)
 
-    def follow(self, part: _Component) -> None:
-        """Register `part` to be sent in full after a missed message."""
-        self._parts.add(part)
+    def register(self, component: _Component) -> None:
+        """Register `component`, which is sent in full if the browser missed a message."""
+        self._parts.add(component)
 
-    def put(self, part: _Component, change: Any) -> None:
-        """Queue a change of `part` for the next `flush`."""
-        self._changes[part.id] = change
+    def queue_change(self, component: _Component, change: Any) -> None:
+        """Queue a change of `component` for the next `flush`."""
+        self._changes[component.id] = change
 
-    def _again(self) -> None:
+    def _resend_all(self) -> None:
         for part in self._parts:
             part.update()
 
     def flush(self) -> None:
-        """Send the queued changes."""
+        """Send the queued changes to the browser as one message."""
         if self._changes:
             self._number += 1
             changes, self._changes = self._changes, {}
             self.show(said=[self._number, changes])
 
 
-class _Followed(_Component):
-    """A component that sends changes through `Changes`, or in full without one."""
+class _BatchedComponent(_Component):
+    """A component that sends its changes through `BatchedUpdates`, or in full without it."""
 
-    def __init__(self, changes: Changes | None = None) -> None:
+    def __init__(self, changes: BatchedUpdates | None = None) -> None:
         super().__init__()
         self._changes = changes
         if changes is not None:
-            changes.follow(self)
+            changes.register(self)
 
-    def _change(self, change: Any, **properties: Any) -> None:
-        """Queue a `change` that turns the properties into the given ones."""
+    def _queue_change(self, change: Any, **properties: Any) -> None:
+        """Set `properties`, and queue `change` for the browser to get the same properties."""
         if self._changes is None:
             self.show(**properties)
             return
         self._shown |= properties
-        self._changes.put(self, change)
+        self._changes.queue_change(self, change)
 
 
-class Chart(_Followed, component=STATIC / "chart.js", esm={"nicegui-echart": str(ECHARTS)}):
-    """A chart of curves over time, with the same values as a table to open."""
+class Chart(_BatchedComponent, component=STATIC / "chart.js", esm={"nicegui-echart": str(ECHARTS)}):
+    """A chart of curves over time. The user can open a table of the same values."""
 
-    def show_curves(self, title: str, curves: Curves, ends: Sequence[int] = ()) -> None:
-        """Show `curves`; `ends` are the first and last time of the axis."""
+    def show_curves(self, title: str, curves: Curves, axis_ends: Sequence[int] = ()) -> None:
+        """Show `curves`; `axis_ends` are the first and last time of the axis in milliseconds."""
         before: dict[str, Any] = self._shown.get("spec") or {}
         marks = [asdict(group) for group in curves.marks]
         spec: dict[str, Any] = {
             "frame": curves.options,
-            "rows": curves.rows,
+            "rows": curves.data_rows,
             "marks": marks,
-            "ends": list(ends),
+            "ends": list(axis_ends),
         }
         if before.get("frame") != spec["frame"]:
             self.show(spec=spec, label=f"Chart: {title}")
             return
-        change = change_of(before, spec)
+        change = chart_spec_change(before, spec)
         if change:
-            self._change(change, spec=spec)
+            self._queue_change(change, spec=spec)
 
 
-def change_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the difference of two chart specs of the same frame, in the format of chart.js.
+def chart_spec_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the changes from one chart specification to another, in the format of chart.js.
 
     The axis is left out if its start is unchanged and its end is the newest row.
     """
@@ -212,22 +212,22 @@ def change_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, 
     return change
 
 
-class DataTable(_Followed, component=STATIC / "table.js"):
-    """A table."""
+class DataTable(_BatchedComponent, component=STATIC / "table.js"):
+    """An HTML table; only changed cells are sent to the browser."""
 
     def show_table(self, table: Table, rows: list[list[Any]] | None = None) -> None:
-        """Show `table`; `rows` are its `cells`, computed here if None."""
+        """Show `table`; `rows` are the result of `json_cells`, computed here if None."""
         columns = [
             {"text": visible_text(column.text), "kind": column.kind} for column in table.columns
         ]
-        rows = cells(table.rows) if rows is None else rows
+        rows = json_cells(table.rows) if rows is None else rows
         before: list[list[Any]] = self._shown.get("rows") or []
         if len(before) != len(rows) or self._shown.get("columns") != columns:
             self.show(caption=table.caption, columns=columns, rows=rows)
             return
         changed = changed_cells(before, rows)
         if changed:
-            self._change({"cells": changed}, rows=rows)
+            self._queue_change({"cells": changed}, rows=rows)
 
 
 def changed_cells(before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]) -> list[Any]:
@@ -236,67 +236,69 @@ def changed_cells(before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]
     For a cell with more than a text, the change holds the new values by key; None removes a key.
     """
     return [
-        [i, j, _changed(old[j] if j < len(old) else None, cell)]
+        [i, j, _changed_values(old[j] if j < len(old) else None, cell)]
         for i, (old, new) in enumerate(zip(before, after, strict=True))
         for j, cell in enumerate(new)
         if j >= len(old) or old[j] != cell
     ]
 
 
-def _changed(old: Any, new: Any) -> Any:
+def _changed_values(old: Any, new: Any) -> Any:
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
     return {key: new.get(key) for key in old | new if old.get(key) != new.get(key)}
 
 
 def show_table(table: Table) -> None:
-    """Show a table, if it has rows."""
+    """Add a table to the page, if it has rows."""
     if table.rows:
         DataTable().show_table(table)
 
 
-def show_told(table: Table) -> None:
-    """Show a table's summary sentence, and the table if it has rows."""
+def show_summary_and_table(table: Table) -> None:
+    """Add a table's summary to the page, and the table if it has rows."""
     Tag("p", table.summary, "summary" if table.rows else "summary empty")
     show_table(table)
 
 
-class Spans(_Component, component=STATIC / "spans.js"):
+class TimeRangeSelector(_Component, component=STATIC / "spans.js"):
     """Control that selects the time range of all charts of a page."""
 
 
-class Theme(_Component, component=STATIC / "theme.js"):
+class ThemeSelector(_Component, component=STATIC / "theme.js"):
     """Control that selects the light or dark theme."""
 
 
 class StatusLine(_Component, component=STATIC / "status.js"):
-    """Status line of a pipeline, which shows in the browser when `serve` stops responding."""
+    """Status line of a pipeline. The browser also shows when the server stops responding."""
 
 
-class Resend(_Component, component=STATIC / "resend.js"):
-    """Editor for a dead letter, to fix its text and send it again."""
+class ResendEditor(_Component, component=STATIC / "resend.js"):
+    """Editor to correct the text of a dead letter and to resend the message."""
 
 
 class AnsweredTable(_Component, component=STATIC / "answered.js"):
-    """Table of the given answers, with a button to change each."""
+    """Table of an annotator's answers, each with a button to change the answer."""
 
 
-class Answers(_Component, component=STATIC / "answers.js"):
-    """Buttons and keys for the classes of a request."""
+class AnswerButtons(_Component, component=STATIC / "answers.js"):
+    """Buttons and keyboard keys for the classes of a label request."""
 
 
-def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Return the rows of a table as JSON can hold them."""
+def json_cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Return the rows of a table for JSON: each cell as a string or a dict."""
     return [
         [
-            with_no_break_spaces(visible_text(value)) if isinstance(value, str) else _cell(value)
+            with_no_break_spaces(visible_text(value))
+            if isinstance(value, str)
+            else _json_cell(value)
             for value in row
         ]
         for row in rows
     ]
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
+def _json_cell(cell: Cell) -> dict[str, Any]:
     # asdict copies deeply and is slow: most of the CPU time of open dashboards is spent here.
     found: dict[str, Any] = {name: getattr(cell, name) for name in _CELL}
     found = {name: value for name, value in found.items() if value is not None}

@@ -36,9 +36,9 @@ __all__ = [
     "Stream",
     "create_pipeline",
     "image_segments",
-    "refuse_settings",
+    "refuse_invalid_settings",
     "run_demo",
-    "truth",
+    "true_labels",
 ]
 
 DATASET = "ImageSegments"
@@ -52,7 +52,7 @@ FEWEST = 20
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream of records to replay, with their true labels.
+    """Records for the demo to replay, with their true labels.
 
     `sections` are the pipeline file's sections for records and labels, with paths relative to a
     subfolder of the demo's folder. `truth` maps record ids to labels. If `fill` is given, it writes
@@ -87,7 +87,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """Progress of a run.
+    """Progress of a run, after `records` of `of` records.
 
     `recent` is the accuracy in the sliding window, and `repeated` that of repeating the last label;
     None with too few records.
@@ -104,8 +104,8 @@ class RunProgress:
 
 
 @dataclass(slots=True)
-class Comparison:
-    """Accumulator of prequential accuracy: compares predictions with the true labels in order."""
+class PrequentialAccuracy:
+    """Accumulator of prequential accuracy: compares predictions with the true labels `truth`."""
 
     truth: Mapping[str, str]
     classes: list[str] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Comparison:
         self.recent_hits = deque(maxlen=min(max(len(self.truth) // 20, 50), 1_000))
 
     def add(self, id: str, predicted: object) -> None:
-        """Count the prediction for a record."""
+        """Count the prediction of record `id` as correct or wrong."""
         hit = predicted == self.truth[id]
         self.classes.append(self.truth[id])
         self.hits.append(hit)
@@ -131,8 +131,8 @@ class Comparison:
         n = len(self.recent_hits)
         return sum(self.recent_hits) / n if n >= FEWEST else None
 
-    def row(self, strategy: str, labels: int, seconds: float) -> Result:
-        """Return the result over all counted records."""
+    def result(self, strategy: str, labels: int, seconds: float) -> Result:
+        """Return the result over all counted records; `labels` were bought in `seconds`."""
         n, half = len(self.hits), len(self.hits) // 2
         recalls = []
         for name in sorted(set(self.classes)):
@@ -159,15 +159,15 @@ class AccuracyObserver(Observer):
     def __init__(
         self, strategy: str, truth: Mapping[str, str], show: Callable[[RunProgress], None]
     ) -> None:
-        self.tally = Comparison(truth)
-        self.repeated = Comparison(truth)
+        self.tally = PrequentialAccuracy(truth)
+        self.repeated = PrequentialAccuracy(truth)
         self.labels = 0
         self._strategy = strategy
         self._show = show
         self._newest: object = None
 
     def committed(self, effects: StepResult) -> None:
-        """Count one batch, and show the progress."""
+        """Count the predictions and requests of one batch, and show the progress."""
         predictions = effects.scored.labels.tolist()
         for id, predicted in zip(effects.records.ids, predictions, strict=True):
             self.tally.add(id, predicted)
@@ -210,7 +210,7 @@ def run_demo(
     for strategy in strategies:
         run_of = "margin" if strategy == "repeat_last" else strategy
         if strategy not in rows:
-            config = _prepare(stream, folder / run_of, run_of, seed, budget)
+            config = _create_pipeline_with_records(stream, folder / run_of, run_of, seed, budget)
             watch = AccuracyObserver(run_of, stream.truth, show)
             start = time.perf_counter()
             run(config, until_idle=True, stop=stop, observers=[watch])
@@ -222,29 +222,29 @@ def run_demo(
                     f"{stream.name}: not one record could be used; the dead letters in "
                     f"{config.state / 'log.db'} say why (name a folder to keep with --state)"
                 )
-            rows[run_of] = watch.tally.row(run_of, watch.labels, seconds)
+            rows[run_of] = watch.tally.result(run_of, watch.labels, seconds)
             if run_of == "margin":
-                rows["repeat_last"] = watch.repeated.row("repeat_last", watch.labels, seconds)
+                rows["repeat_last"] = watch.repeated.result("repeat_last", watch.labels, seconds)
         yield rows[strategy]
 
 
-def refuse_settings(seed: int, budget: float) -> None:
+def refuse_invalid_settings(seed: int, budget: float) -> None:
     """Raise ConfigurationError for an invalid seed or budget, before anything is written."""
     nowhere = Stream(DATASET, {}, {"source": {"connector": "sqlite", "stream": "records"}})
-    parse(pipeline_file(nowhere, "margin", seed, budget), Path(), name="the demo")
+    parse(pipeline_sections(nowhere, "margin", seed, budget), Path(), name="the demo")
 
 
 def image_segments() -> Stream:
-    """Return the stream of River's ImageSegments."""
+    """Return a `Stream` of River's ImageSegments data set, with labels."""
     sections: Tables = {
         "source": {"connector": "sqlite", "stream": "records"},
         "labels": {"connector": "river", "dataset": DATASET, "delay": DELAY},
     }
-    labels = {str(index): label for index, label in enumerate(truth())}
+    labels = {str(index): label for index, label in enumerate(true_labels())}
     return Stream(DATASET, labels, sections, fill=_write_records)
 
 
-def pipeline_file(stream: Stream, strategy: str, seed: int, budget: float) -> Tables:
+def pipeline_sections(stream: Stream, strategy: str, seed: int, budget: float) -> Tables:
     """Return the sections of the demo's pipeline file; all other settings are defaults."""
     query: dict[str, Any] = {"strategy": strategy}
     if strategy != "all":
@@ -254,20 +254,22 @@ def pipeline_file(stream: Stream, strategy: str, seed: int, budget: float) -> Ta
 
 
 def create_pipeline(sections: Tables, folder: Path) -> Config:
-    """Write the pipeline file and create the state folder; raises StateError if it exists."""
+    """Write the pipeline file and create the state folder; StateError if the state exists."""
     config = parse(sections, folder.absolute(), name="the demo")
     if config.state.exists():
         raise StateError(
             f"{folder} holds an earlier demo: name another folder, or move that one away"
         )
     config.state.mkdir(parents=True)
-    (folder / FILE).write_text(toml.write(sections), encoding="utf-8")
+    (folder / FILE).write_text(toml.format_sections(sections), encoding="utf-8")
     return config
 
 
-def _prepare(stream: Stream, folder: Path, strategy: str, seed: int, budget: float) -> Config:
-    """Write the pipeline file, and with `stream.fill` the log of records."""
-    config = create_pipeline(pipeline_file(stream, strategy, seed, budget), folder)
+def _create_pipeline_with_records(
+    stream: Stream, folder: Path, strategy: str, seed: int, budget: float
+) -> Config:
+    """Create a pipeline in `folder`, and with `stream.fill` write the records to its log."""
+    config = create_pipeline(pipeline_sections(stream, strategy, seed, budget), folder)
     if stream.fill is not None:
         with closing(SqliteSink(config.state / "log.db", "records")) as log:
             stream.fill(log)
@@ -281,8 +283,8 @@ def _write_records(log: Sink) -> None:
     log.flush()
 
 
-def truth() -> list[str]:
-    """Return the label of every record, in order."""
+def true_labels() -> list[str]:
+    """Return the true label of every ImageSegments record, in stream order."""
     records = RiverSource(DATASET)
     requests = MemoryLog()
     requests.append([message.payload for message in records.poll(sys.maxsize)])

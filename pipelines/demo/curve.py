@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rich.text import Text
 
 from streamboost.pipelines.demo.compare import STRATEGIES, RunProgress
-from streamboost.pipelines.demo.table import name_of
+from streamboost.pipelines.demo.table import display_name
 
 __all__ = ["Axes", "LabelCurves", "Point", "curves_text"]
 
@@ -26,8 +26,8 @@ class LabelCurves:
 
     _points: dict[str, dict[int, float]] = field(default_factory=dict)
 
-    def note(self, progress: RunProgress) -> None:
-        """Add the progress of a run."""
+    def add(self, progress: RunProgress) -> None:
+        """Add the accuracy at the current number of labels of a run."""
         known = {progress.strategy: progress.recent}
         if progress.strategy == "margin":
             known["repeat_last"] = progress.repeated
@@ -35,10 +35,12 @@ class LabelCurves:
             if accuracy is not None and progress.labels:
                 self._points.setdefault(name, {})[progress.labels] = accuracy
 
-    def of(self, strategies: Sequence[str], most: int = 200) -> dict[str, list[Point]]:
-        """Return at most about `most` points of each strategy, spread evenly over the axis."""
+    def points_by_strategy(
+        self, strategies: Sequence[str], limit: int = 200
+    ) -> dict[str, list[Point]]:
+        """Return about `limit` points of each strategy, spread evenly over the logarithmic axis."""
         wanted = [name for name in STRATEGIES if name in strategies and name in self._points]
-        return {name: _downsample(list(self._points[name].items()), most) for name in wanted}
+        return {name: _downsample(list(self._points[name].items()), limit) for name in wanted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,13 @@ class Axes:
         )
 
     def x(self, labels: int) -> float:
-        """Return the horizontal position of a number of labels."""
+        """Return the horizontal position, 0 to 1, of a number of labels."""
         if self.last == self.first:
             return 0.5
         return math.log(labels / self.first) / math.log(self.last / self.first)
 
     def y(self, accuracy: float) -> float:
-        """Return the vertical position of an accuracy."""
+        """Return the vertical position, 0 (bottom) to 1, of an accuracy."""
         return (accuracy - self.low) / max(self.high - self.low, 0.1)
 
     def ticks(self) -> Iterator[int]:
@@ -83,12 +85,12 @@ class Axes:
 
 
 def curves_text(curves: dict[str, list[Point]], width: int) -> Text:
-    """Draw the curves as text of at most `width` columns."""
+    """Draw the curves, points by strategy, as text of at most `width` columns."""
     axes = Axes.covering(curves)
     columns = max(width - _MARGIN - 2, 20)
     cells: dict[tuple[int, int], str] = {}
     for name in _ON_TOP:
-        for labels, accuracy in _each_column(curves.get(name, []), axes, columns):
+        for labels, accuracy in _curve_columns(curves.get(name, []), axes, columns):
             row = round((1 - axes.y(accuracy)) * (_HEIGHT - 1))
             cells[row, labels] = name
     text = Text("accuracy on the newest records, by labels bought\n")
@@ -101,24 +103,24 @@ def curves_text(curves: dict[str, list[Point]], width: int) -> Text:
             text.append(_MARKS.get(name, " "), style=_COLOURS.get(name))
         text.append("\n")
     text.append(
-        f"{'':>{_MARGIN}}+{'-' * columns}\n{'':>{_MARGIN + 1}}{_tick_labels(axes, columns)}\n"
+        f"{'':>{_MARGIN}}+{'-' * columns}\n{'':>{_MARGIN + 1}}{_tick_label_line(axes, columns)}\n"
     )
     for name in curves:
         text.append(f"{'':>{_MARGIN + 1}}")
         text.append(_MARKS[name], style=_COLOURS[name])
-        text.append(f" {name_of(name)}\n")
+        text.append(f" {display_name(name)}\n")
     return text
 
 
-def _each_column(curve: Sequence[Point], axes: Axes, columns: int) -> Iterator[tuple[int, float]]:
-    """Yield column and accuracy from the first point of a curve to the last."""
+def _curve_columns(curve: Sequence[Point], axes: Axes, columns: int) -> Iterator[tuple[int, float]]:
+    """Yield pairs of column and accuracy, for all columns from the first point to the last."""
     for (labels, accuracy), (until, _) in zip(curve, [*curve[1:], *curve[-1:]], strict=True):
         start, end = (round(axes.x(n) * (columns - 1)) for n in (labels, until))
         for column in range(start, max(end, start + 1)):
             yield column, accuracy
 
 
-def _tick_labels(axes: Axes, columns: int) -> str:
+def _tick_label_line(axes: Axes, columns: int) -> str:
     """Return the line of tick labels below the axis."""
     line = ""
     for tick in axes.ticks():
@@ -131,9 +133,9 @@ def _tick_labels(axes: Axes, columns: int) -> str:
     return line.rstrip()
 
 
-def _downsample(points: list[Point], most: int) -> list[Point]:
-    """Downsample to the last point of each of `most` parts of the axis."""
-    if len(points) <= most:
+def _downsample(points: list[Point], limit: int) -> list[Point]:
+    """Split the axis into `limit` equal parts; return the last point of each part."""
+    if len(points) <= limit:
         return points
     axes = Axes(points[0][0], points[-1][0], 0.0, 1.0)
-    return list({int(axes.x(point[0]) * (most - 1)): point for point in points}.values())
+    return list({int(axes.x(point[0]) * (limit - 1)): point for point in points}.values())

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["PICTURE", "PIXELS", "digits", "picture"]
+__all__ = ["PICTURE", "PIXELS", "load_digit_records", "picture_url"]
 
 PICTURE = "picture"
 """Name of the field with the picture for annotators."""
@@ -24,22 +24,23 @@ ENLARGED = 8
 """Zoom factor of the picture, with spline interpolation."""
 
 
-def digits() -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the records, without ids, and their labels."""
+def load_digit_records() -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the records of scikit-learn's digits as dicts without ids, and their labels."""
     from sklearn.datasets import load_digits
 
     found = load_digits()
     records = [
-        dict(zip(PIXELS, ink.astype(int).ravel().tolist(), strict=True)) | {PICTURE: picture(ink)}
+        dict(zip(PIXELS, ink.astype(int).ravel().tolist(), strict=True))
+        | {PICTURE: picture_url(ink)}
         for ink in found.images
     ]
     return records, [str(digit) for digit in found.target]
 
 
-def picture(ink: np.ndarray) -> str:
-    """Return ink (height, width), from 0 to 16, as a ``data:`` URL of an image.
+def picture_url(ink: np.ndarray) -> str:
+    """Return the ink values (height, width), 0 to 16, as a ``data:`` URL of a PNG image.
 
-    The image is a PNG (ISO/IEC 15948) in greyscale of 4 bits, dark on white.
+    The image is greyscale of 4 bits (ISO/IEC 15948), dark on white, and enlarged.
     """
     from scipy.ndimage import zoom
 
@@ -52,9 +53,9 @@ def picture(ink: np.ndarray) -> str:
     lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), packed])
     header = struct.pack(">IIBBBBB", width, height, 4, 0, 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(_png_chunk(kind, data) for kind, data in parts)
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
+def _png_chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -12,26 +12,28 @@ import msgspec
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import STDIN, file_source
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.config.templates.brief import render_own
-from streamboost.pipelines.config.variables import names_in
-from streamboost.pipelines.demo.own import OwnRecords, refuse_names
+from streamboost.pipelines.config.templates.brief import render_for_records
+from streamboost.pipelines.config.variables import variable_names
+from streamboost.pipelines.demo.own import RecordSplitter, refuse_invalid_field_names
 
-__all__ = ["FirstFile", "first_file"]
+__all__ = ["GeneratedFile", "generate_pipeline_file"]
 
 _PAGE = 1_000
 _SAMPLE = 500
 _SHOWN = 5
 
 
-class FirstFile(NamedTuple):
-    """The text of a pipeline file, and a sentence about its records."""
+class GeneratedFile(NamedTuple):
+    """Text of a generated pipeline file, and a sentence about its records for the user."""
 
     text: str
     about: str
 
 
-def first_file(records: Path, label: str, id: str | None, folder: Path) -> FirstFile:
-    """Create a pipeline file in `folder` for a file of labelled records, which is read once.
+def generate_pipeline_file(
+    records: Path, label: str, id: str | None, folder: Path
+) -> GeneratedFile:
+    """Return a pipeline file for a file of labelled records; paths in it start at `folder`.
 
     Parameters
     ----------
@@ -46,37 +48,37 @@ def first_file(records: Path, label: str, id: str | None, folder: Path) -> First
     ConnectorError
         If the file cannot be read.
     """
-    _refuse(records)
-    refuse_names(label, id)
-    own: OwnRecords | None = None
+    _refuse_path(records)
+    refuse_invalid_field_names(label, id)
+    own: RecordSplitter | None = None
     with closing(file_source(records, [label, *([] if id is None else [id])])) as source:
         while messages := source.poll(_PAGE):
             if own is None:
-                id = _named(records, messages[:_SAMPLE], label) if id is None else id
-                own = OwnRecords(records, label, id)
+                id = _detect_id_field(records, messages[:_SAMPLE], label) if id is None else id
+                own = RecordSplitter(records, label, id)
             for message in messages:
                 own.split(message)
-    about = (own or OwnRecords(records, label, id)).sentence()
+    about = (own or RecordSplitter(records, label, id)).summary()
     assert own is not None
     assert id is not None
     path = Path(os.path.relpath(records.resolve(), folder.resolve())).as_posix()
     batch = min(max(len(own.truth) // 200, 10), 100)
-    return FirstFile(render_own(_name_of(records), path, id, label, batch), about)
+    return GeneratedFile(render_for_records(_pipeline_name(records), path, id, label, batch), about)
 
 
-def _refuse(records: Path) -> None:
+def _refuse_path(records: Path) -> None:
     """Raise ConfigurationError for a path that a pipeline file cannot contain."""
     if str(records) == STDIN:
         raise ConfigurationError("init: labels come from the same file, which must be one: name it")
-    if names_in(str(records)):
+    if variable_names(str(records)):
         raise ConfigurationError(
             f"init {records}: ${{...}} in a pipeline file is a variable of the environment: rename "
             "the file"
         )
 
 
-def _named(records: Path, sample: Sequence[Message], label: str) -> str:
-    """Return "id" if records have it; otherwise raise ConfigurationError with candidates."""
+def _detect_id_field(records: Path, sample: Sequence[Message], label: str) -> str:
+    """Return "id" if a record has this field; else raise ConfigurationError with candidates."""
     rows = []
     for message in sample:
         try:
@@ -86,7 +88,9 @@ def _named(records: Path, sample: Sequence[Message], label: str) -> str:
     names = dict.fromkeys(name for row in rows for name in row if name != label)
     if not rows or "id" in names:
         return "id"
-    found = [name for name in names if _differs([bytes(row.get(name, b"")) for row in rows])]
+    found = [
+        name for name in names if _are_distinct_ids([bytes(row.get(name, b"")) for row in rows])
+    ]
     some = ", ".join(found[:_SHOWN])
     mend = (
         f"give --id FIELD; {some} {'differs' if len(found) == 1 else 'differ'} in every record read"
@@ -96,13 +100,13 @@ def _named(records: Path, sample: Sequence[Message], label: str) -> str:
     raise ConfigurationError(f'{records}: no field is called "id", which names a record: {mend}')
 
 
-def _differs(values: Sequence[bytes]) -> bool:
+def _are_distinct_ids(values: Sequence[bytes]) -> bool:
     """Return whether all values are texts or integers, and all different."""
     could = all(value[:1] == b'"' or value.lstrip(b"-").isdigit() for value in values)
     return could and len(set(values)) == len(values)
 
 
-def _name_of(records: Path) -> str:
-    """Return the pipeline's name: that of the file, with characters allowed in a name."""
+def _pipeline_name(records: Path) -> str:
+    """Return a valid pipeline name: the file name without its extension, and with hyphens."""
     stem = records.name.removesuffix(".gz").rpartition(".")[0] or records.name
     return re.sub(r"[^A-Za-z0-9]+", "-", stem).strip("-")[:60] or "records"

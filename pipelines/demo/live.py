@@ -24,12 +24,12 @@ from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.file import Config, Tables, parse
 from streamboost.pipelines.demo import compare as demo
-from streamboost.pipelines.demo.digits import PIXELS, digits
+from streamboost.pipelines.demo.digits import PIXELS, load_digit_records
 from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.shutdown import StopToken
 
-__all__ = ["BUDGET", "Player", "run_live_demo"]
+__all__ = ["BUDGET", "StreamSimulator", "run_live_demo"]
 
 FIRST = 600
 """Number of records predicted before the pages open."""
@@ -61,11 +61,11 @@ class _RequestId(msgspec.Struct):
 _decode = msgspec.json.Decoder(_RequestId).decode
 
 
-class Player:
-    """Generator of the stream, which also answers some of the requests.
+class StreamSimulator:
+    """Generator that writes the stream of digits, and answers some of the label requests.
 
-    A new player continues after the last record of an earlier one, and leaves the open requests of
-    that player to the user.
+    A new generator continues after the last record of an earlier one, and leaves the earlier open
+    requests to the user.
 
     Parameters
     ----------
@@ -102,62 +102,62 @@ class Player:
         self._asked = 0
 
     def write_due(self) -> None:
-        """Write the records that are due, and answer some of the new requests."""
+        """Write the records that are due by the clock, and answer some of the new requests."""
         seconds = self._clock() - self._began
         first = max(FIRST - self.start, 0)
         due = self.start + int(min(FAST * seconds, first + PACE * max(seconds - first / FAST, 0.0)))
         numbers = range(self._written, due)
-        self._stream.write([_encode(self._record(number)) for number in numbers])
+        self._stream.write([_encode(self._record_at(number)) for number in numbers])
         self._stream.flush()
         self._written = due
         asked = [_decode(message.payload).id for message in self._requests.poll(1_000)]
-        ours = [int(id) for id in asked if _is_below(id, due)]
-        answered = [number for number in ours if not self._is_left_open(number)]
+        ours = [int(id) for id in asked if _is_demo_record(id, due)]
+        answered = [number for number in ours if not self._is_left_to_user(number)]
         self._labels.write(
-            [Label(str(n), self._label(n), source="demo").encode() for n in answered]
+            [Label(str(n), self._label_at(n), source="demo").encode() for n in answered]
         )
         self._labels.flush()
 
     def close(self) -> None:
-        """Close the log."""
+        """Close the sinks and the source of the pipeline's log."""
         for part in (self._stream, self._labels, self._requests):
             part.close()
 
-    def _is_left_open(self, number: int) -> bool:
-        """Return whether the request for record `number` is left for the user."""
+    def _is_left_to_user(self, number: int) -> bool:
+        """Count a request; return whether the request for record `number` is left to the user."""
         if number < FIRST:
             return False
         self._asked += 1
         return self._asked % OURS != 0
 
-    def _record(self, number: int) -> dict[str, Any]:
+    def _record_at(self, number: int) -> dict[str, Any]:
         return self._records[number % len(self._records)] | {"id": str(number)}
 
-    def _label(self, number: int) -> str:
+    def _label_at(self, number: int) -> str:
         return self._truth[number % len(self._truth)]
 
 
 class PageOpener(Observer):
-    """Observer that signals the start of the pages after a number of predicted records."""
+    """Observer that sets the event `opened` after a number of predicted records."""
 
     def __init__(self, records: int) -> None:
         self._missing = records
         self.opened = threading.Event()
-        self._check()
+        self._open_if_due()
 
     def committed(self, effects: StepResult) -> None:
-        """Count one batch."""
+        """Count the predicted records of one batch, and set `opened` if the number is reached."""
         self._missing -= effects.n_predicted
-        self._check()
+        self._open_if_due()
 
-    def _check(self) -> None:
+    def _open_if_due(self) -> None:
         if self._missing <= 0:
             self.opened.set()
 
 
-def _is_below(id: str, due: int) -> bool:
-    """Return whether `id` is a record of the demo; users may post other records."""
-    return id.isdecimal() and len(id) <= len(str(due)) and int(id) < due
+def _is_demo_record(id: str, n_written: int) -> bool:
+    """Return whether `id` is one of the demo's first `n_written` records, not posted by a user."""
+    return id.isdecimal() and len(id) <= len(str(n_written)) and int(id) < n_written
 
 
 def run_live_demo(
@@ -169,14 +169,14 @@ def run_live_demo(
     ConfigurationError if `serve` failed, which has printed the reason, and StateError if `folder`
     has other content.
     """
-    config = _create_pipeline(pipeline_file(strategy, seed, budget), folder)
-    records, truth = digits()
-    player = Player(config.state / "log.db", records, truth)
+    config = _create_or_continue_pipeline(pipeline_sections(strategy, seed, budget), folder)
+    records, truth = load_digit_records()
+    player = StreamSimulator(config.state / "log.db", records, truth)
     opening = PageOpener(FIRST - player.start)
     with (
         closing(player),
         _serve_process(folder / demo.FILE, port, opening.opened) as server,
-        _player_thread(player, server, stop),
+        _simulator_thread(player, server, stop),
     ):
         run(config, stop=stop, observers=[opening])
         code = server.poll()
@@ -186,9 +186,9 @@ def run_live_demo(
         )
 
 
-def pipeline_file(strategy: str, seed: int, budget: float) -> Tables:
-    """Return the sections of the pipeline file: the demo's, with other records and labels."""
-    sections = demo.pipeline_file(demo.image_segments(), strategy, seed, budget)
+def pipeline_sections(strategy: str, seed: int, budget: float) -> Tables:
+    """Return the sections of the live demo's pipeline file."""
+    sections = demo.pipeline_sections(demo.image_segments(), strategy, seed, budget)
     return sections | {
         "pipeline": sections["pipeline"] | {"name": "demo"},
         "schema": {"numeric": PIXELS, "classes": [str(digit) for digit in range(10)]},
@@ -197,12 +197,15 @@ def pipeline_file(strategy: str, seed: int, budget: float) -> Tables:
     }
 
 
-def _create_pipeline(sections: Tables, folder: Path) -> Config:
-    """Return the configuration of the demo in `folder`, which is started or continued."""
+def _create_or_continue_pipeline(sections: Tables, folder: Path) -> Config:
+    """Create the demo in `folder`, or continue an existing demo with equal settings.
+
+    Raises StateError if the existing demo has other settings.
+    """
     config, file = parse(sections, folder.absolute(), name="the demo"), folder / demo.FILE
     if not config.state.exists():
         return demo.create_pipeline(sections, folder)
-    if not file.is_file() or file.read_text(encoding="utf-8") != toml.write(sections):
+    if not file.is_file() or file.read_text(encoding="utf-8") != toml.format_sections(sections):
         raise StateError(
             f"{folder} holds a demo of other settings: give those, or name another folder"
         )
@@ -219,12 +222,12 @@ def _serve_process(
     pipe = server.stdout
     assert pipe is not None
 
-    def say() -> None:
+    def print_link() -> None:
         opened.wait()
         for line in pipe:
             print(line, end="", flush=True)
 
-    speaker = threading.Thread(target=say, name="streamboost-demo-link")
+    speaker = threading.Thread(target=print_link, name="streamboost-demo-link")
     speaker.start()
     try:
         yield server
@@ -241,13 +244,13 @@ def _serve_process(
 
 
 @contextmanager
-def _player_thread(
-    player: Player, server: subprocess.Popen[str], stop: StopToken
+def _simulator_thread(
+    player: StreamSimulator, server: subprocess.Popen[str], stop: StopToken
 ) -> Iterator[None]:
-    """Run the player in a thread; an error of the player or the server stops the pipeline."""
+    """Run `player` in a thread; if `player` fails or `server` ends, request a stop."""
     over, failures = threading.Event(), list[Exception]()
 
-    def go_on() -> None:
+    def write_until_stopped() -> None:
         try:
             while not over.wait(_MOMENT):
                 player.write_due()
@@ -258,7 +261,7 @@ def _player_thread(
             failures.append(error)
             stop.request()
 
-    thread = threading.Thread(target=go_on, name="streamboost-demo")
+    thread = threading.Thread(target=write_until_stopped, name="streamboost-demo")
     thread.start()
     try:
         yield

@@ -13,16 +13,16 @@ import msgspec
 
 from streamboost.connectors.base import Message
 from streamboost.connectors.files.open import file_source
-from streamboost.connectors.messages.decoding import explain, is_nameable
+from streamboost.connectors.messages.decoding import explain_decode_error, is_valid_field_name
 from streamboost.connectors.messages.inference import absent_fields_error
 from streamboost.connectors.messages.labels import LONGEST_LABEL
 from streamboost.connectors.messages.outgoing import Label
-from streamboost.connectors.oracle.table import as_text
+from streamboost.connectors.oracle.table import json_label_as_text
 from streamboost.errors import ConfigurationError, DataError, StateError
 from streamboost.pipelines.config.file import Tables
 from streamboost.pipelines.demo.compare import DELAY, Stream
 
-__all__ = ["RECORDS", "OwnRecords", "open_own", "refuse_names"]
+__all__ = ["RECORDS", "RecordSplitter", "refuse_invalid_field_names", "split_labelled_file"]
 
 RECORDS, ANSWERS = "records.jsonl", "answers.jsonl"
 """Files in the demo's folder."""
@@ -40,14 +40,19 @@ _LONGEST_INTEGER = 30
 Record = dict[str, msgspec.Raw]
 
 
-class OwnRecords:
-    """Splitter of labelled records into records and labels, which collects the true labels.
+class RecordSplitter:
+    """Splitter of labelled records into records without label and label messages.
 
     Parameters
     ----------
     path : the file, for error messages
     label : the field with the label
     id : the field with the record's id; None: the line number is the id
+
+    Attributes
+    ----------
+    truth : the label of each record so far, by id
+    skipped : number of skipped records, by reason
     """
 
     def __init__(self, path: Path, label: str, id: str | None) -> None:
@@ -67,19 +72,19 @@ class OwnRecords:
         self._lines += 1
         payload = message.payload
         if message.damage is not None:
-            self._leave_out("damaged", message.damage)
+            self._count_skipped("damaged", message.damage)
             return None
         if len(self._sample) < _SAMPLE:
             self._sample.append(payload)
         try:
             payload.decode()  # the decoder validates no text of fields that are copied
             record = self._decode(payload)
-            label = _label_of(record.pop(self._label, None))
+            label = _parse_label(record.pop(self._label, None))
             has_fields = any(name not in ("", "id", self._id) for name in record)
-            id = self._named(record)
+            id = self._extract_id(record)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            reason, detail = explain(payload, error)
-            self._leave_out("empty" if reason == "empty" else "damaged", detail)
+            reason, detail = explain_decode_error(payload, error)
+            self._count_skipped("empty" if reason == "empty" else "damaged", detail)
         except _SkippedRecordError as reason:
             self.skipped[str(reason)] += 1
         else:
@@ -88,19 +93,19 @@ class OwnRecords:
             return msgspec.json.encode(record), Label(id, label).encode()
         return None
 
-    def _leave_out(self, fault: str, detail: str) -> None:
-        """Count a skipped record, and store the place and the detail of the first damage."""
+    def _count_skipped(self, fault: str, detail: str) -> None:
+        """Count a skipped record by `fault`; store the `detail` of the first damaged record."""
         self.skipped[fault] += 1
         if fault == "damaged" and not self._first_fault:
             self._first_fault = f" (the first is message {self._lines:,}: {detail})"
 
-    def _named(self, record: Record) -> str:
-        """Return the record's id, and store it in the field "id"."""
+    def _extract_id(self, record: Record) -> str:
+        """Remove the id field of `record`, store the id as field "id", and return the id."""
         if self._id is None:
             id = str(self._lines)
         else:
             found = record.pop(self._id, None)
-            id = "" if found is None else _text(found)
+            id = "" if found is None else _value_text(found)
         if not id:
             raise _SkippedRecordError("without an id")
         if id in self.truth:
@@ -108,20 +113,20 @@ class OwnRecords:
         record["id"] = msgspec.Raw(msgspec.json.encode(id))
         return id
 
-    def sentence(self) -> str:
-        """Describe the records read so far.
+    def summary(self) -> str:
+        """Return a sentence with the number of records and labels read so far.
 
         Raises DataError or ConfigurationError if nothing can be learned from them.
         """
         n = len(self.truth)
         if not n:
-            raise self._useless()
+            raise self._no_usable_record_error()
         classes = Counter(self.truth.values())
         if len(classes) == 1:
             raise DataError(
                 f"{self._path}: the label {self._label!r} of all {n:,} records is "
                 f"{next(iter(classes))!r}, so there is nothing to learn: name another field "
-                f"with --label, or records of two labels at least{self._also_left_out}"
+                f"with --label, or records of two labels at least{self._skipped_suffix}"
             )
         if not self._has_fields:
             raise DataError(
@@ -139,35 +144,35 @@ class OwnRecords:
         common = ", ".join(f"{name[:40]} {amount:,}" for name, amount in classes.most_common(5))
         more = f" and {len(classes) - 5} more" if len(classes) > 5 else ""
         said = f"{self._path.name}: {n:,} records of {len(classes)} labels: {common}{more}"
-        return f"{said}{self._also_left_out}"
+        return f"{said}{self._skipped_suffix}"
 
     @property
-    def _also_left_out(self) -> str:
-        return f"; left out: {self._faults}" if self.skipped else ""
+    def _skipped_suffix(self) -> str:
+        return f"; left out: {self._skipped_counts_text}" if self.skipped else ""
 
     @property
-    def _faults(self) -> str:
+    def _skipped_counts_text(self) -> str:
         counted = {name: f"{n:,} {name}" for name, n in self.skipped.items()}
         if "damaged" in counted:
             counted["damaged"] += self._first_fault
         return ", ".join(counted.values())
 
-    def _useless(self) -> DataError | ConfigurationError:
-        """Return the error for a file without a usable record."""
+    def _no_usable_record_error(self) -> DataError | ConfigurationError:
+        """Return the error to raise if no record of the file can be used."""
         if not self._lines:
             return DataError(f"{self._path} is empty: name a file with labelled records")
         for option, name in (("--label", self._label), ("--id", self._id)):
             if name is not None and (missing := absent_fields_error(self._sample, [name])):
                 return ConfigurationError(f"{option} {name}: {missing} ({self._path})")
         return DataError(
-            f"{self._path}: not one of {self._lines:,} records can be used ({self._faults}): each "
-            f"must be a JSON object on a line of its own, or a row of a table, in UTF-8, with a "
-            f"label in {self._label!r}"
+            f"{self._path}: not one of {self._lines:,} records can be used "
+            f"({self._skipped_counts_text}): each must be a JSON object on a line "
+            f"of its own, or a row of a table, in UTF-8, with a label in {self._label!r}"
         )
 
 
-def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
-    """Split a file into records and answers in `folder`, and return the stream.
+def split_labelled_file(path: Path, label: str, id: str | None, folder: Path) -> Stream:
+    """Split a file into a records file and a labels file in `folder`; return them as a `Stream`.
 
     Parameters
     ----------
@@ -182,8 +187,8 @@ def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
     ConnectorError
         If the file cannot be read.
     """
-    refuse_names(label, id)
-    own = OwnRecords(path, label, id)
+    refuse_invalid_field_names(label, id)
+    own = RecordSplitter(path, label, id)
     written = [folder / RECORDS, folder / ANSWERS]
     if any(file.exists() for file in written):
         raise StateError(
@@ -192,8 +197,8 @@ def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with written[0].open("wb") as records, written[1].open("wb") as answers:
-            _split(own, path, [label, *([] if id is None else [id])], records, answers)
-        about = own.sentence()
+            _split_file(own, path, [label, *([] if id is None else [id])], records, answers)
+        about = own.summary()
     except BaseException:
         for file in written:  # left-over files would look like an earlier demo
             file.unlink(missing_ok=True)
@@ -206,10 +211,10 @@ def open_own(path: Path, label: str, id: str | None, folder: Path) -> Stream:
     return Stream(path.name, own.truth, sections, about, batch)
 
 
-def refuse_names(label: str, id: str | None) -> None:
+def refuse_invalid_field_names(label: str, id: str | None) -> None:
     """Raise ConfigurationError for invalid field names of label and id."""
     for option, name in (("--label", label), ("--id", id)):
-        if name is not None and not is_nameable(name):
+        if name is not None and not is_valid_field_name(name):
             raise ConfigurationError(
                 f"{option} {name!r}: a field's name is text without quotes, backslashes and "
                 "control characters"
@@ -218,8 +223,8 @@ def refuse_names(label: str, id: str | None) -> None:
         raise ConfigurationError(f"--id {id}: this is the label's field: name another")
 
 
-def _split(
-    own: OwnRecords, path: Path, text: Sequence[str], records: BinaryIO, answers: BinaryIO
+def _split_file(
+    own: RecordSplitter, path: Path, text: Sequence[str], records: BinaryIO, answers: BinaryIO
 ) -> None:
     with closing(file_source(path, text)) as source:
         while messages := source.poll(_PAGE):
@@ -232,11 +237,11 @@ class _SkippedRecordError(Exception):
     """Reason why a record cannot be used."""
 
 
-def _label_of(found: msgspec.Raw | None) -> str:
-    label = "" if found is None else _text(found)
+def _parse_label(value: msgspec.Raw | None) -> str:
+    label = "" if value is None else _value_text(value)
     if not label:
         raise _SkippedRecordError("without a label")
-    is_integer = found is not None and bytes(found).lstrip(b"-").isdigit()
+    is_integer = value is not None and bytes(value).lstrip(b"-").isdigit()
     if is_integer and not -(2**63) <= int(label[:_LONGEST_INTEGER]) < 2**63:
         raise _SkippedRecordError("with a label of more than 64 bits")
     if len(label) > LONGEST_LABEL or "\0" in label:
@@ -244,9 +249,9 @@ def _label_of(found: msgspec.Raw | None) -> str:
     return label
 
 
-def _text(raw: msgspec.Raw) -> str:
-    """Return a value as text; "" for null."""
+def _value_text(raw: msgspec.Raw) -> str:
+    """Return a JSON value as text; "" for null; _SkippedRecordError for objects and lists."""
     value = bytes(raw)
     if value[:1] in (b"{", b"["):
         raise _SkippedRecordError("with an object or a list for its label or id")
-    return "" if value == b"null" else msgspec.json.decode(as_text(value), type=str)
+    return "" if value == b"null" else msgspec.json.decode(json_label_as_text(value), type=str)

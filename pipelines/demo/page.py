@@ -8,9 +8,9 @@ from html import escape
 
 from streamboost.pipelines.demo.compare import Result
 from streamboost.pipelines.demo.curve import Axes, Point
-from streamboost.pipelines.demo.table import HEADINGS, cells, name_of
+from streamboost.pipelines.demo.table import HEADINGS, display_name, result_cells
 
-__all__ = ["page"]
+__all__ = ["results_page"]
 
 _STYLE = """
 :root { color-scheme: light dark;
@@ -49,28 +49,30 @@ _LOOKS = {
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 960, 340, 52, 16, 12, 44
 
 
-def page(records: str, about: str, rows: Sequence[Result], curves: dict[str, list[Point]]) -> str:
-    """Return the page: the table of `rows`, and the learning curves.
+def results_page(
+    records: str, about: str, rows: Sequence[Result], curves: dict[str, list[Point]]
+) -> str:
+    """Return an HTML page with the table of results `rows`, and the learning curves.
 
     `records` is the name of the records, and `about` a sentence about them. Both are escaped.
     """
     title = f"{escape(records)}, every record predicted on arrival"
-    chart = f"<section>{_chart(curves)}</section>" if curves else ""
+    chart = f"<section>{_chart_section(curves)}</section>" if curves else ""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>{_STYLE}</style></head>\n<body><main><h1>{title}</h1>\n"
-        f"<p>{escape(about)}</p>\n<section>{_figures(rows)}"
+        f"<p>{escape(about)}</p>\n<section>{_results_table(rows)}"
         "<p>2nd half: accuracy on the later half of the records; balanced: mean over the classes."
         f"</p></section>\n{chart}\n</main></body></html>\n"
     )
 
 
-def _figures(rows: Sequence[Result]) -> str:
-    return _table(HEADINGS, [cells(row) for row in rows])
+def _results_table(rows: Sequence[Result]) -> str:
+    return _html_table(HEADINGS, [result_cells(row) for row in rows])
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _html_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f'<th scope="col">{escape(one)}</th>' for one in headings)
     lines = (
         f'<tr><th scope="row">{escape(row[0])}</th>'
@@ -81,58 +83,59 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
-def _chart(curves: dict[str, list[Point]]) -> str:
-    """Return the curves with their legend, and their points as a table for screen readers."""
+def _chart_section(curves: dict[str, list[Point]]) -> str:
+    """Return HTML: the curves as SVG with a legend, and a table of their points."""
     legend = "".join(
         f'<span><i class="key" style="border-top-color: var({_LOOKS[name][0]}); '
-        f'border-top-style: {"dashed" if _LOOKS[name][1] else "solid"}"></i>{name_of(name)}</span>'
+        f'border-top-style: {"dashed" if _LOOKS[name][1] else "solid"}"></i>'
+        f"{display_name(name)}</span>"
         for name in curves
     )
     points = [
-        (name_of(name), f"{labels:,}", f"{accuracy:.1%}")
+        (display_name(name), f"{labels:,}", f"{accuracy:.1%}")
         for name, curve in curves.items()
         for labels, accuracy in curve
     ]
     return (
         "<h2>Accuracy over labels bought</h2>"
         "<p>Accuracy over the newest records, by the number of labels bought (logarithmic scale)."
-        f'</p>\n{_svg(curves)}\n<p class="legend">{legend}</p>\n'
+        f'</p>\n{_curves_svg(curves)}\n<p class="legend">{legend}</p>\n'
         "<details><summary>The figures</summary>"
-        f"{_table(('strategy', 'labels', 'accuracy'), points)}</details>"
+        f"{_html_table(('strategy', 'labels', 'accuracy'), points)}</details>"
     )
 
 
-def _svg(curves: dict[str, list[Point]]) -> str:
+def _curves_svg(curves: dict[str, list[Point]]) -> str:
     axes = Axes.covering(curves)
     bottom = _HEIGHT - _BOTTOM
     parts = []
     steps = max(round((axes.high - axes.low) * 10), 1)
     for step in range(steps + 1):
         height = axes.low + step / 10
-        y = _y(axes, height)
+        y = _y_pixel(axes, height)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{height:.0%}</text>')
     for tick in axes.ticks():
-        x = _x(axes, tick)
+        x = _x_pixel(axes, tick)
         parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP}" y2="{bottom}"/>')
         parts.append(f'<text x="{x}" y="{bottom + 18}" text-anchor="middle">{tick:,}</text>')
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     parts.append(f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">labels bought</text>')
     for name, curve in reversed(curves.items()):
         colour, dashes = _LOOKS[name]
-        places = " ".join(f"{_x(axes, n)},{_y(axes, height)}" for n, height in curve)
+        places = " ".join(f"{_x_pixel(axes, n)},{_y_pixel(axes, height)}" for n, height in curve)
         parts.append(
             f'<polyline class="curve" style="stroke: var({colour})" stroke-dasharray="{dashes}" '
-            f'points="{places}"><title>{name_of(name)}</title></polyline>'
+            f'points="{places}"><title>{display_name(name)}</title></polyline>'
         )
     inner = "\n".join(parts)
-    said = f"Accuracy over labels bought: {', '.join(name_of(name) for name in curves)}"
+    said = f"Accuracy over labels bought: {', '.join(display_name(name) for name in curves)}"
     return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{said}">\n{inner}</svg>'
 
 
-def _x(axes: Axes, labels: int) -> float:
+def _x_pixel(axes: Axes, labels: int) -> float:
     return round(_LEFT + axes.x(labels) * (_WIDTH - _LEFT - _RIGHT), 1)
 
 
-def _y(axes: Axes, accuracy: float) -> float:
+def _y_pixel(axes: Axes, accuracy: float) -> float:
     return round(_TOP + (1 - axes.y(accuracy)) * (_HEIGHT - _TOP - _BOTTOM), 1)

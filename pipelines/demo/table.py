@@ -11,7 +11,7 @@ from rich.text import Text
 
 from streamboost.pipelines.demo import compare as demo
 
-__all__ = ["HEADINGS", "cells", "name_of", "progress_display", "table"]
+__all__ = ["HEADINGS", "display_name", "progress_display", "result_cells", "results_table"]
 
 HEADINGS = ("strategy", "labels", "accuracy", "2nd half", "balanced", "seconds", "records/s")
 
@@ -29,7 +29,7 @@ def progress_display(console: Console) -> Iterator[Callable[[demo.RunProgress], 
     """Yield a function that shows the progress of the runs on `console`."""
     if not console.is_terminal:
         printed: dict[str, int] = {}
-        yield lambda progress: _print_some(console, progress, printed)
+        yield lambda progress: _print_progress_if_due(console, progress, printed)
         return
     columns = (
         TextColumn("{task.description:<6}"),
@@ -42,15 +42,17 @@ def progress_display(console: Console) -> Iterator[Callable[[demo.RunProgress], 
     with Progress(*columns, console=console) as bar:
 
         def show(progress: demo.RunProgress) -> None:
-            name = name_of(progress.strategy)
+            name = display_name(progress.strategy)
             if name not in tasks:
                 tasks[name] = bar.add_task(name, total=progress.of, state="")
-            bar.update(tasks[name], completed=progress.records, state=_state(progress))
+            bar.update(tasks[name], completed=progress.records, state=_progress_text(progress))
 
         yield show
 
 
-def _print_some(console: Console, progress: demo.RunProgress, printed: dict[str, int]) -> None:
+def _print_progress_if_due(
+    console: Console, progress: demo.RunProgress, printed: dict[str, int]
+) -> None:
     """Print a progress line if one is due; `printed` has the record count of the last line."""
     every = max(LINE_EVERY, progress.of // LINES)
     before = printed.get(progress.strategy, 0)
@@ -58,23 +60,23 @@ def _print_some(console: Console, progress: demo.RunProgress, printed: dict[str,
     if progress.records // every > before // every or is_last:
         printed[progress.strategy] = progress.records
         console.print(
-            f"{name_of(progress.strategy)}: {progress.records:,} of {progress.of:,} records, "
-            f"{_state(progress)}"
+            f"{display_name(progress.strategy)}: {progress.records:,} of {progress.of:,} records, "
+            f"{_progress_text(progress)}"
         )
 
 
-def _state(progress: demo.RunProgress) -> str:
+def _progress_text(progress: demo.RunProgress) -> str:
     labels = "1 label" if progress.labels == 1 else f"{progress.labels:,} labels"
     return f"accuracy {progress.accuracy:6.1%}, {labels} bought, {progress.trees} trees"
 
 
-def name_of(strategy: str) -> str:
-    """Return a strategy's display name."""
+def display_name(strategy: str) -> str:
+    """Return a strategy's name for display, such as "repeat last" for "repeat_last"."""
     return strategy.replace("_", " ")
 
 
-def table(rows: Sequence[demo.Result], records: str = demo.DATASET) -> Table:
-    """Return the results as a table."""
+def results_table(rows: Sequence[demo.Result], records: str = demo.DATASET) -> Table:
+    """Return the results as a table of rich, with `records` in its title."""
     title = Text(f"{records}, every record predicted on arrival")
     made = Table(
         title=title,
@@ -89,15 +91,15 @@ def table(rows: Sequence[demo.Result], records: str = demo.DATASET) -> Table:
     for heading in HEADINGS[1:]:
         made.add_column(heading, justify="right")
     for row in rows:
-        made.add_row(*cells(row))
+        made.add_row(*result_cells(row))
     return made
 
 
-def cells(row: demo.Result) -> tuple[str, ...]:
-    """Return the cells of a row, in the order of `HEADINGS`."""
+def result_cells(row: demo.Result) -> tuple[str, ...]:
+    """Return the result of one strategy as table cells, in the order of `HEADINGS`."""
     ran = row.strategy != "repeat_last"  # this baseline has no run of its own
     return (
-        name_of(row.strategy),
+        display_name(row.strategy),
         f"{row.labels:,}",
         f"{row.accuracy:.1%}",
         f"{row.accuracy_second_half:.1%}",

@@ -17,9 +17,9 @@ from streamboost.boosting.committee import Committee
 from streamboost.checks import as_array
 from streamboost.connectors.base import ForwardedPayloads, Message, Sink
 from streamboost.connectors.messages.decoding import Records
-from streamboost.connectors.messages.labels import Labels, as_json
+from streamboost.connectors.messages.labels import Labels, label_as_json
 from streamboost.connectors.messages.outgoing import DeadLetter, Request, Time
-from streamboost.connectors.messages.values import held_values
+from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import GapError
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.pipelines.distributed.model_log import ModelPublisher
@@ -28,7 +28,7 @@ from streamboost.pipelines.runner.batch import Inputs, Messages, Outputs, StepRe
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.runner.requests import build_requests as requests_about
-from streamboost.predictions import Scored, renamed
+from streamboost.predictions import Scored, map_classes
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, pack_json, unpack_json
 
@@ -41,7 +41,7 @@ _RATED_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class LearnerOutputs(Outputs):
-    """Sinks of a learner: the sinks of a pipeline, and the model log that scorers read."""
+    """Sinks of the learner process: the sinks of a pipeline, and the model log for scorers."""
 
     committees: Sink
 
@@ -62,8 +62,8 @@ class _LearnerMessages(Messages):
     relabel_requests: ForwardedPayloads
     publish: Callable[[], list[bytes]] | None
 
-    def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
-        """Return pairs of sink and messages."""
+    def messages_by_sink(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
+        """Return pairs of a sink and the encoded messages to write to the sink."""
         assert isinstance(outputs, LearnerOutputs)
         editions = [] if self.publish is None else [(outputs.committees, self.publish())]
         again = [(outputs.requests, self.relabel_requests)] if self.relabel_requests else []
@@ -91,11 +91,15 @@ class LearningPipeline(Pipeline):
         self._kept: list[list[RequestEntry]] = []
         self._scored: list[Scored] = []
 
-    def step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
-        """Process one batch, as `Pipeline.step`; the first batch of a process publishes a model."""
+    def step(self, inputs: Inputs, trained_committee: Committee | None) -> StepResult:
+        """Process one batch, as `Pipeline.step`, and publish a model snapshot if one is due.
+
+        A snapshot is due in the first batch of a process, and if the committee, the fields or the
+        classes changed.
+        """
         is_new = not self._is_published or self.journal_extras.fields is not None
         is_new = is_new or any(command.label is not None for command in inputs.commands)
-        effects = super().step(inputs, swap)
+        effects = super().step(inputs, trained_committee)
         made, is_new = effects.messages, is_new or effects.promoted is not None
         publish = self.snapshot_messages if is_new else None
         n, asked = len(effects.asked), made.requests
@@ -107,12 +111,12 @@ class LearningPipeline(Pipeline):
         return replace(effects, messages=messages, unrequested=predicted - len(effects.records))
 
     def snapshot_messages(self) -> list[bytes]:
-        """Return the messages of a model snapshot of the current learner."""
+        """Return the encoded messages of a model snapshot of the current learner."""
         self._is_published = True
-        return self._publisher.messages(self.sequence, self.schema, self.learner)
+        return self._publisher.encode_snapshot(self.sequence, self.schema, self.learner)
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the complete state of the pipeline: arrays, and a manifest."""
+        """Return the complete state of the pipeline: arrays by name, and a manifest."""
         arrays, manifest = super().snapshot()
         return arrays | {_SEEN: pack_json(self._seen)}, manifest
 
@@ -123,12 +127,12 @@ class LearningPipeline(Pipeline):
         self.workers = manifest["workers"]
 
     def counters(self) -> dict[str, Any]:
-        """Return the counters of the pipeline, and the progress of its scorers."""
+        """Return the counters of the pipeline, and as `workers` those of its scorers."""
         return super().counters() | {"workers": self.workers}
 
-    def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
-        """Return the records with a request from the scoring log, without duplicate ids."""
-        self._entries = [self._entry(message) for message in inputs.records]
+    def _decode_records(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
+        """Return the requested records in the scoring log, without duplicates; no dead letters."""
+        self._entries = [self._decode_log_entry(message) for message in inputs.records]
         asked = [one for entry in self._entries for one in entry.asked]
         fresh = iter(self.join.are_new([one.id for one in asked]))
         self._kept = [[one for one in entry.asked if next(fresh)] for entry in self._entries]
@@ -147,13 +151,13 @@ class LearningPipeline(Pipeline):
             ids=[one.id for one, _ in kept],
             times=[one.time for one, _ in kept],
             X=X,
-            messages=[self._record(one, message) for one, message in kept],
+            messages=[self._record_message(one, message) for one, message in kept],
             values=[tuple(row) for row in rows] if is_mixed else None,
         )
         return records, []
 
-    def _entry(self, message: Message) -> ScoringLogEntry:
-        """Decode an entry of the scoring log, which must be the next of its partition.
+    def _decode_log_entry(self, message: Message) -> ScoringLogEntry:
+        """Decode a message of the scoring log, which must be the next of its partition.
 
         Updates the counters and the `workers` table. Raises GapError if entries are missing and
         `on_data_loss` is not "continue", or if the topic was recreated.
@@ -177,7 +181,7 @@ class LearningPipeline(Pipeline):
         self._seen[name] = entry.sequence
         before = self.workers.get(name, {"records": 0, "dead_letters": 0, "deleted_unread": 0})
         self.dead_letters += entry.dead
-        self.fields.add(entry.unknown)
+        self.fields.add_counts(entry.unknown)
         deleted = entry.gap[1] - entry.gap[0] if entry.gap else 0
         self.deleted_unread += deleted
         self.workers[name] = {
@@ -194,23 +198,26 @@ class LearningPipeline(Pipeline):
         }
         return entry
 
-    def _record(self, asked: RequestEntry, message: Message) -> Message:
-        """Rebuild the message of a record from its request, for the status pages."""
-        names = self.schema.features
-        shown = {self.schema.id: asked.id} | dict(zip(names, asked.values, strict=False))
-        payload = msgspec.json.encode(shown)
-        return Message(payload, message.partition, asked.offset, len(payload), message.time)
+    def _record_message(self, request: RequestEntry, message: Message) -> Message:
+        """Rebuild a record's message from its request, for the status pages.
 
-    def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
-        """Return the predictions of the scorers, and their requests; all records have one.
+        `message` is the message of the scoring log with the request.
+        """
+        names = self.schema.features
+        shown = {self.schema.id: request.id} | dict(zip(names, request.values, strict=False))
+        payload = msgspec.json.encode(shown)
+        return Message(payload, message.partition, request.offset, len(payload), message.time)
+
+    def _predict_and_query(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
+        """Return the scorers' predictions and requests; each of the records has a request.
 
         Labels of merged classes are mapped to their current classes.
         """
         self._scored = []
         for entry, kept in zip(self._entries, self._kept, strict=True):
-            now = {label: self.classes.current(label) for label in entry.classes}
+            now = {label: self.classes.current_class(label) for label in entry.classes}
             mended = {label: into for label, into in now.items() if label != into}
-            scored, asked = renamed(entry.scored(kept), mended), to_requests(kept)
+            scored, asked = map_classes(entry.predictions_of(kept), mended), to_requests(kept)
             self._scored.append(scored)
             self.learner.observe_scored(scored, asked, entry.records, entry.unlabelled_sums())
         kept = [one for some in self._kept for one in some]
@@ -229,17 +236,21 @@ class LearningPipeline(Pipeline):
             version,
         ), to_requests(kept)
 
-    def _add_records_of_labels(self, labels: Labels, joined: LabelledBatch) -> None:
-        """Add records from the `features` of label messages, if the labels cannot be joined else.
+    def _add_records_from_label_messages(
+        self, labels: Labels, labelled_batch: LabelledBatch
+    ) -> None:
+        """Add records from the `features` of label messages, for records that the join lacks.
 
-        This way, labels of records without a request are learned too. Pending labels of such a
-        record are appended to `joined`.
+        Therefore, labels of records without a request are learned too. Pending labels of an added
+        record are appended to `labelled_batch`.
         """
         for id, label, message in zip(labels.ids, labels.labels, labels.messages, strict=True):
             if label is not None and self.join.needs_record(id) and not self.learner.has_row(id):
-                self._add_record(id, message, joined)
+                self._add_record_from_label_message(id, message, labelled_batch)
 
-    def _add_record(self, id: str, message: Message, joined: LabelledBatch) -> None:
+    def _add_record_from_label_message(
+        self, id: str, message: Message, labelled_batch: LabelledBatch
+    ) -> None:
         """Add the record `id` to the join, if the label message has valid `features`."""
         if b'"features"' not in message.payload:
             return
@@ -256,29 +267,35 @@ class LearningPipeline(Pipeline):
             return
         records, X = self._encode_records(records)
         none = np.zeros(0)
-        held = records.times, held_values(records), self.learner, joined
-        self.join.add(records.ids, X, [None], [], none, *held)
+        held = records.times, encode_values_of_records(records), self.learner, labelled_batch
+        self.join.add_records(records.ids, X, [None], [], none, *held)
 
-    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> ForwardedPayloads:
+    def _encode_predictions(
+        self, records: Records, scored: Scored, requests: Requests
+    ) -> ForwardedPayloads:
         return ForwardedPayloads([], [])
 
-    def _requests(
-        self, asked: Requests, again: RelabelRequests, records: Records, scored: Scored
+    def _encode_requests(
+        self,
+        requests: Requests,
+        relabel_requests: RelabelRequests,
+        records: Records,
+        scored: Scored,
     ) -> ForwardedPayloads:
-        """Return the requests that scorers wrote, for the status, and relabel requests."""
+        """Return the messages of the scorers' requests (for the status) and relabel requests."""
         names, expires = self.schema.features, self.join.expires_after.end(self.join.now)
         known = self.join, self.learner, self.schema, self.sequence
-        more = requests_about(to_requests([]), again, records, scored, *known)
-        written = self._encoded_requests(names, expires)
+        more = requests_about(to_requests([]), relabel_requests, records, scored, *known)
+        written = self._encode_scorer_requests(names, expires)
         return ForwardedPayloads([*written, *more], [*records.messages, *more.about])
 
-    def _encoded_requests(self, names: Sequence[str], expires: Time) -> list[bytes]:
+    def _encode_scorer_requests(self, feature_names: Sequence[str], expires: Time) -> list[bytes]:
         return [
             Request(
                 id=one.id,
                 time=one.time,
-                features=dict(zip(names, one.values, strict=False)),
-                label=as_json(label, self.schema.label_kind),
+                features=dict(zip(feature_names, one.values, strict=False)),
+                label=label_as_json(label, self.schema.label_kind),
                 probabilities=dict(zip(said.classes.tolist(), probabilities, strict=True)),
                 utility=one.utility,
                 propensity=one.propensity,
@@ -292,8 +309,11 @@ class LearningPipeline(Pipeline):
         ]
 
 
-def _records_per_second(entry: ScoringLogEntry, before: dict[str, Any]) -> float:
-    """Return records per second as an exponential moving average; `before` is the previous row."""
-    seconds = max(entry.tick - before.get("tick", entry.tick - 1_000), 1) / 1_000
+def _records_per_second(entry: ScoringLogEntry, previous: dict[str, Any]) -> float:
+    """Return the exponential moving average of scored records per second.
+
+    `previous` is the partition's previous row in `LearningPipeline.workers`.
+    """
+    seconds = max(entry.tick - previous.get("tick", entry.tick - 1_000), 1) / 1_000
     old = math.exp(-seconds / _RATED_SECONDS)
-    return float(old * before.get("rate", 0.0) + (1.0 - old) * entry.records / seconds)
+    return float(old * previous.get("rate", 0.0) + (1.0 - old) * entry.records / seconds)

@@ -28,7 +28,7 @@ _KIND = "table"
 
 
 class _Manifest(msgspec.Struct, frozen=True):
-    """Newest snapshot in the topic: its schema, and by table the number of chunks and a digest."""
+    """Manifest of a snapshot: batch, schema, and for each table its number of chunks and hash."""
 
     edition: int
     schema: str
@@ -37,7 +37,7 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelSnapshot:
-    """Model snapshot for scoring; `number` is the learner's batch that published the snapshot."""
+    """Model snapshot for scoring; `number` is the learner batch that published the snapshot."""
 
     number: int
     schema: Schema
@@ -52,22 +52,25 @@ class ModelSnapshot:
 
 @dataclass(slots=True)
 class ModelPublisher:
-    """Publisher that encodes model snapshots as changes since the previous snapshot."""
+    """Encoder of model snapshots as messages; tables unchanged since the previous are skipped."""
 
     _sent: dict[str, tuple[int, str]] = field(default_factory=dict)
 
-    def messages(self, number: int, schema: Schema, learner: StreamLearner) -> list[bytes]:
-        """Return the messages of a snapshot, each a key, a newline and a value."""
+    def encode_snapshot(self, sequence: int, schema: Schema, learner: StreamLearner) -> list[bytes]:
+        """Return the messages of a snapshot, each a key, a newline and a value.
+
+        `sequence` is the number of the learner's batch.
+        """
         messages: list[bytes] = []
         named: dict[str, tuple[int, str]] = {}
-        for table, arrays in _tables(learner.export_scoring_state()).items():
+        for table, arrays in _arrays_by_table(learner.export_scoring_state()).items():
             blob = seal(arrays, kind=_KIND)
             chunks = [blob[i : i + CHUNK] for i in range(0, len(blob), CHUNK)]
             named[table] = len(chunks), hashlib.blake2b(blob, digest_size=16).hexdigest()
             if self._sent.get(table) != named[table]:
                 messages += [b"%s/%d\n" % (table.encode(), i) + c for i, c in enumerate(chunks)]
         self._sent = named
-        manifest = _Manifest(number, schema.to_json(), named)
+        manifest = _Manifest(sequence, schema.to_json(), named)
         return [*messages, MANIFEST.encode() + b"\n" + msgspec.json.encode(manifest)]
 
 
@@ -76,23 +79,25 @@ class ModelLog:
 
     Parameters
     ----------
-    make : returns an untrained learner for a schema, with the settings of the pipeline
+    create_learner : returns an untrained learner for a schema, with the settings of the pipeline
     where : name of the topic in errors
     """
 
-    def __init__(self, make: Callable[[Schema], StreamLearner], where: str) -> None:
+    def __init__(self, create_learner: Callable[[Schema], StreamLearner], where: str) -> None:
         self.newest: ModelSnapshot | None = None
-        self._make = make
+        self._create_learner = create_learner
         self._where = where
         self._chunks: dict[str, bytes] = {}
         self._tables: dict[str, tuple[tuple[int, str], Arrays]] = {}
 
-    def read(self, messages: Iterable[tuple[bytes | None, bytes]], *, are_all: bool = True) -> None:
-        """Read pairs of key and value; set `newest` to the last complete snapshot.
+    def read(
+        self, messages: Iterable[tuple[bytes | None, bytes]], *, is_complete: bool = True
+    ) -> None:
+        """Read messages (pairs of key and value); set `newest` to the last complete snapshot.
 
-        `are_all` is whether the messages reach the end of the topic. If so, StateError is raised
-        for an incomplete snapshot. If not, an incomplete snapshot is skipped, as compaction removes
-        parts of outdated snapshots.
+        `is_complete` is whether the messages reach the end of the topic. If so, StateError is
+        raised for an incomplete snapshot. If not, an incomplete snapshot is skipped, as compaction
+        removes parts of outdated snapshots.
         """
         manifest: _Manifest | None = None
         fault: StateError | None = None
@@ -103,7 +108,7 @@ class ModelLog:
                 self._chunks[name] = value
                 continue
             try:
-                manifest, fault = self._manifest(value), None
+                manifest, fault = self._decode_manifest(value), None
             except StateError as error:  # a later manifest replaces this one
                 fault = error
                 continue
@@ -119,10 +124,10 @@ class ModelLog:
         try:
             self.newest = self._build_snapshot(manifest, chunks)
         except StateError:
-            if are_all:
+            if is_complete:
                 raise
 
-    def _manifest(self, value: bytes) -> _Manifest:
+    def _decode_manifest(self, value: bytes) -> _Manifest:
         try:
             return msgspec.json.decode(value, type=_Manifest)
         except msgspec.MsgspecError as error:
@@ -138,16 +143,16 @@ class ModelLog:
             if known is not None and known[0] == named:
                 tables[table] = known
             else:
-                tables[table] = named, self._table(table, named[1], b"".join(chunks[table]))
+                tables[table] = named, self._decode_table(table, named[1], b"".join(chunks[table]))
         self._tables = tables
         schema = Schema.from_json(manifest.schema)
-        learner = self._make(schema)
+        learner = self._create_learner(schema)
         learner.load_scoring_state(
             {name: a for _, arrays in tables.values() for name, a in arrays.items()}
         )
         return ModelSnapshot(manifest.edition, schema, learner)
 
-    def _table(self, table: str, digest: str, blob: bytes) -> Arrays:
+    def _decode_table(self, table: str, digest: str, blob: bytes) -> Arrays:
         if hashlib.blake2b(blob, digest_size=16).hexdigest() != digest:
             raise StateError(
                 f"{self._where}: the table {table!r} of the newest edition is not whole: messages "
@@ -159,8 +164,8 @@ class ModelLog:
             raise StateError(str(error)) from error
 
 
-def _tables(arrays: Arrays) -> dict[str, Arrays]:
-    """Group arrays into tables, which are named by the first words of the array names."""
+def _arrays_by_table(arrays: Arrays) -> dict[str, Arrays]:
+    """Group arrays by table; the table is the prefix of the array name, as in "table.array"."""
     tables: dict[str, Arrays] = {}
     for name, array in arrays.items():
         words = name.split(".")

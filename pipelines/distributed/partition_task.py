@@ -16,7 +16,7 @@ import numpy as np
 from streamboost.connectors.base import ForwardedPayloads, Message
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.outgoing import DeadLetter
-from streamboost.connectors.messages.values import held_values
+from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import ConnectorError
 from streamboost.evaluation.sufficient_stats import UnlabelledSums
 from streamboost.pipelines.config.durations import StreamTime, WindowSize
@@ -33,7 +33,7 @@ from streamboost.pipelines.runner.field_counts import FieldCounts
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.record_window import HeldRecord
 from streamboost.pipelines.runner.requests import build_request, feature_values
-from streamboost.predictions import Scored, surest
+from streamboost.predictions import Scored, top_probabilities
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.querier import Querier
 
@@ -59,12 +59,12 @@ class TaskSettings:
     expires_after: WindowSize
     worker: str
 
-    def for_partitions(self, partitions: int) -> QueryConfig:
-        """Return the query settings of one of `partitions` partitions."""
+    def query_config_per_partition(self, n_partitions: int) -> QueryConfig:
+        """Return the query settings of one partition: an equal share of `burst`, with a minimum."""
         query = self.query
         by_chance = 4 if query.relabel else 3
         least = by_chance if query.selection == "probability" else 1 + (query.audit_share > 0)
-        return replace(query, burst=max(least, query.burst // partitions))
+        return replace(query, burst=max(least, query.burst // n_partitions))
 
 
 class PartitionTask:
@@ -106,7 +106,7 @@ class PartitionTask:
         self.gap: list[int] | None = None
         self._settings = settings
         self._newest = newest
-        query = settings.for_partitions(partitions)
+        query = settings.query_config_per_partition(partitions)
         seeds = np.random.SeedSequence([settings.seed, partition])
         self._querier = Querier(query, seeds)
         self._window: deque[tuple[int, str]] = deque(maxlen=query.window)
@@ -116,27 +116,28 @@ class PartitionTask:
 
     @property
     def retained_range(self) -> tuple[int, int] | None:
-        """The offsets [start, end) whose records `resume` needs; None: a new partition."""
+        """Offsets [start, end) of the records that `resume` needs; None: a new partition."""
         return None if self._newest is None else (self._newest.window, self._newest.end)
 
     @property
     def snapshot_number(self) -> int:
-        """Number of the newest batch's model snapshot; older snapshots must not be used."""
+        """Number of the snapshot that predicted the newest batch; older ones must not be used."""
         return self._newest.edition if self._newest else 0
 
     def resume(self, messages: Sequence[Message], snapshot: ModelSnapshot) -> None:
-        """Restore the state after the newest entry, from the `messages` of `retained_range`.
+        """Restore the state after the newest log entry.
 
-        If some messages were deleted, the utility window has fewer records.
+        `messages` are the records with offsets in `retained_range`. If some were deleted, the
+        utility window has fewer records.
         """
         if self._newest is None:
             return
-        records, _ = self._decode(messages, snapshot, 0)
+        records, _ = self._decode_records(messages, snapshot, 0)
         records = records.take(
             range(max(len(records) - (self._window.maxlen or 0), 0), len(records))
         )
-        X = self._rows(records, snapshot)
-        self._note(records)
+        X = self._feature_rows(records, snapshot)
+        self._add_to_window(records)
         state = self._newest.querier | {"window_version": -1, "pool": []}
         self._querier.resume(state, {"X": X, "utility": np.zeros(len(X))})
         self._n_features = X.shape[1]
@@ -147,26 +148,27 @@ class PartitionTask:
         snapshot: ModelSnapshot,
         batch_time_ms: int,
         lag: int,
-        end: int | None = None,
+        next_offset: int | None = None,
     ) -> ScoringStep:
         """Predict the records of `messages`, and select records for label requests.
 
-        `end` is the next offset of the partition; None: the offset after the last message.
+        `lag` is the number of unread messages. `next_offset` is the next offset of the partition;
+        None: the offset after the last message.
         """
-        end = messages[-1].offset + 1 if end is None else end
+        next_offset = messages[-1].offset + 1 if next_offset is None else next_offset
         learner, schema = snapshot.learner, snapshot.schema
         self._sequence += 1
-        records, dead = self._decode(messages, snapshot, batch_time_ms)
-        X = self._rows(records, snapshot)
+        records, dead = self._decode_records(messages, snapshot, batch_time_ms)
+        X = self._feature_rows(records, snapshot)
         scored = learner.score(X)
-        asked = self._decide(records, X, scored, snapshot)
+        asked = self._select_requests(records, X, scored, snapshot)
         predicted = encode_predictions(
             records, scored, asked, self._sequence, schema, self.partition
         )
         row_of = {id: row for row, id in enumerate(records.ids)}
         rows = [row_of[id] for id in asked.ids]
         held = self._held_records(records, X, scored, rows, batch_time_ms)
-        requests = self._requests(asked, held, scored, rows, snapshot, batch_time_ms)
+        requests = self._encode_requests(asked, held, scored, rows, snapshot, batch_time_ms)
         about = ForwardedPayloads(requests, [records.messages[row] for row in rows])
         written = Messages(
             predicted, about, encode_dead_letters(dead, Inputs(batch_time_ms, {}, [*messages], []))
@@ -174,11 +176,11 @@ class PartitionTask:
         self._digest = chain_digest(
             self._digest, replace(records, X=X), written, LabelledBatch(), []
         )
-        self._note(records)
+        self._add_to_window(records)
         block = self._querier.budget.block
-        entry = self._entry(
+        entry = self._build_log_entry(
             start=messages[0].offset,
-            end=end,
+            end=next_offset,
             records=len(records),
             dead=len(dead),
             edition=snapshot.number,
@@ -187,21 +189,23 @@ class PartitionTask:
             classes=scored.classes.tolist(),
             tick=batch_time_ms,
             lag=lag,
-            window=self._window[0][0] if self._window else end,
+            window=self._window[0][0] if self._window else next_offset,
             sums=base64.b64encode(
-                UnlabelledSums.of(scored, rows, block, asked.inclusion_probabilities).pack()
+                UnlabelledSums.from_scored(
+                    scored, rows, block, asked.inclusion_probabilities
+                ).pack()
             ).decode(),
             asked=self._request_entries(asked, held, scored, rows, records, snapshot),
             unknown=dict(FieldCounts(records.unknown).unknown),
         )
         self._newest = entry
-        self.next = end
-        return ScoringStep(written, entry.encode(), end, len(records))
+        self.next = next_offset
+        return ScoringStep(written, entry.encode(), next_offset, len(records))
 
-    def _decode(
+    def _decode_records(
         self, messages: Sequence[Message], snapshot: ModelSnapshot, batch_time_ms: int
     ) -> tuple[Records, list[DeadLetter]]:
-        """Decode the records of a batch; return new records, and dead letters in order."""
+        """Decode the records of a batch; return new records, and dead letters by offset."""
         sound, dead = snapshot.schema.decode(messages, source="records", time=batch_time_ms)
         known, fresh = {id for _, id in self._window}, []
         for row, id in enumerate(sound.ids):
@@ -214,7 +218,7 @@ class PartitionTask:
                     "partition already"
                 )
                 message = sound.messages[row]
-                letter = DeadLetter.of(
+                letter = DeadLetter.from_message(
                     message, "duplicate_id", text, source="records", time=batch_time_ms
                 )
                 dead = [*dead, letter]
@@ -222,8 +226,8 @@ class PartitionTask:
             return sound, dead
         return sound.take(fresh), sorted(dead, key=lambda one: next(iter(one.position.values())))
 
-    def _rows(self, records: Records, snapshot: ModelSnapshot) -> np.ndarray:
-        """Return the rows of records, float32 (n, D), for the committee of a model snapshot."""
+    def _feature_rows(self, records: Records, snapshot: ModelSnapshot) -> np.ndarray:
+        """Return the feature rows of records, float32 (n, D), for a model snapshot's committee."""
         learner = snapshot.learner
         X = records.X if records.values is None else learner.rows(records.values)
         if X.shape[1] > self._n_features:
@@ -231,18 +235,18 @@ class PartitionTask:
             self._querier.widen(self._n_features)
         return X
 
-    def _note(self, records: Records) -> None:
+    def _add_to_window(self, records: Records) -> None:
         places = [message.offset for message in records.messages]
         self._window.extend(zip(places, records.ids, strict=True))
 
-    def _decide(
-        self, records: Records, X: np.ndarray, scored: Scored, edition: ModelSnapshot
+    def _select_requests(
+        self, records: Records, X: np.ndarray, scored: Scored, snapshot: ModelSnapshot
     ) -> Requests:
-        learner = edition.learner
-        self._querier.rescore(edition.version, learner.utility)
+        learner = snapshot.learner
+        self._querier.rescore(snapshot.version, learner.utility)
         cold = learner.committee is None or learner.missing_random_labels > 0
         utility = learner.utility(X, scored)
-        return self._querier.decide(records.ids, X, utility, surest(scored), cold=cold)
+        return self._querier.decide(records.ids, X, utility, top_probabilities(scored), cold=cold)
 
     def _held_records(
         self,
@@ -252,17 +256,17 @@ class PartitionTask:
         rows: Sequence[int],
         batch_time_ms: int,
     ) -> list[HeldRecord]:
-        """Return the records at `rows`, which have a request, as held records."""
+        """Return the requested records, at `rows` of the batch, with their features."""
         some = records.take(rows)
         labels = scored.labels[list(rows)].tolist()
-        given = zip(X[list(rows)], labels, some.times, held_values(some), strict=True)
+        given = zip(X[list(rows)], labels, some.times, encode_values_of_records(some), strict=True)
         now = StreamTime(0, batch_time_ms)
         return [HeldRecord(x, now, label, time, values) for x, label, time, values in given]
 
-    def _requests(
+    def _encode_requests(
         self,
-        asked: Requests,
-        held: Sequence[HeldRecord],
+        requests: Requests,
+        held_records: Sequence[HeldRecord],
         scored: Scored,
         rows: Sequence[int],
         snapshot: ModelSnapshot,
@@ -272,47 +276,47 @@ class PartitionTask:
         return [
             build_request(
                 id,
-                held[i],
+                held_records[i],
                 scored,
                 rows[i],
                 schema=snapshot.schema,
-                utility=float(asked.utility[i]),
-                propensity=float(asked.propensity[i]),
+                utility=float(requests.utility[i]),
+                propensity=float(requests.propensity[i]),
                 expires=expires,
                 sequence=self._sequence,
                 partition=self.partition,
             ).encode()
-            for i, id in enumerate(asked.ids)
+            for i, id in enumerate(requests.ids)
         ]
 
     def _request_entries(
         self,
-        asked: Requests,
-        held: Sequence[HeldRecord],
+        requests: Requests,
+        held_records: Sequence[HeldRecord],
         scored: Scored,
         rows: Sequence[int],
         records: Records,
-        edition: ModelSnapshot,
+        snapshot: ModelSnapshot,
     ) -> list[RequestEntry]:
-        """Return the log entries of the requests, from which the learner restores the records."""
+        """Return the log entries of the requests, from which the learner reads the records."""
         return [
             RequestEntry(
                 id=id,
-                time=held[i].time,
+                time=held_records[i].time,
                 offset=records.messages[row].offset,
-                values=list(feature_values(edition.schema.features, held[i]).values()),
-                label=held[i].predicted_label,
+                values=list(feature_values(snapshot.schema.features, held_records[i]).values()),
+                label=held_records[i].predicted_label,
                 probabilities=scored.probabilities[row].tolist(),
                 margin=float(scored.margins[row]),
-                utility=float(asked.utility[i]),
-                propensity=float(asked.propensity[i]),
-                audit=bool(asked.audit[i]),
-                selected=bool(asked.selected[i]),
+                utility=float(requests.utility[i]),
+                propensity=float(requests.propensity[i]),
+                audit=bool(requests.audit[i]),
+                selected=bool(requests.selected[i]),
             )
-            for i, (id, row) in enumerate(zip(asked.ids, rows, strict=True))
+            for i, (id, row) in enumerate(zip(requests.ids, rows, strict=True))
         ]
 
-    def _entry(self, **done: Any) -> ScoringLogEntry:
+    def _build_log_entry(self, **batch_fields: Any) -> ScoringLogEntry:
         state, _ = self._querier.state()
         gap, self.gap = self.gap, None
         return ScoringLogEntry(
@@ -322,5 +326,5 @@ class PartitionTask:
             digest=self._digest,
             topic=self._topic,
             gap=gap,
-            **done,
+            **batch_fields,
         )

@@ -42,11 +42,11 @@ class Scorer:
     Parameters
     ----------
     member : group member with its consumer and producer
-    beside : reader of committed messages (``read_committed``)
+    committed_reader : reader of committed messages (``read_committed``)
     topics : Topics
-    table, editions : reader of the compacted topic, and the model log that decodes its messages
+    table, model_log : reader of the compacted topic, and the model log that decodes its messages
     settings : TaskSettings
-    most : maximum number of messages of a poll
+    max_records : maximum number of messages of a poll
     stop : token that requests a stop
     poll_interval : seconds to wait before a retry
     on_data_loss : "fail", or "continue": skip records that were deleted before they were read
@@ -62,13 +62,13 @@ class Scorer:
     def __init__(
         self,
         member: KafkaMember,
-        beside: CommittedReader,
+        committed_reader: CommittedReader,
         topics: Topics,
         table: CompactedTopicReader,
-        editions: ModelLog,
+        model_log: ModelLog,
         settings: TaskSettings,
         *,
-        most: int = 100,
+        max_records: int = 100,
         stop: StopToken | None = None,
         poll_interval: float = 0.1,
         on_data_loss: str = "fail",
@@ -77,12 +77,12 @@ class Scorer:
         self.tasks: dict[int, PartitionTask] = {}
         self.records = 0
         self._member = member
-        self._beside = beside
+        self._committed_reader = committed_reader
         self._topics = topics
         self._table = table
-        self._model_log = editions
+        self._model_log = model_log
         self._settings = settings
-        self._max_records = most
+        self._max_records = max_records
         self._stop = stop or StopToken()
         self._poll_interval = poll_interval
         self._on_data_loss = on_data_loss
@@ -107,8 +107,8 @@ class Scorer:
                 self._stop.wait(self._poll_interval)
 
     def run_once(self) -> int:
-        """Poll, predict and commit once; return the number of records."""
-        self._member.ready()
+        """Poll, predict and commit once; return the number of predicted records."""
+        self._member.initialize_producer()
         polled = self._member.poll(self._max_records)
         try:
             return self._score_polled(polled)
@@ -120,39 +120,43 @@ class Scorer:
             raise
 
     def _score_polled(self, polled: PolledBatch) -> int:
-        """Predict polled messages of partitions with a task; create tasks for the others."""
+        """Predict the polled messages; for partitions without a task, create a task instead.
+
+        Returns the number of predicted records.
+        """
         ours = polled.ownership.partitions
         for partition in polled.ownership.changed | (self.tasks.keys() - ours):
             self.tasks.pop(partition, None)
-        edition = self._newest()
+        edition = self._poll_newest_snapshot()
         if edition is None:
-            self._wait_for("`streamboost learn` has not published anything to predict by yet")
+            self._log_and_wait("`streamboost learn` has not published anything to predict by yet")
             return 0
         found = self._messages_by_partition(polled)
         if missing := ours - self.tasks.keys():
             self._create_tasks(sorted(missing))
-        return self._score(found, edition, polled) if found else 0
+        return self._predict_and_commit(found, edition, polled) if found else 0
 
-    def _newest(self) -> ModelSnapshot | None:
-        """Return the newest model snapshot, or None before the first."""
+    def _poll_newest_snapshot(self) -> ModelSnapshot | None:
+        """Poll the model log; return the newest model snapshot, or None before the first."""
         if self._has_read:
-            self._model_log.read(self._table.poll(), are_all=False)
+            self._model_log.read(self._table.poll(), is_complete=False)
         else:
             self._model_log.read(self._table.read())
         self._has_read = True
         return self._model_log.newest
 
-    def _wait_for(self, what: str) -> None:
+    def _log_and_wait(self, reason: str) -> None:
         """Log the reason of a wait once, and wait for one poll interval."""
         if not self.is_waiting:
-            _log.info("%s: waiting", what)
+            _log.info("%s: waiting", reason)
         self.is_waiting = True
         self._stop.wait(self._poll_interval)
 
     def _messages_by_partition(self, polled: PolledBatch) -> dict[int, list[Message]]:
-        """Return the messages of partitions with a task, unless they precede the task's offset.
+        """Return the polled messages of partitions with a task.
 
-        Other messages are read again after their task was created from the committed state.
+        If messages precede the next offset of a task, the task is removed, and they are left out.
+        Messages left out are read again after their task was created from the committed state.
         """
         found = {}
         for partition, messages in sorted(polled.messages.items()):
@@ -168,35 +172,39 @@ class Scorer:
     def _create_tasks(self, partitions: list[int]) -> None:
         """Create the tasks of newly assigned partitions from their committed state."""
         member, topics = self._member, self._topics
-        written = min(member.writable(name) for name in (topics.predictions, topics.scoring_log))
-        n = member.partitions()
+        written = min(
+            member.output_partition_count(name) for name in (topics.predictions, topics.scoring_log)
+        )
+        n = member.partition_count()
         for partition in partitions:
             if partition >= written:
-                self._wait_for(f"partition {partition} has no place in {topics.predictions!r} yet")
+                self._log_and_wait(
+                    f"partition {partition} has no place in {topics.predictions!r} yet"
+                )
                 continue
-            newest = self._beside.newest(topics.scoring_log, partition)
+            newest = self._committed_reader.newest_message(topics.scoring_log, partition)
             where = f"partition {partition} of topic {topics.scoring_log!r}"
             entry = ScoringLogEntry.decode(newest.payload, where) if newest else None
             task = PartitionTask(partition, self._settings, n, entry, member.identity)
-            edition = self._snapshot_since(task.snapshot_number)
+            edition = self._snapshot_at_least(task.snapshot_number)
             if edition is None:
-                self._wait_for(
+                self._log_and_wait(
                     f"edition {task.snapshot_number} of what partition {partition} is predicted by"
                 )
                 continue
             if task.retained_range is not None:
-                task.resume(self._read_retained(partition, *task.retained_range), edition)
+                task.resume(self._read_retained_messages(partition, *task.retained_range), edition)
             task.next, task.gap = self._seek(partition, task.next)
             self.tasks[partition] = task
             _log.info("partition %d from offset %d on", partition, task.next)
 
-    def _read_retained(self, partition: int, start: int, end: int) -> list[Message]:
-        """Return the retained records of the offsets [start, end)."""
+    def _read_retained_messages(self, partition: int, start: int, end: int) -> list[Message]:
+        """Read the messages of a partition with offsets in [start, end) again."""
         member = self._member
-        return self._beside.between(member.topic, partition, start, end, member.max_bytes)
+        return self._committed_reader.messages_between(member.topic, partition, start, end, member.max_bytes)
 
-    def _snapshot_since(self, number: int) -> ModelSnapshot | None:
-        """Return the newest model snapshot, or None if all are older than `number`."""
+    def _snapshot_at_least(self, number: int) -> ModelSnapshot | None:
+        """Return the newest model snapshot, or None if its number is less than `number`."""
         newest = self._model_log.newest
         if newest is None or newest.number < number:
             self._model_log.read(self._table.read())
@@ -211,24 +219,27 @@ class Scorer:
         try:
             return self._member.seek(partition, offset), None
         except DeletedError as error:
-            start = self._member.beginning_offsets(partition)
+            start = self._member.beginning_offset(partition)
             if self._on_data_loss != "continue" or offset is None or start <= offset:
                 raise
             _log.error("%s. They are passed over", error)
             return self._member.seek(partition, start), [offset, start]
 
-    def _score(
-        self, found: Mapping[int, list[Message]], edition: ModelSnapshot, polled: PolledBatch
+    def _predict_and_commit(
+        self,
+        messages_by_partition: Mapping[int, list[Message]],
+        snapshot: ModelSnapshot,
+        polled: PolledBatch,
     ) -> int:
         batch_time_ms, steps = self._clock(), {}
-        for partition, messages in found.items():
+        for partition, messages in messages_by_partition.items():
             lag = self._member.lag(partition)
             end = polled.ends[partition]
             steps[partition] = self.tasks[partition].step(
-                messages, edition, batch_time_ms, lag, end
+                messages, snapshot, batch_time_ms, lag, end
             )
         places = {partition: step.end for partition, step in steps.items()}
-        self._member.commit(self._output_writes(steps), places, polled)
+        self._member.commit(self._outgoing_writes(steps), places, polled)
         if self.is_waiting:
             _log.info(RECOVERED)
         self.is_waiting = False
@@ -236,8 +247,8 @@ class Scorer:
         self.records += n
         return n
 
-    def _output_writes(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingWrite]:
-        """Return the output messages of the steps; predictions keep the partition of records."""
+    def _outgoing_writes(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingWrite]:
+        """Return all output messages of `steps`; predictions get the partition of their record."""
         topics, writes = self._topics, []
         for partition, step in steps.items():
             made = step.messages
@@ -257,5 +268,5 @@ class Scorer:
     def close(self) -> None:
         """Leave the group, which starts a rebalance at once, and close the readers."""
         self._member.close()
-        self._beside.close()
+        self._committed_reader.close()
         self._table.close()

@@ -124,12 +124,12 @@ class ScoringLogEntry:
     format: int = field(default=_FORMAT)
 
     def encode(self) -> bytes:
-        """Encode the entry as JSON, by `json`: random generators have 128-bit integers."""
+        """Return the entry as JSON; the state of random generators has 128-bit integers."""
         return json.dumps(self, separators=(",", ":"), default=_to_json).encode()
 
     @classmethod
-    def decode(cls, payload: bytes, where: str) -> "ScoringLogEntry":
-        """Decode an entry; StateError if this release cannot read the entry."""
+    def decode(cls, payload: bytes, location: str) -> "ScoringLogEntry":
+        """Decode an entry; raise StateError, with `location`, if `payload` is no valid entry."""
         try:
             found = json.loads(payload)
             if found["format"] != _FORMAT:
@@ -137,43 +137,43 @@ class ScoringLogEntry:
             return cls(**found | {"asked": [RequestEntry(**one) for one in found["asked"]]})
         except (ValueError, TypeError, LookupError) as error:
             raise StateError(
-                f"{where} is no entry of a scorer's progress: {error!r}; only scorers may write "
+                f"{location} is no entry of a scorer's progress: {error!r}; only scorers may write "
                 "there, of the same release as this"
             ) from error
 
     def unlabelled_sums(self) -> UnlabelledSums:
-        """Return the sums over the records without a request."""
+        """Decode `sums`, the sums over the records without a request."""
         return UnlabelledSums.unpack(self.classes, base64.b64decode(self.sums))
 
-    def scored(self, asked: Sequence[RequestEntry]) -> Scored:
-        """Return the predictions of requested records."""
-        labels = np.empty(len(asked), dtype=object)
-        labels[:] = [one.label for one in asked]
-        P = np.array([one.probabilities for one in asked], dtype=np.float64)
+    def predictions_of(self, requests: Sequence[RequestEntry]) -> Scored:
+        """Return the predictions of the records of `requests`, as arrays."""
+        labels = np.empty(len(requests), dtype=object)
+        labels[:] = [one.label for one in requests]
+        P = np.array([one.probabilities for one in requests], dtype=np.float64)
         return Scored(
             labels,
             as_array(self.classes),
-            P.reshape(len(asked), len(self.classes)),
-            np.array([one.margin for one in asked]),
+            P.reshape(len(requests), len(self.classes)),
+            np.array([one.margin for one in requests]),
             self.version,
             self.temperature,
         )
 
 
-def to_requests(asked: Sequence[RequestEntry]) -> Requests:
-    """Return the requests with their utilities and inclusion probabilities as arrays."""
+def to_requests(entries: Sequence[RequestEntry]) -> Requests:
+    """Convert log entries to `Requests`, with utilities and inclusion probabilities as arrays."""
     return Requests(
-        ids=[one.id for one in asked],
-        utility=np.array([one.utility for one in asked], dtype=np.float64),
-        propensity=np.array([one.propensity for one in asked], dtype=np.float64),
-        audit=np.array([one.audit for one in asked], dtype=bool),
-        selected=np.array([one.selected for one in asked], dtype=bool),
+        ids=[one.id for one in entries],
+        utility=np.array([one.utility for one in entries], dtype=np.float64),
+        propensity=np.array([one.propensity for one in entries], dtype=np.float64),
+        audit=np.array([one.audit for one in entries], dtype=bool),
+        selected=np.array([one.selected for one in entries], dtype=bool),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringStep:
-    """Result of one batch of a partition: messages, log entry, end offset, number of records."""
+    """Result of one batch: messages, encoded log entry, next offset and number of records."""
 
     messages: Messages
     entry: bytes

@@ -4,7 +4,7 @@ __all__ = ["models_topic", "scorers_group", "scoring_log_topic"]
 
 
 def scoring_log_topic(pipeline: str) -> str:
-    """Return the topic of the scoring log, which has as many partitions as the records topic.
+    """Return the name of the scoring log's topic, with a partition for each of the records topic.
 
     >>> scoring_log_topic("demo")
     'demo.scoring-log'
@@ -13,7 +13,7 @@ def scoring_log_topic(pipeline: str) -> str:
 
 
 def models_topic(pipeline: str) -> str:
-    """Return the compacted topic of model snapshots.
+    """Return the name of the compacted topic with model snapshots.
 
     >>> models_topic("demo")
     'demo.models'
@@ -22,7 +22,7 @@ def models_topic(pipeline: str) -> str:
 
 
 def scorers_group(pipeline: str) -> str:
-    """Return the consumer group of the scorers.
+    """Return the name of the consumer group of the scorers.
 
     >>> scorers_group("demo")
     'streamboost.demo.scorers'

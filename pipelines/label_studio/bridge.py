@@ -12,11 +12,16 @@ from streamboost.connectors.label_studio.project import Choices, LabelStudio, La
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError
-from streamboost.pipelines.label_studio.requests import RequestState, lacking, read_request, task_of
+from streamboost.pipelines.label_studio.requests import (
+    RequestState,
+    build_task,
+    missing_variables,
+    read_request,
+)
 from streamboost.pipelines.label_studio.tasks import TaskEntry, TaskStore
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["Bridge", "whole_number"]
+__all__ = ["Bridge", "to_integer_label"]
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +41,11 @@ class Bridge:
     ----------
     name
         The pipeline's name.
-    studio
+    project
         The Label Studio project.
     find_choices
         Returns the current tag of the labelling interface that takes the answers.
-    book
+    task_store
         Store of the tasks.
     requests, labels
         Sources of the pipeline's requests and labels.
@@ -56,9 +61,9 @@ class Bridge:
     def __init__(
         self,
         name: str,
-        studio: LabelStudio,
+        project: LabelStudio,
         find_choices: Callable[[], Choices],
-        book: TaskStore,
+        task_store: TaskStore,
         requests: Source,
         labels: Source,
         answers: Sink,
@@ -66,34 +71,34 @@ class Bridge:
         schema: Schema,
     ) -> None:
         self._name = name
-        self._project = studio
+        self._project = project
         self._find_choices = find_choices
         self._choices: Choices = find_choices()
-        self._task_store = book
+        self._task_store = task_store
         self._requests = requests
         self._labels = labels
         self._answers = answers
         self._status = status
         self._schema = schema
         self._logged: set[str] = set()
-        self._key_prefix = book.key_prefix(name)
-        book.mark_unsent(book.entries("refused"))
-        book.resume("requests", requests)
-        book.resume("labels", labels)
+        self._key_prefix = task_store.key_prefix(name)
+        task_store.mark_unsent(task_store.entries("refused"))
+        task_store.resume("requests", requests)
+        task_store.resume("labels", labels)
 
     def run_once(self) -> None:
-        """Process all new requests, labels and annotations once; may be repeated after an error."""
-        self._load_interface()
+        """Process all new requests, labels and annotations; after an error, it can be repeated."""
+        self._reload_interface()
         self._read_requests()
         self._read_labels()
-        standing = None if self._status is None else RequestState.read(self._status)
-        self._find_sent()
-        self._drop_closed(standing)
-        self._send_new(standing)
-        self._collect()
+        request_state = None if self._status is None else RequestState.read(self._status)
+        self._find_sent_tasks()
+        self._close_requests(request_state)
+        self._send_new_requests(request_state)
+        self._write_new_labels()
 
-    def _load_interface(self) -> None:
-        """Load the labelling interface; if it has changed, retry the rejected tasks.
+    def _reload_interface(self) -> None:
+        """Load the labelling interface again; if it has changed, retry the rejected tasks.
 
         An unsuitable interface, for example while it is being edited, is ignored with a warning.
         """
@@ -108,12 +113,14 @@ class Bridge:
 
     def _read_requests(self) -> None:
         while messages := self._requests.poll(_TOGETHER):
-            entries = [entry for message in messages for entry in self._entry_of(message.payload)]
+            entries = [
+                entry for message in messages for entry in self._decode_request(message.payload)
+            ]
             source = self._requests
-            self._task_store.add("requests", source.position(), entries, source.bookmark)
-        self._requests.rest()
+            self._task_store.add_requests("requests", source.position(), entries, source.bookmark)
+        self._requests.release_resources()
 
-    def _entry_of(self, payload: bytes) -> Iterator[TaskEntry]:
+    def _decode_request(self, payload: bytes) -> Iterator[TaskEntry]:
         try:
             request = read_request(payload)
         except msgspec.MsgspecError as error:
@@ -127,10 +134,13 @@ class Bridge:
             ids = self._schema.decode_labels(messages).labels.ids
             source = self._labels
             self._task_store.mark_answered("labels", source.position(), ids, source.bookmark)
-        self._labels.rest()
+        self._labels.release_resources()
 
-    def _find_sent(self) -> None:
-        """Find the tasks of requests that were sent and not confirmed."""
+    def _find_sent_tasks(self) -> None:
+        """Find the tasks of sent requests without a confirmation, and mark them as open.
+
+        If a task is not found within `PATIENCE`, its request is marked as new.
+        """
         sent = self._task_store.entries("sent")
         if not sent:
             return
@@ -139,7 +149,9 @@ class Bridge:
             if task.key is not None:
                 found.setdefault(task.key, []).append(task)
         made = {
-            entry.key: self._deduplicate(found[entry.key]) for entry in sent if entry.key in found
+            entry.key: self._delete_duplicate_tasks(found[entry.key])
+            for entry in sent
+            if entry.key in found
         }
         self._task_store.mark_open(made)
         overdue = time.time() - PATIENCE
@@ -147,22 +159,25 @@ class Bridge:
             entry for entry in sent if entry.key not in made and (entry.sent or 0.0) <= overdue
         )
 
-    def _deduplicate(self, tasks: list[LabelStudioTask]) -> int:
-        """Return the task to keep among duplicates, and delete the untouched others.
+    def _delete_duplicate_tasks(self, tasks: list[LabelStudioTask]) -> int:
+        """Return the id of the task to keep among duplicates, and delete the untouched others.
 
         Duplicates occur if the server created a task after the bridge's timeout.
         """
         first, *others = sorted(tasks, key=lambda task: (not task.is_touched, task.id))
         for task in others:
             if not task.is_touched:
-                self._project.delete(task.id)
+                self._project.delete_task(task.id)
         return first.id
 
-    def _drop_closed(self, requests: RequestState | None) -> None:
-        """Close requests that need no answer any more, and delete their untouched tasks."""
+    def _close_requests(self, request_state: RequestState | None) -> None:
+        """Close the answered and expired requests, and delete those of their tasks not started.
+
+        Without `request_state`, no request counts as expired.
+        """
 
         def has_expired(entry: TaskEntry) -> bool:
-            return requests is not None and requests.has_closed(entry)
+            return request_state is not None and request_state.is_closed(entry)
 
         waiting = self._task_store.entries("new") + self._task_store.entries("refused")
         self._task_store.mark_done([one for one in waiting if one.answered or has_expired(one)])
@@ -171,59 +186,66 @@ class Bridge:
         ]
         closed += [one for one in self._task_store.entries("expired") if one.answered]
         begun = set()
-        for entry, task in self._tasks_of(closed):
+        for entry, task in self._existing_tasks(closed):
             if not task.is_touched:
-                self._project.delete(task.id)
+                self._project.delete_task(task.id)
             elif not entry.answered:
                 begun.add(entry.key)
         self._task_store.mark_expired(one for one in closed if one.key in begun)
         self._task_store.mark_done([one for one in closed if one.key not in begun])
 
-    def _tasks_of(self, entries: Sequence[TaskEntry]) -> list[tuple[TaskEntry, LabelStudioTask]]:
-        """Return the entries whose tasks still exist, each with its task."""
+    def _existing_tasks(
+        self, entries: Sequence[TaskEntry]
+    ) -> list[tuple[TaskEntry, LabelStudioTask]]:
+        """Return pairs (entry, task) for the entries whose tasks exist in Label Studio."""
         known = {entry.key: entry for entry in entries}
         numbers = {entry.task for entry in entries if entry.task is not None}
         found = self._project.tasks(self._choices, numbers).values()
         pairs = [(known[task.key], task) for task in found if task.key in known]
         return [(entry, task) for entry, task in pairs if entry.task == task.id]
 
-    def _send_new(self, standing: RequestState | None) -> None:
-        """Create tasks for new requests; with a status, only for requests that it covers."""
+    def _send_new_requests(self, request_state: RequestState | None) -> None:
+        """Create tasks for new requests, in batches.
+
+        If the pipeline publishes a status, requests newer than the status are left for later.
+        """
         new = self._task_store.entries("new")
         if self._status is not None:
-            new = [entry for entry in new if standing is not None and standing.covers(entry)]
+            new = [
+                entry for entry in new if request_state is not None and request_state.covers(entry)
+            ]
         if new:
-            self._warn_of_missing_fields(standing)
+            self._warn_of_missing_fields(request_state)
         for start in range(0, len(new), _TOGETHER):
-            self._send(new[start : start + _TOGETHER], standing)
+            self._create_tasks(new[start : start + _TOGETHER], request_state)
 
-    def _send(self, entries: list[TaskEntry], standing: RequestState | None) -> None:
-        """Create tasks for `entries`; rejected ones are found by bisection and set aside."""
-        known = standing.requests if standing else {}
-        fields = [known[entry.id].get("fields", {}) if standing else {} for entry in entries]
+    def _create_tasks(self, entries: list[TaskEntry], request_state: RequestState | None) -> None:
+        """Create tasks for `entries`; rejected tasks are found by bisection, and marked."""
+        known = request_state.requests if request_state else {}
+        fields = [known[entry.id].get("fields", {}) if request_state else {} for entry in entries]
         tasks = [
-            task_of(entry, self._name, self._choices, further)
+            build_task(entry, self._name, self._choices, further)
             for entry, further in zip(entries, fields, strict=True)
         ]
         self._task_store.mark_sent(entries, time.time())
         try:
-            numbers = self._project.create(tasks)
+            numbers = self._project.create_tasks(tasks)
         except RefusedError as error:
             self._task_store.mark_unsent(entries)
             if not error.of_tasks:
                 raise
             if len(entries) == 1:
-                self._set_aside(entries[0], error)
+                self._mark_refused(entries[0], error)
             else:
                 middle = len(entries) // 2
-                self._send(entries[:middle], standing)
-                self._send(entries[middle:], standing)
+                self._create_tasks(entries[:middle], request_state)
+                self._create_tasks(entries[middle:], request_state)
             return
         made = self._project.tasks(self._choices, numbers).values()
         keys = {entry.key for entry in entries}
         self._task_store.mark_open({task.key: task.id for task in made if task.key in keys})
 
-    def _set_aside(self, entry: TaskEntry, error: RefusedError) -> None:
+    def _mark_refused(self, entry: TaskEntry, error: RefusedError) -> None:
         self._task_store.mark_refused(entry, str(error))
         _log.warning(
             "the request for record %r is set aside until the labelling interface is another, or "
@@ -232,23 +254,23 @@ class Bridge:
             error,
         )
 
-    def _warn_of_missing_fields(self, standing: RequestState | None) -> None:
-        for name in lacking(self._choices, standing.fields if standing else ()):
+    def _warn_of_missing_fields(self, request_state: RequestState | None) -> None:
+        for name in missing_variables(self._choices, request_state.fields if request_state else ()):
             self._warn_once(
                 f"{self._project.where}: its labelling interface shows ${name}, which no record "
                 "has had: it is empty"
             )
 
     def _warn_once(self, warning: str) -> None:
-        """Log a warning once, although its cause persists."""
+        """Log a warning, unless the same text was logged before."""
         if warning not in self._logged:
             self._logged.add(warning)
             _log.warning("%s", warning)
 
-    def _collect(self) -> None:
-        """Write the labels of finished tasks, closing each request right after its label."""
+    def _write_new_labels(self) -> None:
+        """Write the labels of finished tasks; each request is closed directly after its label."""
         entries = self._task_store.entries("open") + self._task_store.entries("expired")
-        found = self._tasks_of(entries)
+        found = self._existing_tasks(entries)
         there = {entry.key for entry, _ in found}
         if gone := [entry for entry in entries if entry.key not in there]:
             self._task_store.mark_done(gone)
@@ -256,11 +278,11 @@ class Bridge:
                 "%s: the tasks of %d requests are gone, which nobody will answer there; so far %d",
                 self._project.where,
                 len(gone),
-                self._task_store.count("gone", len(gone)),
+                self._task_store.add_to_counter("gone", len(gone)),
             )
         done = [(entry, task) for entry, task in found if task.label is not None]
         for entry, task in done:
-            label = self._label(task.label or "")
+            label = self._to_label(task.label or "")
             answer = Label(entry.id, label, task.time, SOURCE)
             write_directly(self._answers, [self._schema.encode_label(answer)])
             self._task_store.mark_done([entry])
@@ -271,15 +293,22 @@ class Bridge:
                 "%d of them came too late, as their requests had expired: the pipeline counts them "
                 "and learns nothing of them; so far %d",
                 late,
-                self._task_store.count("expired", late),
+                self._task_store.add_to_counter("expired", late),
             )
 
-    def _label(self, text: str) -> str | int:
-        return whole_number(text, self._project.where) if self._schema.label == "integer" else text
+    def _to_label(self, choice: str) -> str | int:
+        return (
+            to_integer_label(choice, self._project.where)
+            if self._schema.label == "integer"
+            else choice
+        )
 
 
-def whole_number(choice: str, where: str) -> int:
-    """Convert a choice to an integer label; raises ConfigurationError if it is no integer."""
+def to_integer_label(choice: str, where: str) -> int:
+    """Convert a choice of the interface to an integer label.
+
+    Raises ConfigurationError, with the project's address `where`, if `choice` is no integer.
+    """
     try:
         return int(choice)
     except ValueError:

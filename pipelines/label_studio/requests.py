@@ -6,20 +6,20 @@ from typing import Any
 
 import msgspec
 
-from streamboost.connectors.label_studio.interface import complete
+from streamboost.connectors.label_studio.interface import add_missing_fields
 from streamboost.connectors.label_studio.project import KEY, Choices
-from streamboost.connectors.messages.labels import as_text
+from streamboost.connectors.messages.labels import label_as_text
 from streamboost.pipelines.label_studio.tasks import TaskEntry
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["BridgedRequest", "RequestState", "lacking", "read_request", "task_of"]
+__all__ = ["BridgedRequest", "RequestState", "build_task", "missing_variables", "read_request"]
 
 _FIELDS = ("id", "features", "guess", "probability", "utility", KEY)
 """Keys in the data of every task."""
 
 
 class BridgedRequest(msgspec.Struct):
-    """The keys of a request message that a task needs."""
+    """Request message with only the keys that a task needs."""
 
     id: str
     features: dict[str, Any]
@@ -34,7 +34,7 @@ read_request = msgspec.json.Decoder(BridgedRequest).decode
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """Snapshot of the open requests, by record id, after batch `sequence`.
+    """State of the pipeline's open requests, by record id, after batch `sequence`.
 
     `fields` are the further fields seen in requested records so far.
     """
@@ -45,7 +45,7 @@ class RequestState:
 
     @classmethod
     def read(cls, status: StatusReader) -> "RequestState | None":
-        """Read the snapshot from `status`; None if it is unreadable or changed meanwhile."""
+        """Read the state from `status`; None if it is unreadable or changed during the read."""
         before = status.stamp()
         told = status.document("pipeline")
         found = {one["id"]: one for one in status.requests()}
@@ -55,24 +55,24 @@ class RequestState:
         return cls(told["sequence"], found, told.get("fields", {}))
 
     def covers(self, entry: TaskEntry) -> bool:
-        """Return whether the snapshot is not older than the request."""
+        """Return whether the state is not older than the request of `entry`."""
         return entry.sequence <= self.sequence
 
-    def has_closed(self, entry: TaskEntry) -> bool:
-        """Return whether the request has been closed (answered or expired)."""
+    def is_closed(self, entry: TaskEntry) -> bool:
+        """Return whether the request of `entry` is closed: answered or expired."""
         return self.covers(entry) and entry.id not in self.requests
 
 
-def task_of(
-    entry: TaskEntry, name: str, choices: Choices, fields: Mapping[str, Any]
+def build_task(
+    entry: TaskEntry, pipeline_name: str, choices: Choices, fields: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Convert a request to a task, with the committee's prediction as a pre-annotation.
 
-    `name` is the pipeline's name, `fields` are the record's further fields. Variables of the
-    labelling interface that the record lacks are empty.
+    `fields` are the record's fields that the schema does not have. Variables of the labelling
+    interface that the record lacks are empty.
     """
     request = read_request(entry.request)
-    guess = None if request.label is None else str(as_text(request.label))
+    guess = None if request.label is None else str(label_as_text(request.label))
     sure = request.probabilities.get(guess) if guess is not None else None
     data = {
         **fields,
@@ -82,19 +82,19 @@ def task_of(
         "probability": sure,
         "utility": request.utility,
     }
-    complete(data, choices.variables)
+    add_missing_fields(data, choices.variables)
     data[KEY] = entry.key
     if guess not in choices.labels:
         return {"data": data}
     prediction = {
-        "model_version": f"{name} batch {request.sequence}",
+        "model_version": f"{pipeline_name} batch {request.sequence}",
         "score": sure,
-        "result": choices.result(guess),
+        "result": choices.annotation_result(guess),
     }
     return {"data": data, "predictions": [prediction]}
 
 
-def lacking(choices: Choices, fields: Collection[str]) -> list[str]:
-    """Return the labelling interface's variables that are neither in tasks nor in `fields`."""
+def missing_variables(choices: Choices, fields: Collection[str]) -> list[str]:
+    """Return the variables of the labelling interface that neither tasks nor `fields` define."""
     shown = {one.field for one in choices.variables if "$" not in one.path}
     return sorted(shown.difference(_FIELDS, fields))

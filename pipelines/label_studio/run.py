@@ -19,13 +19,13 @@ from streamboost.connectors.label_studio.project import Choices, LabelStudio
 from streamboost.errors import ConfigurationError, UnavailableError
 from streamboost.pipelines.config.connectors.registry import append_sink
 from streamboost.pipelines.config.file import Config
-from streamboost.pipelines.label_studio.bridge import Bridge, whole_number
+from streamboost.pipelines.label_studio.bridge import Bridge, to_integer_label
 from streamboost.pipelines.label_studio.tasks import FILE, TaskStore
 from streamboost.pipelines.shutdown import Interrupted, StopToken
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["project_of", "run"]
+__all__ = ["open_project", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ _LONGEST_REST = 60.0
 """Maximum backoff between failed attempts, in seconds."""
 
 
-def project_of(config: Config) -> tuple[LabelStudio, Choices]:
-    """Return the project of `config`, and the tag that takes the answers.
+def open_project(config: Config) -> tuple[LabelStudio, Choices]:
+    """Connect to the project of `config`; return the project, and its tag for the answers.
 
     Raises ConfigurationError if the project does not match the pipeline.
     """
@@ -44,7 +44,7 @@ def project_of(config: Config) -> tuple[LabelStudio, Choices]:
     choices = studio.choices(section.choices)
     if config.sections.schema_.label == "integer":
         for label in choices.labels:
-            whole_number(label, studio.where)
+            to_integer_label(label, studio.where)
     return studio, choices
 
 
@@ -61,36 +61,36 @@ def run(config: Config, stop: StopToken, *, once: bool = False) -> None:
             'token = "${NAME}", with the token in the environment variable NAME'
         )
     try:
-        with stop.interruptible(), _opened(config) as open_bridge:
+        with stop.interruptible(), _bridge_factory(config) as create_bridge:
             if once:
-                open_bridge().run_once()
+                create_bridge().run_once()
             else:
-                _run_rounds(open_bridge, stop, section.poll_interval)
+                _run_repeatedly(create_bridge, stop, section.poll_interval)
     except Interrupted:
         _log.warning("stopped while waiting: the next run continues from there")
 
 
 @contextmanager
-def _opened(config: Config) -> Iterator[Callable[[], Bridge]]:
-    """Open the bridge's sources, sink and store; yield a function that creates the bridge."""
+def _bridge_factory(config: Config) -> Iterator[Callable[[], Bridge]]:
+    """Open the sources, sink and store; yield a function that creates the bridge from them."""
     state = State(config.state)
-    book = TaskStore(state.path / FILE)
+    task_store = TaskStore(state.path / FILE)
     sections, context = config.sections, config.connector_context
     with (
         closing(append_sink(sections.labels, "labels", context)) as answers,
         closing(sections.requests.tailing_source(context)) as requests,
         closing(sections.labels.tailing_source(context)) as labels,
-        book.locked(),
+        task_store.locked(),
     ):
-        yield lambda: _bridge(config, book, requests, labels, answers)
+        yield lambda: _create_bridge(config, task_store, requests, labels, answers)
 
 
-def _run_rounds(open_bridge: Callable[[], Bridge], stop: StopToken, interval: float) -> None:
-    """Run the bridge's turns until `stop` is requested, with backoff after errors."""
+def _run_repeatedly(create_bridge: Callable[[], Bridge], stop: StopToken, interval: float) -> None:
+    """Run the bridge every `interval` seconds until a stop; after errors, wait longer."""
     bridge, rest = None, 0.0
     while not stop.requested:
         try:
-            bridge = bridge or open_bridge()
+            bridge = bridge or create_bridge()
             bridge.run_once()
             rest = interval
         except UnavailableError as error:
@@ -100,17 +100,17 @@ def _run_rounds(open_bridge: Callable[[], Bridge], stop: StopToken, interval: fl
         stop.wait(rest)
 
 
-def _bridge(
-    config: Config, book: TaskStore, requests: Source, labels: Source, answers: Sink
+def _create_bridge(
+    config: Config, task_store: TaskStore, requests: Source, labels: Source, answers: Sink
 ) -> Bridge:
-    studio, _ = project_of(config)
+    studio, _ = open_project(config)
     publishes = config.sections.monitor.publish_every > 0
     _log.info("%s: people answer in %s; Ctrl-C stops", config.name, studio.where)
     return Bridge(
         config.name,
         studio,
-        lambda: project_of(config)[1],
-        book,
+        lambda: open_project(config)[1],
+        task_store,
         requests,
         labels,
         answers,

@@ -54,7 +54,7 @@ _position = msgspec.json.Decoder(Position).decode
 
 @dataclass(frozen=True, slots=True)
 class TaskEntry:
-    """A request and its task.
+    """Label request with its task in Label Studio.
 
     Attributes
     ----------
@@ -85,24 +85,30 @@ class TaskEntry:
 
 
 class TaskStore:
-    """Store in the SQLite file at `path`; each method is one transaction."""
+    """Store of requests and their tasks, in the SQLite file at `path`.
+
+    Each method is one transaction.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._database = Database(path)
 
-    def key_prefix(self, name: str) -> str:
-        """Return the unique prefix of the keys of the pipeline `name`."""
-        with self._writing() as connection:
+    def key_prefix(self, pipeline_name: str) -> str:
+        """Return the prefix of request keys: the pipeline's name, and a random token of the store.
+
+        The token is created on the first call.
+        """
+        with self._write_transaction() as connection:
             found = connection.execute("SELECT secret FROM mark").fetchone()
             if found is None:
                 found = (secrets.token_hex(8),)
                 connection.execute("INSERT INTO mark VALUES (?)", found)
-        return f"{name}/{found[0]}"
+        return f"{pipeline_name}/{found[0]}"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the store; raises StateError if another process holds the lock."""
+        """Context manager that locks the store; StateError if another process holds the lock."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.path.with_suffix(".lock").open("a") as file:
             try:
@@ -118,31 +124,31 @@ class TaskStore:
                 self._database.close()
 
     def position(self, source: str) -> Position:
-        """Return the stored position of `source`."""
-        found = self._place(source)
+        """Return the stored position of `source`; empty if none is stored."""
+        found = self._stored_position(source)
         return {} if found is None else _position(found)
 
-    def resume(self, name: str, source: Source) -> None:
-        """Seek the source `name` to its stored position."""
-        if (bookmark := self._place(f"{name}.bookmark")) is not None:
-            source.expect(bookmark)
-        source.seek(self.position(name))
+    def resume(self, source_name: str, source: Source) -> None:
+        """Seek the source `source_name` to its stored position."""
+        if (bookmark := self._stored_position(f"{source_name}.bookmark")) is not None:
+            source.expect_content(bookmark)
+        source.seek(self.position(source_name))
 
-    def _place(self, name: str) -> str | None:
-        with self._writing() as connection:
+    def _stored_position(self, source: str) -> str | None:
+        with self._write_transaction() as connection:
             query = "SELECT position FROM positions WHERE source = ?"
-            found = connection.execute(query, (name,)).fetchone()
+            found = connection.execute(query, (source,)).fetchone()
         return None if found is None else str(found[0])
 
-    def add(
+    def add_requests(
         self,
         source: str,
         position: Position,
         entries: Iterable[TaskEntry],
         bookmark: str | None = None,
     ) -> None:
-        """Store new requests and the source's position; known requests are ignored."""
-        with self._writing() as connection:
+        """Store new requests, and position and bookmark of `source`; ignore known requests."""
+        with self._write_transaction() as connection:
             connection.executemany(
                 "INSERT OR IGNORE INTO requests (key, id, sequence, request, stage) "
                 "VALUES (?, ?, ?, ?, 'new')",
@@ -153,8 +159,8 @@ class TaskStore:
     def mark_answered(
         self, source: str, position: Position, ids: Sequence[str], bookmark: str | None = None
     ) -> None:
-        """Mark records as answered, and store the source's position."""
-        with self._writing() as connection:
+        """Mark the requests for records `ids` as answered; store the position of `source`."""
+        with self._write_transaction() as connection:
             connection.executemany(
                 "UPDATE requests SET answered = 1 WHERE id = ? AND stage != 'done'",
                 ((id,) for id in ids),
@@ -163,66 +169,72 @@ class TaskStore:
 
     def entries(self, stage: TaskStage) -> list[TaskEntry]:
         """Return the requests at `stage`, the oldest first."""
-        with self._writing() as connection:
+        with self._write_transaction() as connection:
             found = connection.execute(
                 f"SELECT {_COLUMNS} FROM requests WHERE stage = ? ORDER BY number",
                 (stage,),
             ).fetchall()
         return [TaskEntry(*columns) for columns in found]
 
-    def mark_sent(self, entries: Iterable[TaskEntry], now: float) -> None:
+    def mark_sent(self, entries: Iterable[TaskEntry], time_sent: float) -> None:
         """Mark `entries` as sent, before their tasks are created."""
-        self._set("stage = 'sent', sent = ?", [(now, entry.key) for entry in entries])
+        self._update_requests(
+            "stage = 'sent', sent = ?", [(time_sent, entry.key) for entry in entries]
+        )
 
     def mark_unsent(self, entries: Iterable[TaskEntry]) -> None:
         """Mark `entries` as new again, as their tasks were not created."""
-        self._set("stage = 'new', sent = NULL, reason = NULL", [(e.key,) for e in entries])
+        self._update_requests(
+            "stage = 'new', sent = NULL, reason = NULL", [(e.key,) for e in entries]
+        )
 
     def mark_refused(self, entry: TaskEntry, reason: str) -> None:
-        """Mark `entry` as refused, with the reason."""
-        self._set("stage = 'refused', reason = ?", [(reason, entry.key)])
+        """Mark `entry` as refused by Label Studio for `reason`."""
+        self._update_requests("stage = 'refused', reason = ?", [(reason, entry.key)])
 
-    def refusals(self) -> list[str]:
-        """Return the reasons of refused tasks, the oldest first, without writing to the file."""
-        with self._database.reading() as connection:
+    def refusal_reasons(self) -> list[str]:
+        """Return the reasons why tasks were refused, the oldest first; do not write to the file."""
+        with self._database.read_transaction() as connection:
             if connection is None or not table_exists(connection, "requests"):
                 return []
             query = "SELECT reason FROM requests WHERE stage = 'refused' ORDER BY number"
             return [str(reason) for (reason,) in connection.execute(query)]
 
     def mark_expired(self, entries: Iterable[TaskEntry]) -> None:
-        """Mark `entries` as expired: their requests have closed, but their tasks are started."""
-        self._set("stage = 'expired'", [(entry.key,) for entry in entries])
+        """Mark `entries` as expired: their requests are closed, but their tasks were started."""
+        self._update_requests("stage = 'expired'", [(entry.key,) for entry in entries])
 
-    def count(self, kind: str, n: int) -> int:
-        """Add `n` to the counter `kind`; return its new value."""
-        with self._writing() as connection:
-            connection.execute("INSERT OR IGNORE INTO counts VALUES (?, 0)", (kind,))
-            connection.execute("UPDATE counts SET n = n + ? WHERE kind = ?", (n, kind))
-            found = connection.execute("SELECT n FROM counts WHERE kind = ?", (kind,)).fetchone()
+    def add_to_counter(self, counter: str, n: int) -> int:
+        """Add `n` to the stored counter with the name `counter`; return its new value."""
+        with self._write_transaction() as connection:
+            connection.execute("INSERT OR IGNORE INTO counts VALUES (?, 0)", (counter,))
+            connection.execute("UPDATE counts SET n = n + ? WHERE kind = ?", (n, counter))
+            found = connection.execute("SELECT n FROM counts WHERE kind = ?", (counter,)).fetchone()
         return int(found[0])
 
     def mark_open(self, tasks: Mapping[str, int]) -> None:
-        """Mark requests as open, with the numbers of their tasks by key."""
-        self._set("stage = 'open', task = ?", [(task, key) for key, task in tasks.items()])
+        """Mark requests as open; `tasks` are the numbers of their tasks, by request key."""
+        self._update_requests(
+            "stage = 'open', task = ?", [(task, key) for key, task in tasks.items()]
+        )
 
     def mark_done(self, entries: Iterable[TaskEntry]) -> None:
         """Mark `entries` as done, and delete the oldest done and expired requests."""
-        self._set("stage = 'done', request = NULL", [(entry.key,) for entry in entries])
-        with self._writing() as connection:
+        self._update_requests("stage = 'done', request = NULL", [(entry.key,) for entry in entries])
+        with self._write_transaction() as connection:
             connection.execute(
                 "DELETE FROM requests WHERE stage IN ('done', 'expired') AND number <= "
                 "(SELECT max(number) FROM requests) - ?",
                 (KEPT,),
             )
 
-    def _set(self, what: str, values: Sequence[tuple[object, ...]]) -> None:
-        with self._writing() as connection:
-            connection.executemany(f"UPDATE requests SET {what} WHERE key = ?", values)
+    def _update_requests(self, assignments: str, parameters: Sequence[tuple[object, ...]]) -> None:
+        with self._write_transaction() as connection:
+            connection.executemany(f"UPDATE requests SET {assignments} WHERE key = ?", parameters)
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with self._database.writing() as connection:
+    def _write_transaction(self) -> Iterator[Connection]:
+        with self._database.write_transaction() as connection:
             if not table_exists(connection, "requests"):
                 for statement in _TABLES:
                     connection.execute(statement)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from streamboost.checks import Label
-from streamboost.connectors.messages.values import packed, unpacked
+from streamboost.connectors.messages.values import decode_values, encode_values
 from streamboost.predictions import Scored
 from streamboost.storage import Arrays, pack_json, unpack_json
 
@@ -25,7 +25,7 @@ _LEAST = 1e-12
 
 
 class Classifier(Protocol):
-    """Protocol of a model: the methods of River's classifiers."""
+    """Protocol of an external classifier: the methods of River's classifiers."""
 
     def predict_proba_one(self, x: dict[str, Any]) -> Mapping[Any, float]:
         """Return the probabilities of the known labels; missing labels have probability 0."""
@@ -55,7 +55,7 @@ class Model:
         self._kept: deque[tuple[bytes, Label]] = deque(maxlen=_KEPT)
 
     def score(self, records: Sequence[Sequence[Any]]) -> Scored:
-        """Predict records, given their values.
+        """Predict records; each is given by its values, in the order of `names`.
 
         The label is the likeliest class, on ties the first in the classifier's order, and None if
         the classifier fails. A margin is the difference of the logarithms of the two largest
@@ -64,7 +64,10 @@ class Model:
         P = np.zeros((len(records), len(self._labels)))
         said = np.full(len(records), None, dtype=object)
         for row, values in enumerate(records):
-            chances = self._call("predict", self._classifier.predict_proba_one, values) or {}
+            chances = (
+                self._call_or_count_failure("predict", self._classifier.predict_proba_one, values)
+                or {}
+            )
             known = {label: float(p) for label, p in chances.items() if label in self._labels}
             for label, p in known.items():
                 P[row, self._labels[label]] = p
@@ -79,34 +82,39 @@ class Model:
         return Scored(said, classes, P, _margins(P), version=int(bool(self._labels)))
 
     def learn(self, values: Sequence[Any], label: Label) -> None:
-        """Learn a record's label."""
+        """Train the classifier with the label of a record, given by its values."""
         self._labels.setdefault(label, len(self._labels))
-        self._kept.append((packed(tuple(values)), label))
-        self._call("learn", self._classifier.learn_one, values, label)
+        self._kept.append((encode_values(tuple(values)), label))
+        self._call_or_count_failure("learn", self._classifier.learn_one, values, label)
 
-    def _call(self, what: str, method: Callable[..., Any], values: Sequence[Any], *y: Any) -> Any:
-        """Call a method of the classifier with a record; if it raises, count it and return None."""
+    def _call_or_count_failure(
+        self, action: str, method: Callable[..., Any], values: Sequence[Any], *label: Any
+    ) -> Any:
+        """Call a method of the classifier with a record, and a label if given.
+
+        If the method raises, count the failure and return None. `action` is the verb in the log.
+        """
         try:
-            return method(self._record(values), *y)
+            return method(self._to_river_record(values), *label)
         except Exception as error:  # third-party code may raise any error
             if not self.failures:
                 name = type(self._classifier).__name__
-                _log.warning("%s cannot %s a record (further ones are counted)", name, what)
+                _log.warning("%s cannot %s a record (further ones are counted)", name, action)
                 _log.warning("%s: %s", type(error).__name__, error)
             self.failures += 1
             return None
 
-    def recent_records(self, most: int) -> list[dict[str, Any]]:
-        """Return at most `most` of the newest labelled records."""
-        return [self._record(unpacked(values)) for values, _ in list(self._kept)[-most:]]
+    def recent_records(self, n: int) -> list[dict[str, Any]]:
+        """Return at most `n` of the newest labelled records, as dicts for River."""
+        return [self._to_river_record(decode_values(values)) for values, _ in list(self._kept)[-n:]]
 
-    def _record(self, values: Sequence[Any]) -> dict[str, Any]:
+    def _to_river_record(self, values: Sequence[Any]) -> dict[str, Any]:
         """Return a record as a dict for River, without missing values."""
         pairs = zip(self.names, values, strict=False)
         return {name: value for name, value in pairs if value is not None}
 
     def state(self) -> Arrays:
-        """Return the state: the pickled classifier, the labels and the newest labelled records."""
+        """Return the state as arrays: the pickled classifier, and JSON with the other state."""
         about = {
             "labels": list(self._labels),
             "kept": [[values.decode(), label] for values, label in self._kept],
@@ -117,12 +125,15 @@ class Model:
         return {"pickle": blob, "about": pack_json(about)}
 
     def resume(self, arrays: Arrays, *, relearn: bool) -> None:
-        """Restore the arrays of `state`, or relearn its labelled records without the pickle."""
+        """Restore the state from the arrays of `state`.
+
+        With `relearn`, the pickle is ignored, and the stored labelled records are learned again.
+        """
         about = unpack_json(arrays["about"])
         self.names, self.failures = about["names"], about["failures"]
         if relearn:
             for values, label in about["kept"]:
-                self.learn(unpacked(values.encode()), label)
+                self.learn(decode_values(values.encode()), label)
             return
         self._labels = {label: k for k, label in enumerate(about["labels"])}
         self._kept.extend((values.encode(), label) for values, label in about["kept"])

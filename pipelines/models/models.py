@@ -20,9 +20,9 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.connectors.messages.decoding import Records
-from streamboost.connectors.messages.labels import LabelKind, as_json
+from streamboost.connectors.messages.labels import LabelKind, label_as_json
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import unpacked, whole_in
+from streamboost.connectors.messages.values import decode_values, original_record_in
 from streamboost.errors import StateError
 from streamboost.evaluation.evaluation import Evaluation
 from streamboost.pipelines.models.model import Model
@@ -49,7 +49,7 @@ class Models:
     transformer
         Transformer of the records' fields; None: fields are unchanged.
     block
-        m, the number of records in a block of the audit.
+        Number of records in a block of the audit sample.
     folder
         The state folder.
     release
@@ -71,18 +71,21 @@ class Models:
         self._evaluations = {name: Evaluation(self.block) for name in self.shadow_models}
 
     def transform(self, records: Records, schema: Schema) -> Records:
-        """Return arrived records, with values computed by the transformer, if any."""
+        """Return the records with transformed values; without a transformer, unchanged."""
         made = self.transformer
         return records if made is None else made.transform_records(records, schema)
 
-    def predict_shadows(self, records: Records, asked: Requests) -> None:
-        """Predict the records of a batch by the shadow models; `asked` are the batch's requests."""
-        chances = dict(zip(asked.ids, asked.propensity.tolist(), strict=True))
+    def predict_with_shadow_models(self, records: Records, requests: Requests) -> None:
+        """Predict the records of a batch by the shadow models, for their evaluation.
+
+        `requests` are the label requests of the batch.
+        """
+        chances = dict(zip(requests.ids, requests.propensity.tolist(), strict=True))
         propensity = np.array([chances.get(id, np.nan) for id in records.ids], dtype=np.float64)
         for name, model in self.shadow_models.items():
             scored = model.score(records.values or [])
             self._evaluations[name].arrive(
-                records.ids, scored, propensity, asked.inclusion_probabilities
+                records.ids, scored, propensity, requests.inclusion_probabilities
             )
 
     def learn(
@@ -90,47 +93,48 @@ class Models:
         ids: Sequence[str],
         labels: Sequence[Label],
         values: Sequence[bytes | None],
-        kind: LabelKind | None,
+        label_type: LabelKind | None,
     ) -> None:
-        """Learn the labels of records, and evaluate the shadow models by them.
+        """Train all models and the transformer with labels, and evaluate the shadow models.
 
-        Corrections of labels are not learned here. `values` are the records' values, packed by
-        `held_values`. With `kind` "boolean", a transformer gets the labels as true and false.
+        Corrections of labels are not learned here. `values` are the result of
+        `encode_values_of_records`. With `label_type` "boolean", a transformer gets the labels
+        as true and false.
         """
-        for judge in self._evaluations.values():
-            judge.label_validated(ids, labels)
+        for evaluation in self._evaluations.values():
+            evaluation.label_validated(ids, labels)
         for held, label in zip(values, labels, strict=True):
-            row, whole = unpacked(held or b"[]"), whole_in(held or b"")
+            row, whole = decode_values(held or b"[]"), original_record_in(held or b"")
             for model in self._models_by_name().values():
                 model.learn(row, label)
             if self.transformer is not None and whole is not None:
-                self.transformer.learn(whole, as_json(label, kind))
+                self.transformer.learn(whole, label_as_json(label, label_type))
 
-    def expire(self, ids: Sequence[str]) -> None:
-        """Expire the requests for the records `ids` in the evaluations."""
-        for judge in self._evaluations.values():
-            judge.expire(ids)
+    def expire_requests(self, ids: Sequence[str]) -> None:
+        """Mark the requests for records `ids` as expired in the shadow models' evaluations."""
+        for evaluation in self._evaluations.values():
+            evaluation.expire(ids)
 
     def set_field_names(self, names: Sequence[str]) -> None:
-        """Set the names of the records' fields, after fields were added."""
+        """Set the names of a record's fields in all models, after fields were added."""
         for model in self._models_by_name().values():
             model.names = list(names)
 
-    def in_numbers(self) -> dict[str, Any]:
-        """Return the metrics of each shadow model, as JSON values."""
+    def shadow_metrics(self) -> dict[str, Any]:
+        """Return the evaluation metrics and failures of each shadow model, as JSON values."""
         return {
-            name: judge.in_numbers() | {"failures": self.shadow_models[name].failures}
-            for name, judge in self._evaluations.items()
+            name: evaluation.in_numbers() | {"failures": self.shadow_models[name].failures}
+            for name, evaluation in self._evaluations.items()
         }
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the state: a part for the checkpoint's manifest, and arrays."""
+        """Return the state: an entry for the manifest of a checkpoint, and arrays by name."""
         arrays: Arrays = {}
         judged = {}
         for name, model in self._pickled_parts().items():
             arrays |= {f"models.{name}.{key}": array for key, array in model.state().items()}
-        for name, judge in self._evaluations.items():
-            judged[name], tables = judge.state()
+        for name, evaluation in self._evaluations.items():
+            judged[name], tables = evaluation.state()
             arrays |= {f"judges.{name}.{key}": array for key, array in tables.items()}
         hashes = {key: _sha256(array) for key, array in arrays.items() if _is_pickle(key)}
         about = {
@@ -142,23 +146,23 @@ class Models:
         }
         return about, arrays
 
-    def resume(self, about: Mapping[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`; raises StateError if a pickle's hash does not match."""
-        anew = about["release"] != self.release
+    def resume(self, manifest: Mapping[str, Any], arrays: Arrays) -> None:
+        """Restore the result of `state`; raise StateError if the hash of a pickle differs."""
+        anew = manifest["release"] != self.release
         if anew:
             _log.warning(
                 "%s is now %s: River's models are rebuilt from the labelled records that are kept",
-                about["release"],
+                manifest["release"],
                 self.release,
             )
         for name, model in self._pickled_parts().items():
             own = part(arrays, f"models.{name}.")
             key = f"models.{name}.pickle"
-            if not own or about["sha256"].get(key) != _sha256(own["pickle"]):
+            if not own or manifest["sha256"].get(key) != _sha256(own["pickle"]):
                 raise StateError(f"{self.folder}: the checkpoint lacks the River model {name!r}")
             model.resume(own, relearn=anew)
-        for name, judge in self._evaluations.items():
-            judge.resume(about["judges"][name], part(arrays, f"judges.{name}."))
+        for name, evaluation in self._evaluations.items():
+            evaluation.resume(manifest["judges"][name], part(arrays, f"judges.{name}."))
 
     def _models_by_name(self) -> dict[str, Model]:
         serving = {} if self.serving is None else {"[model]": self.serving}

@@ -19,10 +19,10 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.connectors.base import Message
-from streamboost.connectors.messages.decoding import Records, plain_numbers, values_reader
+from streamboost.connectors.messages.decoding import Records, convert_plain_numbers, values_reader
 from streamboost.connectors.messages.outgoing import Time, milliseconds
 from streamboost.connectors.messages.schema import LABEL, Schema
-from streamboost.connectors.messages.values import whole_of
+from streamboost.connectors.messages.values import encode_original_record
 from streamboost.storage import Arrays, pack_json, unpack_json
 
 __all__ = ["RiverTransformer", "Transformer", "raw_record", "to_datetime"]
@@ -36,7 +36,7 @@ Document = dict[str, Any]
 
 
 class RiverTransformer(Protocol):
-    """Protocol of a transformer: the methods of River's transformers."""
+    """Protocol of an external transformer: the methods of River's transformers."""
 
     def learn_one(self, x: Document, *args: Any) -> Any:
         """Learn the record `x`, and for supervised transformers its label."""
@@ -81,25 +81,30 @@ class Transformer:
             return {}
 
     def transform_records(self, records: Records, schema: Schema) -> Records:
-        """Return arrived records with their transformed values."""
+        """Return `records` with transformed values; the unsupervised parts learn them first."""
         read = values_reader(schema.features)
         xs = [raw_record(message, schema) for message in records.messages]
-        wholes = [whole_of(x, time) for x, time in zip(xs, records.times, strict=True)]
+        wholes = [
+            encode_original_record(x, time) for x, time in zip(xs, records.times, strict=True)
+        ]
         made = [self.transform(x, time) for x, time in zip(xs, records.times, strict=True)]
         return replace(records, values=[read(one) for one in made], wholes=wholes)
 
-    def learn(self, whole: bytes, label: Label | bool) -> None:
-        """Learn the label of a record; `whole` is the encoded record as it arrived."""
-        self._kept.append((whole, label))
-        x, time = msgspec.json.decode(whole)
-        self._learn(x, time, label)
+    def learn(self, encoded_record: bytes, label: Label | bool) -> None:
+        """Train the supervised parts with a label.
 
-    def newest(self, most: int) -> list[tuple[Document, Time]]:
-        """Return at most `most` of the newest labelled records, and their times."""
-        return [tuple(msgspec.json.decode(whole)) for whole, _ in list(self._kept)[-most:]]
+        `encoded_record` is JSON with the record as it arrived, and its time.
+        """
+        self._kept.append((encoded_record, label))
+        x, time = msgspec.json.decode(encoded_record)
+        self._learn_label(x, time, label)
+
+    def recent_records(self, n: int) -> list[tuple[Document, Time]]:
+        """Return at most `n` of the newest labelled records, and their times."""
+        return [tuple(msgspec.json.decode(encoded)) for encoded, _ in list(self._kept)[-n:]]
 
     def state(self) -> Arrays:
-        """Return the state: the pickled transformer, and the newest labelled records."""
+        """Return the state as arrays: the pickled transformer, and JSON with labelled records."""
         about = {
             "kept": [[whole.decode(), label] for whole, label in self._kept],
             "failures": self.failures,
@@ -108,7 +113,10 @@ class Transformer:
         return {"pickle": blob, "about": pack_json(about)}
 
     def resume(self, arrays: Arrays, *, relearn: bool) -> None:
-        """Restore the arrays of `state`, or relearn its labelled records without the pickle."""
+        """Restore the state from the arrays of `state`.
+
+        With `relearn`, the pickle is ignored, and the stored labelled records are learned again.
+        """
         about = unpack_json(arrays["about"])
         self.failures = about["failures"]
         kept = [(whole.encode(), label) for whole, label in about["kept"]]
@@ -120,22 +128,22 @@ class Transformer:
             self.transform(*msgspec.json.decode(whole))
             self.learn(whole, label)
 
-    def _learn(self, x: Document, time: Time, label: Label | bool) -> None:
+    def _learn_label(self, x: Document, time: Time, label: Label | bool) -> None:
         try:
             _learn_part(self._made, x, to_datetime(time), (label,), has_label=True)
         except Exception as error:  # third-party code may raise any error
             self._count_failure("learn", error)
 
-    def _count_failure(self, what: str, error: Exception) -> None:
+    def _count_failure(self, action: str, error: Exception) -> None:
         if not self.failures:
             name = type(self._made).__name__
-            _log.warning("%s cannot %s a record (further ones are counted)", name, what)
+            _log.warning("%s cannot %s a record (further ones are counted)", name, action)
             _log.warning("%s: %s", type(error).__name__, error)
         self.failures += 1
 
 
 def raw_record(message: Message, schema: Schema) -> Document:
-    """Return a record as it arrived, without its id, time and label fields.
+    """Decode the record in a message, without its id, time and label fields.
 
     Fields that `schema` excludes are removed, too. In a row of a table, numeric text is converted
     to numbers.
@@ -145,7 +153,7 @@ def raw_record(message: Message, schema: Schema) -> Document:
     record: Document = msgspec.json.decode(message.payload)
     for path in hidden:
         record = _without_field(record, str(path))
-    return plain_numbers(record) if message.is_row else record
+    return convert_plain_numbers(record) if message.is_row else record
 
 
 def to_datetime(time: Time) -> datetime | None:
@@ -174,7 +182,11 @@ def _without_field(record: Document, path: str) -> Document:
 def _learn_part(
     part: Any, x: Document, t: datetime | None, label: Sequence[Any], *, has_label: bool
 ) -> None:
-    """Train the supervised parts (`has_label`) or the unsupervised ones, each on its own input."""
+    """Train the parts of a pipeline or union recursively, each on the output of the part before.
+
+    With `has_label`, only supervised parts are trained, otherwise only unsupervised parts. `label`
+    has one element or none, `t` is the time of the record.
+    """
     if steps := getattr(part, "steps", None):
         for step in list(steps.values()):
             if has_label:  # transform before learning, so that the output does not use the label
@@ -188,30 +200,30 @@ def _learn_part(
         for one in beside.values():
             _learn_part(one, x, t, label, has_label=has_label)
     elif bool(getattr(part, "_supervised", False)) == has_label:
-        timed = {"t": t} if t is not None and _takes_time(part) else {}
+        timed = {"t": t} if t is not None and _accepts_time(part) else {}
         part.learn_one(x, *label, **timed)
 
 
-def _takes_time(part: Any) -> bool:
-    """Return whether a part takes `t`, as does the statistic that it updates, if any."""
+def _accepts_time(part: Any) -> bool:
+    """Return whether `learn_one` has a parameter `t`, and `update` of its statistic (`how`) too."""
     updated = getattr(part, "how", None)
-    return _has_t(part.__class__, "learn_one") and (
-        updated is None or _has_t(updated.__class__, "update")
+    return _accepts_t(part.__class__, "learn_one") and (
+        updated is None or _accepts_t(updated.__class__, "update")
     )
 
 
 @lru_cache(maxsize=1_000)
-def _has_t(kind: type, method: str) -> bool:
-    """Return whether a method takes `t`; cached, as the inspection is slower than most methods."""
+def _accepts_t(class_: type, method: str) -> bool:
+    """Return whether a method of a class has a parameter `t`; cached, as inspection is slow."""
     try:
-        return "t" in inspect.signature(getattr(kind, method)).parameters
+        return "t" in inspect.signature(getattr(class_, method)).parameters
     except (AttributeError, TypeError, ValueError):  # compiled methods may have no signature
         return False
 
 
-def _to_json(made: Mapping[Any, Any]) -> Document:
+def _to_json(transformed: Mapping[Any, Any]) -> Document:
     """Convert a transformed record to JSON values; numbers that are not finite become missing."""
-    named = {_field_name(name): value for name, value in made.items()}
+    named = {_field_name(name): value for name, value in transformed.items()}
     plain: Document = msgspec.json.decode(msgspec.json.encode(named, enc_hook=_to_python))
     return plain
 

@@ -38,7 +38,7 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True)
 class HealthAddress:
-    """Address of the server, and its certificate.
+    """Address and TLS certificate of the server for health checks and metrics.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class HealthAddress:
     key: Path | None = None
 
     def allows_host(self, host: str) -> bool:
-        """Return whether a Host header, without its port, is allowed.
+        """Return whether `host`, the Host header of a request without its port, is allowed.
 
         If the server is reachable from other machines, every IP address is allowed: DNS rebinding
         works with names only.
@@ -63,7 +63,7 @@ class HealthAddress:
         name = host.lower().strip("[]")
         if name in _NAMES or name in {one.lower().strip("[]") for one in self.allowed_hosts}:
             return True
-        return self.host not in _NAMES and _is_number(name)
+        return self.host not in _NAMES and _is_ip_address(name)
 
     @property
     def url(self) -> str:
@@ -72,8 +72,8 @@ class HealthAddress:
         return f"{'http' if self.certificate is None else 'https'}://{host}"
 
     def listen(self, handler: type[BaseHTTPRequestHandler]) -> "_Server":
-        """Return a listening server; raises ConfigurationError if the port cannot be bound."""
-        context = None if self.certificate is None else self._context()
+        """Start to listen; return the server. ConfigurationError if the port cannot be bound."""
+        context = None if self.certificate is None else self._tls_context()
         try:
             server = _Server(self, handler)
         except OSError as error:
@@ -91,7 +91,7 @@ class HealthAddress:
             )
         return server
 
-    def _context(self) -> ssl.SSLContext:
+    def _tls_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         assert self.certificate is not None
         try:
@@ -104,7 +104,7 @@ class HealthAddress:
         return context
 
 
-def _is_number(host: str) -> bool:
+def _is_ip_address(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:
@@ -118,11 +118,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = AT_ONCE  # the listen backlog: further connections depend on TCP retries
 
-    def __init__(self, place: HealthAddress, handler: type[BaseHTTPRequestHandler]) -> None:
-        self.address_family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    def __init__(self, address: HealthAddress, handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self._open: deque[socket.socket] = deque()
         self._lock = threading.Lock()
-        super().__init__((place.host, place.port), handler)
+        super().__init__((address.host, address.port), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a connection; if there are too many, close the oldest."""
@@ -141,7 +141,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing about aborted connections, as remote clients could fill the log."""
+        """Ignore the error of an aborted connection: remote clients could fill the log."""
 
 
 class HealthServer:
@@ -149,7 +149,7 @@ class HealthServer:
 
     Parameters
     ----------
-    place : address to listen on, or only the port
+    address : address to listen on, or only the port
     token : token that /metrics requires
     ready : returns whether the pipeline is ready
     metrics : returns the metrics in Prometheus' text format
@@ -170,12 +170,12 @@ class HealthServer:
 
     def __init__(
         self,
-        place: HealthAddress | int,
+        address: HealthAddress | int,
         token: str,
         ready: Callable[[], bool],
         metrics: Callable[[], bytes],
     ) -> None:
-        place = HealthAddress(place) if isinstance(place, int) else place
+        address = HealthAddress(address) if isinstance(address, int) else address
         handler = type(
             "Handler",
             (_Handler,),
@@ -183,10 +183,10 @@ class HealthServer:
                 "token": f"Bearer {token}".encode(),
                 "ready": staticmethod(ready),
                 "metrics": staticmethod(metrics),
-                "knows": staticmethod(place.allows_host),
+                "knows": staticmethod(address.allows_host),
             },
         )
-        self._server = place.listen(handler)
+        self._server = address.listen(handler)
         self.port = int(self._server.server_port)
         self._thread = threading.Thread(
             target=self._server.serve_forever,
@@ -212,31 +212,31 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/healthz":
-            self._send(200, b"yes\n")
+            self._send_reply(200, b"yes\n")
         elif self.path == "/readyz":
             ready = self.ready()
-            self._send(200 if ready else 503, b"yes\n" if ready else b"no\n")
+            self._send_reply(200 if ready else 503, b"yes\n" if ready else b"no\n")
         elif self.path == "/metrics":
             self._send_metrics()
         else:
-            self._send(404, b"not found\n")
+            self._send_reply(404, b"not found\n")
 
     def _send_metrics(self) -> None:
         host = self.headers.get("Host", "")
         if not self.knows(re.sub(r":\d*$", "", host)):
-            self._send(400, b"this machine is not called so\n")
+            self._send_reply(400, b"this machine is not called so\n")
             return
         given = self.headers.get("Authorization", "").encode("latin-1", "replace")
         if hmac.compare_digest(given, self.token):
-            self._send(200, self.metrics(), _METRICS)
+            self._send_reply(200, self.metrics(), _METRICS)
         else:
-            self._send(401, b"the token is needed\n")
+            self._send_reply(401, b"the token is needed\n")
 
-    def _send(self, status: int, body: bytes, kind: str = _TEXT) -> None:
+    def _send_reply(self, status: int, body: bytes, content_type: str = _TEXT) -> None:
         self.send_response(status)
         if status == 401:
             self.send_header("WWW-Authenticate", "Bearer")
-        self.send_header("Content-Type", kind)
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -245,4 +245,4 @@ class _Handler(BaseHTTPRequestHandler):
         return "streamboost"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing, as periodic checks would fill the log."""
+        """Do not log requests, as periodic checks would fill the log."""

@@ -15,7 +15,7 @@ __all__ = ["ErrorRecord", "LastError", "read_last_error"]
 
 
 class ErrorRecord(msgspec.Struct, frozen=True):
-    """An error with its time (UTC, ISO 8601) and the sequence of the newest batch."""
+    """Error text with its time (UTC, ISO 8601) and the sequence of the newest batch."""
 
     time: str
     sequence: int
@@ -38,15 +38,15 @@ class LastError(Observer):
         self._mask = mask
 
     def on_error(self, text: str) -> None:
-        """Store an error; if the write fails, the error is only in the log."""
+        """Store an error in the file; a failed write is ignored, as the log has the error too."""
         time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         trouble = ErrorRecord(time, self.sequence(), self._mask(text))
         with suppress(OSError, StreamBoostError):
             write_bytes(self._path, msgspec.json.encode(trouble))
 
     @contextmanager
-    def recorded(self) -> Iterator[None]:
-        """Store an error that the body of the with statement raises."""
+    def record_errors(self) -> Iterator[None]:
+        """Context manager that stores an exception of its body, and raises the exception again."""
         try:
             yield
         except StreamBoostError as error:
@@ -58,7 +58,7 @@ class LastError(Observer):
 
 
 def read_last_error(path: Path) -> ErrorRecord | None:
-    """Return the stored error; None if there is none or the file cannot be read."""
+    """Return the error stored in the file `path`; None if the file is missing or unreadable."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=ErrorRecord)
     except (OSError, msgspec.MsgspecError):

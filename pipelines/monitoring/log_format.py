@@ -14,36 +14,42 @@ from typing import TextIO
 
 from streamboost.escaping import escaped, escaped_block
 
-__all__ = ["AsJson", "Escaping", "as_text", "configure_logging", "with_timestamp"]
+__all__ = [
+    "EscapingFormatter",
+    "JsonFormatter",
+    "add_sequence_to_log",
+    "configure_logging",
+    "text_formatter",
+]
 
 _TEXT = "%(asctime)s %(levelname)s [%(sequence)s] %(message)s"
 
 
-def configure_logging(*, as_json: bool, called: str = "") -> "logging.StreamHandler[TextIO]":
+def configure_logging(*, as_json: bool, process_name: str = "") -> "logging.StreamHandler[TextIO]":
     """Configure logging to standard error, as JSON or text; return the handler.
 
-    With several processes, `called` is the name of this one in each line.
+    If `process_name` is given, each line has this name.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(AsJson(called) if as_json else as_text(called))
+    handler.setFormatter(JsonFormatter(process_name) if as_json else text_formatter(process_name))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     return handler
 
 
-def as_text(called: str = "") -> logging.Formatter:
-    """Return the formatter for people; `called` is a prefix of each line.
+def text_formatter(prefix: str = "") -> logging.Formatter:
+    """Return a formatter with time, level and batch sequence; `prefix` begins each line.
 
     >>> record = logging.LogRecord("x", logging.INFO, "", 0, "trained", (), None)
-    >>> as_text().format(record)
+    >>> text_formatter().format(record)
     '... INFO [0] trained'
-    >>> as_text("scorer 2").format(record)
+    >>> text_formatter("scorer 2").format(record)
     'scorer 2 | ... INFO [0] trained'
     """
-    return _AsText(called)
+    return _TextFormatter(prefix)
 
 
-class Escaping(logging.Formatter):
-    """Formatter of messages without time and level, each a single line with escaped data."""
+class EscapingFormatter(logging.Formatter):
+    """Formatter that writes a message as one line, with control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, followed by the indented traceback of an exception."""
@@ -54,30 +60,30 @@ class Escaping(logging.Formatter):
         return escaped(super().formatMessage(record))
 
 
-class _AsText(Escaping):
-    """Formatter for people, with time, level and batch sequence."""
+class _TextFormatter(EscapingFormatter):
+    """Text formatter with time, level and batch sequence."""
 
-    def __init__(self, called: str) -> None:
+    def __init__(self, prefix: str) -> None:
         super().__init__(_TEXT, defaults={"sequence": 0})
-        self._called = f"{called} | " if called else ""
+        self._process_name = f"{prefix} | " if prefix else ""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, followed by the indented traceback of an exception."""
-        return indent(super().format(record), self._called, lambda line: True)
+        return indent(super().format(record), self._process_name, lambda line: True)
 
 
-class AsJson(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """JSON formatter: `time`, `level`, `sequence`, `logger`, `message`, and `trace` of an error.
 
-    If `called` is given, it is the value of the key `worker`.
+    If `process_name` is given, it is the value of the key `worker`.
     """
 
-    def __init__(self, called: str = "") -> None:
+    def __init__(self, process_name: str = "") -> None:
         super().__init__()
-        self._called = {"worker": called} if called else {}
+        self._process_name = {"worker": process_name} if process_name else {}
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line."""
+        """Return the log record as one line of JSON."""
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {
             "time": time.replace("+00:00", "Z"),
@@ -85,7 +91,7 @@ class AsJson(logging.Formatter):
             "sequence": getattr(record, "sequence", 0),
             "logger": record.name,
             "message": record.getMessage(),
-            **self._called,
+            **self._process_name,
         }
         if record.exc_info:
             line["trace"] = record.exc_text or self.formatException(record.exc_info)
@@ -93,18 +99,21 @@ class AsJson(logging.Formatter):
 
 
 @contextmanager
-def with_timestamp(sequence: Callable[[], int]) -> Iterator[None]:
-    """Add the current batch sequence to every record of the root logger's handlers."""
+def add_sequence_to_log(sequence: Callable[[], int]) -> Iterator[None]:
+    """Context manager that sets `sequence`, the current batch, in all log records.
 
-    def stamp(record: logging.LogRecord) -> bool:
+    The log records are those of the root logger's handlers.
+    """
+
+    def add_sequence(record: logging.LogRecord) -> bool:
         record.sequence = sequence()
         return True
 
     handlers = logging.getLogger().handlers[:]
     for handler in handlers:
-        handler.addFilter(stamp)
+        handler.addFilter(add_sequence)
     try:
         yield
     finally:
         for handler in handlers:
-            handler.removeFilter(stamp)
+            handler.removeFilter(add_sequence)

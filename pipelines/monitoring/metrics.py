@@ -50,7 +50,7 @@ Numbers = dict[str, Any]
 
 
 class Metrics(Observer):
-    """Observer that counts the effects of batches since the start of the process.
+    """Observer that exposes Prometheus metrics: counters of the process, and gauges.
 
     Gauges are read from the pipeline on scrape, at little cost to the runner. `clock` is
     monotonic, in seconds.
@@ -63,70 +63,74 @@ class Metrics(Observer):
         self._clock = clock
         self._is_stale = True
         self._judged = -math.inf
-        self._batches = self._counter("batches", "Batches committed.")
-        self._records = self._counter("records", "Records predicted.")
-        self._requests = self._counter("requests", "Labels asked for.")
-        self._labels = self._counter(
+        self._batches = self._create_counter("batches", "Batches committed.")
+        self._records = self._create_counter("records", "Records predicted.")
+        self._requests = self._create_counter("requests", "Labels asked for.")
+        self._labels = self._create_counter(
             "labels", "Labels learned, those of [initial_data] not counted."
         )
-        self._initial_labels = self._counter("initial_labels", "Labels known beforehand, learned.")
-        self._ignored = self._counter("labels_ignored", "Labels dropped.", "kind", IGNORED)
-        self._dead = self._counter(
+        self._initial_labels = self._create_counter(
+            "initial_labels", "Labels known beforehand, learned."
+        )
+        self._ignored = self._create_counter("labels_ignored", "Labels dropped.", "kind", IGNORED)
+        self._dead = self._create_counter(
             "dead_letters", "Messages that could not be used.", "reason", get_args(Reason)
         )
-        self._trainings = self._counter("trainings", "Trainings started.", "kind", get_args(Kind))
+        self._trainings = self._create_counter(
+            "trainings", "Trainings started.", "kind", get_args(Kind)
+        )
         self._seconds = Histogram(
             "streamboost_batch_seconds",
             "From reading a batch to its commit.",
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._committed = self._gauge(
+        self._committed = self._create_gauge(
             "last_commit_timestamp_seconds", "When the newest batch was committed; 0: none was."
         )
-        self._lag = self._gauge(
+        self._lag = self._create_gauge(
             "lag_messages",
             "Messages there are to be read; of a file of JSON Lines or CSV its bytes, of one that "
             "is compressed not told.",
             "source",
         )
-        self._stalled = self._gauge(
+        self._stalled = self._create_gauge(
             "source_stalled", "1 while the lag grows and polls return nothing.", "source"
         )
-        self._margin = self._gauge(
+        self._margin = self._create_gauge(
             "replay_margin_messages",
             "Messages a source holds beyond what the oldest checkpoint needs.",
             "source",
         )
-        self._weight = self._gauge(
+        self._weight = self._create_gauge(
             "expert_weight_ratio", "Share of the weight in predictions.", "expert"
         )
         self._annotators = {
-            name: self._gauge(f"annotator_{name}", text, "source")
+            name: self._create_gauge(f"annotator_{name}", text, "source")
             for name, text in _OF_ANNOTATORS.items()
         }
         self._of_partitions = {
-            key: self._gauge(f"partition_{key}", text, "partition")
+            key: self._create_gauge(f"partition_{key}", text, "partition")
             for key, text in _OF_PARTITIONS.items()
         }
-        self._judge_into()
-        self._read = {name: self._gauge(name, text) for name, (text, _) in _READ.items()}
+        self._create_accuracy_gauges()
+        self._read = {name: self._create_gauge(name, text) for name, (text, _) in _READ.items()}
 
-    def _judge_into(self) -> None:
-        """Create the gauges that `between_batches` sets."""
+    def _create_accuracy_gauges(self) -> None:
+        """Create the gauges of accuracy and decision cost, which `between_batches` sets."""
         self._accuracy = {
-            bound: self._gauge(
+            bound: self._create_gauge(
                 f"accuracy_{bound}ratio",
                 f"Share of the newest records predicted right on arrival{text}; NaN: unknown.",
                 "predictor",
             )
             for bound, text in _BOUNDS.items()
         }
-        self._naive = self._gauge(
+        self._naive = self._create_gauge(
             "asked_accuracy_ratio", "The same among the labels asked for, which are the hard ones."
         )
         self._cost = [
-            self._gauge(
+            self._create_gauge(
                 f"decision_cost{'_' * bool(bound)}{bound.rstrip('_')}",
                 f"What a decision about the newest records has cost in the mean{text}; NaN: "
                 "unknown, or nothing costs.",
@@ -137,7 +141,7 @@ class Metrics(Observer):
             gauge.set(math.nan)
 
     def committed(self, effects: StepResult) -> None:
-        """Count one batch."""
+        """Add the records, requests and labels of a committed batch to the counters."""
         now = time.time()
         self._batches.inc()
         self._records.inc(effects.n_predicted)
@@ -156,7 +160,7 @@ class Metrics(Observer):
 
     @property
     def is_due(self) -> bool:
-        """Whether an update of the accuracy is due."""
+        """Whether the accuracy gauges must be updated: after a commit, at most once a second."""
         return self._is_stale and self._clock() - self._judged >= _EVERY
 
     def between_batches(self) -> None:
@@ -166,16 +170,16 @@ class Metrics(Observer):
         self._is_stale, self._judged = False, self._clock()
         report = self._loop.pipeline.learner.evaluation.recent()
         for predictor in ("committee", "repeat_last", "majority"):
-            known = _ends(getattr(report, predictor).accuracy)
+            known = _interval(getattr(report, predictor).accuracy)
             for gauge, value in zip(self._accuracy.values(), known, strict=True):
                 gauge.labels(predictor).set(value)
         asked = report.committee.naive_accuracy
         self._naive.set(asked.value if asked else math.nan)
-        for gauge, value in zip(self._cost, _ends(report.cost), strict=True):
+        for gauge, value in zip(self._cost, _interval(report.cost), strict=True):
             gauge.set(value)
 
     def expose(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
+        """Update the gauges; return all metrics in Prometheus' text format."""
         loop, backlog = self._loop, self._loop.backlog
         for gauge, values in ((self._lag, backlog.lag), (self._margin, backlog.margin)):
             for source, value in list(values.items()):
@@ -190,36 +194,40 @@ class Metrics(Observer):
             self._weight.labels(expert).set(share)
         for source, counts in numbers["annotators"].items():
             for name, gauge in self._annotators.items():
-                gauge.labels(_label_of(source)).set(counts[name])
+                gauge.labels(_label_value(source)).set(counts[name])
         for name, (_, read) in _READ.items():
             self._read[name].set(read(loop, numbers))
         return generate_latest(self.registry)
 
-    def _counter(
-        self, name: str, text: str, label: str | None = None, known: Iterable[str] = ()
+    def _create_counter(
+        self,
+        name: str,
+        help_text: str,
+        label_name: str | None = None,
+        label_values: Iterable[str] = (),
     ) -> Counter:
-        """Create a counter; with a label, initialize each value in `known` to 0.
+        """Create a counter; with a label, initialize each value in `label_values` to 0.
 
         Without the initial 0, Prometheus would not see the first increase of a series.
         """
-        labels = () if label is None else (label,)
-        counter = Counter(f"streamboost_{name}", text, labels, registry=self.registry)
-        for value in known:
+        labels = () if label_name is None else (label_name,)
+        counter = Counter(f"streamboost_{name}", help_text, labels, registry=self.registry)
+        for value in label_values:
             counter.labels(value)
         return counter
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"streamboost_{name}", text, labels, registry=self.registry)
+    def _create_gauge(self, name: str, help_text: str, *label_names: str) -> Gauge:
+        return Gauge(f"streamboost_{name}", help_text, label_names, registry=self.registry)
 
 
-def _label_of(name: str) -> str:
-    """Return a name from a message as a label's value; Prometheus refuses a page with a NUL."""
+def _label_value(name: str) -> str:
+    """Return an annotator's name as a label value: escaped, and at most `LONGEST_NAME` long."""
     return escaped(name)[:LONGEST_NAME]
 
 
-def _ends(found: Estimate | None) -> tuple[float, float, float]:
-    """Return an estimate and the ends of its interval; NaN without an estimate."""
-    return (found.value, found.low, found.high) if found else (math.nan,) * 3
+def _interval(estimate: Estimate | None) -> tuple[float, float, float]:
+    """Return value, lower and upper bound of an estimate; three NaN if it is None."""
+    return (estimate.value, estimate.low, estimate.high) if estimate else (math.nan,) * 3
 
 
 _OF_PARTITIONS = {
@@ -261,7 +269,9 @@ _READ: dict[str, tuple[str, Callable[[Runner, Numbers], float]]] = {
     ),
     "last_checkpoint_timestamp_seconds": (
         "When the newest checkpoint was written; 0: none was.",
-        lambda loop, numbers: loop.checkpoints.newest_time() if loop.checkpoints else 0.0,
+        lambda loop, numbers: (
+            loop.checkpoints.newest_checkpoint_time() if loop.checkpoints else 0.0
+        ),
     ),
     "held_records": (
         "Records kept for labels to come.",

@@ -31,7 +31,7 @@ _IGNORED = {
 
 @dataclass(slots=True)
 class RunLog(Observer):
-    """Observer that counts the effects of batches, and logs them periodically and at the end.
+    """Observer that counts records, requests and labels, and logs them every 10 s and at the end.
 
     The first dead letter of each reason and the first ignored label of each kind are logged. With
     `quiet`, the periodic lines are left out, for commands that show the progress otherwise.
@@ -54,7 +54,7 @@ class RunLog(Observer):
     _has_warned: bool = False
 
     def committed(self, effects: StepResult) -> None:
-        """Count one batch."""
+        """Add a committed batch to the counts; log the progress every `EVERY` seconds."""
         self.sequence = effects.sequence
         self.first = self.first or effects.sequence
         self.records += effects.n_predicted
@@ -65,26 +65,26 @@ class RunLog(Observer):
         self.unlabelled += sum(label is None for label in effects.scored.labels.tolist())
         self.trainings += len(effects.trainings)
         for letter in effects.dead:
-            self._log_dead_letters(letter)
+            self._count_dead_letter(letter)
         for kind, n in effects.ignored.items():
             if n and not self.ignored[kind]:
                 _log.info("the first ignored label (%s) %s", kind, _IGNORED[kind])
             self.ignored[kind] += n
         if time.monotonic() - self._said >= EVERY:
             self._said = time.monotonic()
-            self._check_unknown()
+            self._warn_of_unknown_labels()
             if self.quiet:
                 return
             version = effects.committee.version if effects.committee else 0
             _log.info(
                 "batch %d: %s; trained %s, committee version %d",
                 self.sequence,
-                self._counts(),
-                _times(self.trainings),
+                self._totals_text(),
+                _times_text(self.trainings),
                 version,
             )
 
-    def _check_unknown(self) -> None:
+    def _warn_of_unknown_labels(self) -> None:
         """Warn once if the share of labels without a record is more than `UNKNOWN`."""
         unknown, all_ = self.ignored["unknown"], self.labels + self.ignored.total()
         if self._has_warned or unknown <= UNKNOWN * all_:
@@ -98,38 +98,38 @@ class RunLog(Observer):
         )
 
     def close(self, sequence: int) -> None:
-        """Log the totals of the run; `sequence` is that of the newest batch, 0 without one."""
+        """Log the totals of the run; `sequence` is the newest batch, 0 before the first."""
         if not self.sequence:
             _log.info(
                 f"nothing new since batch {sequence}" if sequence else "nothing was there to read"
             )
             return
-        self._check_unknown()
+        self._warn_of_unknown_labels()
         empty = f", {self.unlabelled:,} predicted before the first label (label null)"
         _log.info(
             "stopped after batch %d: %s%s",
             sequence,
-            self._counts(),
+            self._totals_text(),
             empty if self.unlabelled else "",
         )
 
-    def interrupted(self) -> None:
-        """Log the totals of a run that was stopped while it was waiting."""
+    def log_interruption(self) -> None:
+        """Log the totals of a run that was interrupted while it waited to begin or to end."""
         if not self.sequence:
             _log.warning("stopped while it waited to begin: nothing has changed")
             return
         _log.warning(
             "stopped after batch %d, while it waited to end: %s; what was committed stays",
             self.sequence,
-            self._counts(),
+            self._totals_text(),
         )
 
-    def unusable_warning(self, *, whole: bool) -> str | None:
-        """Return why a finished run could use no record or no label at all, or None.
+    def unusable_warning(self, *, is_complete: bool) -> str | None:
+        """Return a warning if a finished run could use no record or no label at all, or None.
 
-        `whole` is true if the run has read all input, so that no record will arrive for a waiting
-        label. The result is None, too, if there was no input, or if the run continued a pipeline
-        with earlier batches.
+        `is_complete` is true if the run has read all input, so that no record will arrive for a
+        waiting label. The result is None, too, if there was no input, or if the run continued a
+        pipeline with earlier batches.
         """
         if self.first > 1:
             return None
@@ -143,29 +143,27 @@ class RunLog(Observer):
             told = f"no label could be used; the first, {letter.reason}: {letter.detail}"
             unnamed = letter.reason in ("missing_id", "missing_label")
             return f"{told}; [labels.fields] says what the fields are called" if unnamed else told
-        if not whole:
+        if not is_complete:
             return None
         return (
-            f"none of {_counts_text(self.labels_read, 'label')} met a record: check that labels "
+            f"none of {_count_text(self.labels_read, 'label')} met a record: check that labels "
             "have the ids of their records, or name the field with the id in [labels.fields] id"
         )
 
-    def _counts(self) -> str:
+    def _totals_text(self) -> str:
         parts = [
-            f"{_counts_text(self.records, 'record')} in this run",
-            f"{_counts_text(self.requests, 'label')} asked for",
+            f"{_count_text(self.records, 'record')} in this run",
+            f"{_count_text(self.requests, 'label')} asked for",
             f"{self.labels:,} learned",
-            _counts_text(self.dead.total(), "dead letter"),
+            _count_text(self.dead.total(), "dead letter"),
         ]
         if self.initial_labels:
-            parts.insert(
-                0, f"{_counts_text(self.initial_labels, 'label')} known beforehand learned"
-            )
+            parts.insert(0, f"{_count_text(self.initial_labels, 'label')} known beforehand learned")
         if ignored := self.ignored.total():
-            parts.append(f"{_counts_text(ignored, 'label')} ignored")
+            parts.append(f"{_count_text(ignored, 'label')} ignored")
         return ", ".join(parts)
 
-    def _log_dead_letters(self, letter: DeadLetter) -> None:
+    def _count_dead_letter(self, letter: DeadLetter) -> None:
         if not self.dead[letter.reason]:
             where = ", ".join(f"partition {p}, offset {o}" for p, o in letter.position.items())
             _log.warning(
@@ -179,9 +177,9 @@ class RunLog(Observer):
         self.first_dead.setdefault(letter.source, letter)
 
 
-def _counts_text(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+def _count_text(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def _times(n: int) -> str:
+def _times_text(n: int) -> str:
     return "once" if n == 1 else f"{n:,} times"

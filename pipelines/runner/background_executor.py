@@ -41,32 +41,32 @@ class BackgroundExecutor:
         self._results: SimpleQueue[BaseException | None] = SimpleQueue()
         self._thread: Thread | None = None
 
-    def submit(self, action: Action) -> Action:
-        """Start `action`; return a function that waits for its end and raises its exception.
+    def submit(self, task: Action) -> Action:
+        """Start `task`; return a function that waits for the task and raises its exception.
 
         Call the returned function before the next `submit`.
         """
         if self._inline:
-            return action
+            return task
         if self._thread is None:
-            self._thread = Thread(target=self._work, name=self._name, daemon=True)
+            self._thread = Thread(target=self._run_tasks, name=self._name, daemon=True)
             self._thread.start()
-        self._tasks.put(action)
-        return self._wait
+        self._tasks.put(task)
+        return self._await_result
 
     def close(self) -> None:
-        """Stop the thread after its current task; wait at most one second for the thread."""
+        """Stop the thread after its current task; wait at most one second for that."""
         if self._thread is not None:
             self._tasks.put(None)
             self._thread.join(_CLOSING)
             self._thread = None
 
-    def _wait(self) -> None:
+    def _await_result(self) -> None:
         error = self._results.get()
         if error is not None:
             raise error
 
-    def _work(self) -> None:
+    def _run_tasks(self) -> None:
         while (action := self._tasks.get()) is not None:
             error = None
             try:

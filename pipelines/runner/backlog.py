@@ -17,7 +17,7 @@ from streamboost.connectors.base import Position, Source
 from streamboost.errors import ConnectorError, StreamBoostError
 from streamboost.pipelines.runner.batch_reader import BatchReader
 
-__all__ = ["EVERY", "PATIENCE", "Backlog", "OpenSources", "lag_of"]
+__all__ = ["EVERY", "PATIENCE", "BacklogMonitor", "OpenSources", "source_lag"]
 
 _log = logging.getLogger(__name__)
 
@@ -42,12 +42,12 @@ Above the threshold, retention is about to delete messages that a replay needs."
 OpenSources = Callable[[], Mapping[str, Source]]
 
 
-class Backlog:
-    """Periodic check of the sources for lag, stalls and retention, with warnings in the log.
+class BacklogMonitor:
+    """Monitor that queries the sources' lag periodically, and warns of stalls and retention.
 
     Parameters
     ----------
-    intake : reader whose sources the loop polls
+    intake : batch reader whose sources the runner polls
     open_sources : opens second connections to the sources by name, for the query thread; None: no
         queries are made
     clock : returns seconds that never decrease
@@ -83,10 +83,11 @@ class Backlog:
         # Partitions with unread messages that return none: their offset, and since when.
         self._stuck_partitions: dict[tuple[str, str], tuple[int, float]] = {}
 
-    def update(self, oldest: Mapping[str, Position] | None) -> None:
-        """Record the result of the newest poll, and start a lag query if one is due; never block.
+    def update(self, checkpoint_positions: Mapping[str, Position] | None) -> None:
+        """Process the result of the newest poll, and start a lag query if one is due; never block.
 
-        `oldest` is the positions of the sources at the oldest checkpoint; None: no checkpoint.
+        `checkpoint_positions` are the positions of the sources at the oldest checkpoint; None: no
+        checkpoint.
         """
         for name, n in self._intake.n_polled.items():
             # Labels may be buffered until their records are read: their source is not silent then.
@@ -96,17 +97,14 @@ class Backlog:
                 self._near_retention.get(name, True) and name in self._intake.short
             )
         if self._is_asking:
-            self._process_result(oldest or {})
+            self._process_result(checkpoint_positions or {})
         elif self._clock() - self._answered >= EVERY and self._open_sources is not None:
             self._query_thread = self._query_thread or _LagQueryThread(self._open_sources)
             self._query_thread.requests.put((self._intake.positions(), self._intake.bookmarks()))
             self._is_asking = True
 
     def close(self) -> None:
-        """Query the lag a last time, as messages read since the last query are no lag; stop.
-
-        Waits at most one second for the query thread.
-        """
+        """Update `lag` a last time, and stop the query thread; wait at most one second."""
         if self._query_thread is not None:
             self._query_thread.requests.put((self._intake.positions(), self._intake.bookmarks()))
             self._query_thread.close(_CLOSING)
@@ -114,7 +112,7 @@ class Backlog:
                 self._process_result({})
         self._query_thread, self._is_asking = None, False
 
-    def _process_result(self, oldest: Mapping[str, Position]) -> None:
+    def _process_result(self, checkpoint_positions: Mapping[str, Position]) -> None:
         assert self._query_thread is not None
         try:
             answer = self._query_thread.results.get_nowait()
@@ -125,9 +123,9 @@ class Backlog:
                 self._check_stall(name, found.lag)
             if found.ends is not None:
                 self._intake.sources[name].update_end_offsets(found.ends)
-                self._check_partitions(name, found.ends)
-            if name in oldest and found.beginning is not None:
-                self._check_retention(name, found.beginning, oldest[name])
+                self._check_stuck_partitions(name, found.ends)
+            if name in checkpoint_positions and found.beginning is not None:
+                self._check_retention(name, found.beginning, checkpoint_positions[name])
         lags = {name: found.lag for name, found in answer.items() if found.lag is not None}
         self.lag = lags  # as a whole: another thread may be reading it
         self._is_asking, self._answered = False, self._clock()
@@ -154,9 +152,10 @@ class Backlog:
                 now - then,
             )
 
-    def _check_partitions(self, name: str, ends: Position) -> None:
-        """Reopen a source if polls returned nothing of a partition with lag for `PATIENCE`.
+    def _check_stuck_partitions(self, name: str, end_offsets: Position) -> None:
+        """Close a source, so that it is reopened, if polls of a partition with lag return nothing.
 
+        The timeout is `PATIENCE` seconds, or more with many partitions.
         Polls that reach their limit are no evidence: other partitions may have filled them.
         """
         source, now = self._intake.sources[name], self._clock()
@@ -172,7 +171,7 @@ class Backlog:
         for partition, place in places.items():
             key = (name, partition)
             before, since = self._stuck_partitions.get(key, (-1, now))
-            if place >= ends.get(partition, 0):
+            if place >= end_offsets.get(partition, 0):
                 self._stuck_partitions.pop(key, None)
             elif place != before:
                 self._stuck_partitions[key] = (place, now)
@@ -183,24 +182,27 @@ class Backlog:
                     name,
                     partition,
                     place,
-                    ends[partition],
+                    end_offsets[partition],
                     now - since,
                 )
                 source.close()
                 self._stuck_partitions = {}
                 return
 
-    def _check_retention(self, name: str, beginning: Position, oldest: Position) -> None:
+    def _check_retention(
+        self, name: str, beginning_offsets: Position, checkpoint_position: Position
+    ) -> None:
         place = self._intake.positions()[name]
-        common = beginning.keys() & oldest.keys() & place.keys()
-        margins = {p: oldest[p] - beginning[p] for p in common}
+        common = beginning_offsets.keys() & checkpoint_position.keys() & place.keys()
+        margins = {p: checkpoint_position[p] - beginning_offsets[p] for p in common}
         if not margins:
             return
         self.margin = self.margin | {name: min(margins.values())}
         near = [
             p
             for p in sorted(common)
-            if beginning[p] > 0 and place[p] - oldest[p] > _NEAR * (place[p] - beginning[p])
+            if beginning_offsets[p] > 0
+            and place[p] - checkpoint_position[p] > _NEAR * (place[p] - beginning_offsets[p])
         ]
         if not near:
             self._warned.discard(name)
@@ -213,8 +215,8 @@ class Backlog:
                 "often ([pipeline] checkpoint_every)",
                 name,
                 first,
-                beginning[first],
-                oldest[first],
+                beginning_offsets[first],
+                checkpoint_position[first],
             )
 
 
@@ -222,7 +224,7 @@ _Places = tuple[Mapping[str, Position], Mapping[str, str]]
 
 
 class _LagQueryResult(NamedTuple):
-    """Answer of a source to a lag query; None: the source cannot report the value, or failed."""
+    """Result of a lag query to one source; None: the source cannot report the value, or failed."""
 
     lag: int | None
     beginning: Position | None
@@ -234,8 +236,8 @@ class _LagQueryThread:
 
     Attributes
     ----------
-    places : queue of queries: positions and bookmarks of the sources, by name
-    answers : queue of answers, one for each query
+    requests : queue of queries: positions and bookmarks of the sources, by name
+    results : queue of results, one for each query
     """
 
     def __init__(self, open_sources: OpenSources) -> None:
@@ -243,7 +245,7 @@ class _LagQueryThread:
         self.results: SimpleQueue[dict[str, _LagQueryResult]] = SimpleQueue()
         self._open_sources = open_sources
         self._has_failed = False
-        self._thread = Thread(target=self._run, name="streamboost-lag", daemon=True)
+        self._thread = Thread(target=self._answer_queries, name="streamboost-lag", daemon=True)
         self._thread.start()
 
     def close(self, seconds: float) -> None:
@@ -251,7 +253,7 @@ class _LagQueryThread:
         self.requests.put(None)
         self._thread.join(seconds)
 
-    def _run(self) -> None:
+    def _answer_queries(self) -> None:
         sources: Mapping[str, Source] = {}
         while (asked := self.requests.get()) is not None:
             places, bookmarks = asked
@@ -270,19 +272,22 @@ class _LagQueryThread:
                 source.close()
 
 
-def _query_lag(source: Source, place: Position, bookmark: str | None) -> _LagQueryResult:
-    """Query lag, beginning and end offsets of a source at `place`, checked by its `bookmark`."""
+def _query_lag(source: Source, position: Position, bookmark: str | None) -> _LagQueryResult:
+    """Return the lag of a source at `position`, with its beginning and end offsets.
+
+    If the source fails, or its content is not that of `bookmark`, all values are None.
+    """
     try:
         if bookmark is not None:
-            source.expect(bookmark)
-        source.seek(place)
-        return _LagQueryResult(lag_of(source), source.beginning_offsets(), source.end_offsets())
+            source.expect_content(bookmark)
+        source.seek(position)
+        return _LagQueryResult(source_lag(source), source.beginning_offsets(), source.end_offsets())
     except StreamBoostError:
         return _LagQueryResult(None, None, None)  # the loop's next poll reports the error
 
 
-def lag_of(source: Source) -> int | None:
-    """Return the lag of a source, or None if the source cannot report its lag."""
+def source_lag(source: Source) -> int | None:
+    """Return the number of unread messages of a source, or None if it cannot report them."""
     try:
         return source.lag()
     except ConnectorError:

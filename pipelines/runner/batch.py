@@ -10,7 +10,7 @@ import numpy as np
 
 from streamboost.connectors.base import ForwardedPayloads, Message, Sink
 from streamboost.connectors.messages.decoding import Records, decode_object
-from streamboost.connectors.messages.labels import as_json
+from streamboost.connectors.messages.labels import label_as_json
 from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, encode_all
 from streamboost.connectors.messages.schema import Schema
 from streamboost.features.paths import getter
@@ -64,8 +64,8 @@ class Inputs:
     deleted: Ranges = field(default_factory=dict)
     bookmarks: dict[str, str] = field(default_factory=dict)
 
-    def replay_counts(self) -> dict[str, int]:
-        """Return the number of messages of each source that a replay reads again."""
+    def message_counts(self) -> dict[str, int]:
+        """Return the number of messages by source, without commands, which are in the journal."""
         counts = {name: len(getattr(self, name)) for name in READ}
         return {name: n for name, n in counts.items() if n or name != "initial_data"}
 
@@ -73,25 +73,25 @@ class Inputs:
         """Return the number of offsets that retention deleted before they were read."""
         return sum(end - start for gaps in self.deleted.values() for start, end in gaps.values())
 
-    def entry(self, **done: Any) -> JournalEntry:
-        """Return the journal entry of the batch; `done` are the fields about its result."""
+    def journal_entry(self, **result_fields: Any) -> JournalEntry:
+        """Return the journal entry of the batch; `result_fields` are the fields of the result."""
         return JournalEntry(
             format=3,
             ranges=self.ranges,
-            read=self.replay_counts(),
+            read=self.message_counts(),
             tick=self.batch_time_ms,
             commands=self.commands,
             caught_up=self.caught_up,
             resumed=self.resumed,
             deleted=self.deleted,
             bookmarks=self.bookmarks,
-            **done,
+            **result_fields,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Sinks of a pipeline."""
+    """Sinks for the output messages of a pipeline."""
 
     predictions: Sink
     requests: Sink
@@ -105,14 +105,14 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Output messages of a batch."""
+    """Encoded output messages of a batch, by sink."""
 
     predictions: ForwardedPayloads
     requests: ForwardedPayloads
     dead_letters: ForwardedPayloads
 
-    def writes(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
-        """Return pairs of sink and messages."""
+    def messages_by_sink(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
+        """Return pairs of a sink and the encoded messages to write to the sink."""
         return [
             (outputs.predictions, self.predictions),
             (outputs.requests, self.requests),
@@ -128,7 +128,7 @@ class StepResult:
     ----------
     records, scored : predicted records and their predictions
     asked : label requests
-    again : relabel requests for labels that look wrong; their messages follow those of `asked`
+    relabels : relabel requests for labels that look wrong; their messages follow those of `asked`
     joined : labels that were learned
     initial_labels : number of learned labels from the initial data set
     ignored : number of dropped labels by kind
@@ -174,23 +174,24 @@ class StepResult:
 def encode_predictions(
     records: Records,
     scored: Scored,
-    asked: Requests,
+    requests: Requests,
     sequence: int,
     schema: Schema,
     partition: int | None = None,
-    decided: np.ndarray | None = None,
+    decisions: np.ndarray | None = None,
 ) -> ForwardedPayloads:
-    """Return the predictions of a batch, in record order, with the fields that `schema` includes.
+    """Encode the predictions of a batch, in record order, with the fields that `schema` includes.
 
-    `decided` (n,) are the decided classes; None: no decisions are configured.
+    `requests` are the label requests of the batch. `decisions` (n,) are the decided classes; None:
+    no decisions are configured.
     """
     kind = schema.label_kind
     best = scored.probabilities.max(axis=1, initial=-np.inf)
-    known = set(asked.ids)
+    known = set(requests.ids)
     rows = zip(
         records.ids,
         records.times,
-        [as_json(label, kind) for label in scored.labels.tolist()],
+        [label_as_json(label, kind) for label in scored.labels.tolist()],
         np.where(best < 0, np.nan, best).tolist(),
         scored.margins.tolist(),
         strict=True,
@@ -200,37 +201,36 @@ def encode_predictions(
         Prediction(id, time, label, probability, margin, version, id in known, sequence, partition)
         for id, time, label, probability, margin in rows
     ]
-    whole = _complete_predictions(bare, records, scored, schema)
-    if decided is not None:
+    whole = _add_optional_fields(bare, records, scored, schema)
+    if decisions is not None:
         whole = [
-            msgspec.structs.replace(one, decision=as_json(label, kind))
-            for one, label in zip(whole, decided.tolist(), strict=True)
+            msgspec.structs.replace(one, decision=label_as_json(label, kind))
+            for one, label in zip(whole, decisions.tolist(), strict=True)
         ]
     return ForwardedPayloads(encode_all(whole), records.messages)
 
 
-def _complete_predictions(
-    bare: list[Prediction], records: Records, scored: Scored, schema: Schema
+def _add_optional_fields(
+    predictions: list[Prediction], records: Records, scored: Scored, schema: Schema
 ) -> list[Prediction]:
-    """Return predictions with the fields and the probabilities that the schema includes."""
-    filled = bare
+    """Return the predictions with the record fields and probabilities that `schema` includes."""
     if schema.include:
         fields = [_included_values(message.payload, schema.include) for message in records.messages]
-        filled = [
+        predictions = [
             msgspec.structs.replace(one, fields=some)
-            for one, some in zip(filled, fields, strict=True)
+            for one, some in zip(predictions, fields, strict=True)
         ]
     if schema.probabilities:
         classes = scored.classes.tolist()
-        filled = [
+        predictions = [
             msgspec.structs.replace(one, probabilities=dict(zip(classes, row, strict=True)))
-            for one, row in zip(filled, scored.probabilities.tolist(), strict=True)
+            for one, row in zip(predictions, scored.probabilities.tolist(), strict=True)
         ]
-    return filled
+    return predictions
 
 
 def _included_values(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
-    """Return the values of a record at `paths`, as raw JSON."""
+    """Return the fields of an encoded record at `paths`, as raw JSON by path."""
     try:
         record = decode_object(payload)
         return {path: msgspec.Raw(msgspec.json.encode(getter(path)(record))) for path in paths}
@@ -238,40 +238,40 @@ def _included_values(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
         return dict.fromkeys(paths)
 
 
-def encode_dead_letters(dead: Sequence[DeadLetter], inputs: "Inputs") -> ForwardedPayloads:
-    """Return the encoded dead letters, each with the metadata of its rejected message."""
-    if not dead:
+def encode_dead_letters(dead_letters: Sequence[DeadLetter], inputs: "Inputs") -> ForwardedPayloads:
+    """Encode dead letters; each is paired with its rejected message, for key and headers."""
+    if not dead_letters:
         return ForwardedPayloads([], [])
     found = {
         (source, message.partition, message.offset): message
         for source in READ
         for message in getattr(inputs, source)
     }
-    places = [(letter.source, *next(iter(letter.position.items()))) for letter in dead]
+    places = [(letter.source, *next(iter(letter.position.items()))) for letter in dead_letters]
     return ForwardedPayloads(
-        [letter.encode() for letter in dead], [found[place] for place in places]
+        [letter.encode() for letter in dead_letters], [found[place] for place in places]
     )
 
 
 def chain_digest(
-    digest: str,
+    previous_digest: str,
     records: Records,
     messages: Messages,
-    joined: LabelledBatch,
+    labelled_batch: LabelledBatch,
     trainings: Sequence[Training],
 ) -> str:
-    """Return the BLAKE2b hash of the previous digest and the changes of this batch.
+    """Return the BLAKE2b hash (hex) of the previous digest and the changes of this batch.
 
     The changes are the features of its records, all output messages, the labels that were learned,
     and the trainings that were started.
     """
-    hashed = hashlib.blake2b(bytes.fromhex(digest), digest_size=32)
+    hashed = hashlib.blake2b(bytes.fromhex(previous_digest), digest_size=32)
     hashed.update(records.X.tobytes())
     for written in (messages.predictions, messages.requests, messages.dead_letters):
         hashed.update(f"{len(written)}\n".encode())
         hashed.update(b"\n".join([*written, b""]))
-    learned: list[Any] = [joined.ids, joined.labels, joined.propensity]
-    if joined.corrections:
-        learned.append([one[:3] for one in joined.corrections])
+    learned: list[Any] = [labelled_batch.ids, labelled_batch.labels, labelled_batch.propensity]
+    if labelled_batch.corrections:
+        learned.append([one[:3] for one in labelled_batch.corrections])
     hashed.update(msgspec.json.encode([learned, [asdict(training) for training in trainings]]))
     return hashed.hexdigest()

@@ -27,7 +27,7 @@ _PAGE = 1000
 
 
 def wall_clock() -> int:
-    """Return the milliseconds since the epoch."""
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -61,7 +61,7 @@ class BatchReader:
 
     Attributes
     ----------
-    came : number of messages of the newest poll, by source; sources not polled are missing
+    n_polled : number of messages of the newest poll, by source; sources not polled are missing
     short : sources whose newest poll returned fewer messages than its limit
     """
 
@@ -85,7 +85,7 @@ class BatchReader:
         if commands is not None:
             self.sources["commands"] = commands
         # A source without replay is not buffered: a buffered message could not be read again.
-        self._held = BufferedSource(labels, label_time if labels.replays else _no_timestamp)
+        self._held = BufferedSource(labels, label_time if labels.is_replayable else _no_timestamp)
         self._readers: dict[str, _SourceReader] = self.sources | {"labels": self._held}
         self._limits = {"records": most_records, "commands": _PAGE}
         self._limits |= dict.fromkeys(("labels", "initial_data"), most_labels)
@@ -114,25 +114,25 @@ class BatchReader:
 
         True if a source is open, if labels are buffered, or if the newest poll skipped the records.
         """
-        waits = self._held.has_buffered or "records" not in self.n_polled
+        waits = self._held.has_buffered_messages or "records" not in self.n_polled
         return waits or any(source.is_open for source in self.sources.values())
 
-    def poll(self, *, room: bool = True) -> Inputs | None:
+    def poll(self, *, has_room: bool = True) -> Inputs | None:
         """Return the next batch, or None if no source has messages.
 
-        If a source fails, the positions of all sources are restored. `room` is whether the join has
-        space for pending labels; without room, no labels are read.
+        If a source fails, the positions of all sources are restored. `has_room` is whether the join
+        has space for pending labels; without room, no labels are read.
         """
-        batch_time_ms, starts = self._batch_time_ms(), self.positions()
+        batch_time_ms, starts = self._next_batch_time_ms(), self.positions()
         before, self._caught_up = self._caught_up, set()
         messages: dict[str, list[Message]] = {}
         try:
             for name, reader in self._readers.items():
                 if messages.get("initial_data"):
                     break
-                if self._aligner.should_poll(name, room=room):
+                if self._aligner.should_poll(name, has_room=has_room):
                     messages[name] = reader.poll(self._limits[name])
-                    self._note(name, messages[name])
+                    self._observe_poll(name, messages[name])
                 elif name == "labels":
                     self._aligner.skip_labels()
             ends = self.positions()
@@ -143,17 +143,17 @@ class BatchReader:
             raise
         self.n_polled = {name: len(found) for name, found in messages.items()}
         self.short = {name for name, n in self.n_polled.items() if n < self._limits[name]}
-        if self._held.has_buffered:
+        if self._held.has_buffered_messages:
             self.short.discard("labels")
         deleted = {name: dict(gaps) for name in messages if (gaps := self.sources[name].gaps)}
         if not any(messages.values()) and not deleted:
             self._caught_up |= before
             self._resumed = False
             for source in self.sources.values():
-                source.rest()
+                source.release_resources()
             return None
         self.last_batch_time_ms = batch_time_ms
-        return self._batch(
+        return self._build_inputs(
             _offset_ranges(starts, ends, messages),
             before,
             commands=decode_commands(messages.get("commands", []), log_rejection),
@@ -161,20 +161,22 @@ class BatchReader:
             **{name: messages.get(name, []) for name in READ},
         )
 
-    def _note(self, name: str, found: list[Message]) -> None:
-        """Record the messages that a source returned, and whether it was read to its end."""
-        behind = len(found) == self._limits[name] or self._readers[name].is_behind
-        self._aligner.observe(name, found, behind=behind)
-        if name in JOINED and not behind:
-            self._caught_up.add(name)
+    def _observe_poll(self, source: str, messages: list[Message]) -> None:
+        """Update the aligner by the messages of a poll, and mark a source that is at its end."""
+        behind = len(messages) == self._limits[source] or self._readers[source].is_behind
+        self._aligner.observe(source, messages, is_behind=behind)
+        if source in JOINED and not behind:
+            self._caught_up.add(source)
 
     def empty_batch(self) -> Inputs:
         """Return a batch without messages, for example to deploy a trained committee."""
-        self.last_batch_time_ms = self._batch_time_ms()
+        self.last_batch_time_ms = self._next_batch_time_ms()
         before, self._caught_up = self._caught_up, set()
-        return self._batch({name: {} for name in self.sources}, before, records=[], labels=[])
+        return self._build_inputs(
+            {name: {} for name in self.sources}, before, records=[], labels=[]
+        )
 
-    def _batch(self, ranges: Ranges, caught_up: set[str], **parts: Any) -> Inputs:
+    def _build_inputs(self, ranges: Ranges, caught_up: set[str], **messages: Any) -> Inputs:
         resumed, self._resumed = self._resumed, False
         known = JOINED if caught_up == set(JOINED) else sorted(caught_up)
         now, before = self.bookmarks(), self._journalled
@@ -186,10 +188,10 @@ class BatchReader:
             caught_up=known,
             resumed=resumed,
             bookmarks=changed,
-            **parts,
+            **messages,
         )
 
-    def _batch_time_ms(self) -> int:
+    def _next_batch_time_ms(self) -> int:
         """Return the processing time, which never decreases.
 
         If the system clock was set back, the batch time advances at half speed until the clock
@@ -198,13 +200,13 @@ class BatchReader:
         passed = int((self._timer() - self._timer_at_batch) * 1_000)
         return max(self._clock(), self._last_batch_time_ms + passed // 2)
 
-    def read_batch(self, inputs: Inputs, read: Mapping[str, int]) -> Inputs:
+    def reread_batch(self, inputs: Inputs, n_messages: Mapping[str, int]) -> Inputs:
         """Read the messages of a journalled batch again; return the complete batch.
 
         Parameters
         ----------
         inputs : the batch without its messages, from the journal entry
-        read : number of messages by source
+        n_messages : number of messages to read, by source
 
         Raises
         ------
@@ -216,13 +218,13 @@ class BatchReader:
         for name, source in self.sources.items():
             if name not in READ:
                 continue
-            n = read.get(name, 0)
-            if n and not source.replays:
+            n = n_messages.get(name, 0)
+            if n and not source.is_replayable:
                 raise GapError(f"{name}: what came by standard input cannot be read again")
             ranges = _without_deleted(inputs.ranges.get(name, {}), inputs.deleted.get(name, {}))
-            messages[name] = _read(source, name, ranges, n)
+            messages[name] = _reread_messages(source, name, ranges, n)
         if "commands" in self.sources:  # the journal has the commands themselves
-            _move(self.sources["commands"], inputs.ranges.get("commands", {}))
+            _seek_to_end(self.sources["commands"], inputs.ranges.get("commands", {}))
         self.last_batch_time_ms = inputs.batch_time_ms
         return replace(
             inputs,
@@ -232,7 +234,7 @@ class BatchReader:
         )
 
     def positions(self) -> dict[str, Position]:
-        """Return the position of the next message of each source."""
+        """Return the position of the next message in each source, by source name."""
         return {name: reader.position() for name, reader in self._readers.items()}
 
     def identities(self) -> dict[str, str]:
@@ -241,70 +243,75 @@ class BatchReader:
         return {name: identity for name, identity in found.items() if identity is not None}
 
     def bookmarks(self) -> dict[str, str]:
-        """Return the bookmarks that identify the content read so far, by source."""
+        """Return the bookmarks by source; a bookmark identifies the content read so far."""
         found = {name: source.bookmark for name, source in self.sources.items()}
         return {name: bookmark for name, bookmark in found.items() if bookmark is not None}
 
     def expect(self, bookmarks: Mapping[str, str]) -> None:
-        """Require that each source has the content that its bookmark identifies."""
+        """Set the bookmarks of the content that the sources must have, for the next `seek`."""
         for name, bookmark in bookmarks.items():
             if name in self.sources:
-                self.sources[name].expect(bookmark)
+                self.sources[name].expect_content(bookmark)
         self._journalled |= bookmarks
 
     def seek(self, positions: Mapping[str, Position]) -> None:
-        """Seek each source to its position after a committed batch."""
+        """Seek each source to its position in `positions`."""
         for name, reader in self._readers.items():
             reader.seek(positions.get(name, {}))
 
 
 def log_rejection(command: str, error: Exception) -> None:
-    """Log that a command was rejected."""
+    """Log that `command` was rejected because of `error`."""
     _log.error("the command %s is not obeyed: %s", command, error)
 
 
 def _no_timestamp(message: Message) -> None:
-    """Return no timestamp, for a source whose messages must not be buffered."""
+    """Return None as the timestamp, for a source whose messages must not be buffered."""
 
 
 def _offset_ranges(
-    starts: Mapping[str, Position], ends: Mapping[str, Position], read: Collection[str]
+    start_positions: Mapping[str, Position],
+    end_positions: Mapping[str, Position],
+    sources_read: Collection[str],
 ) -> Ranges:
-    """Return the offset ranges [start, end) of the sources that were read, if not empty."""
+    """Return the offset ranges [start, end) by source and partition, without empty ranges."""
     return {
         name: {
-            partition: (starts[name].get(partition, 0), end)
-            for partition, end in ends[name].items()
-            if end != starts[name].get(partition, 0)
+            partition: (start_positions[name].get(partition, 0), end)
+            for partition, end in end_positions[name].items()
+            if end != start_positions[name].get(partition, 0)
         }
-        for name in read
+        for name in sources_read
     }
 
 
 def _without_deleted(
     ranges: Mapping[str, tuple[int, int]], deleted: Mapping[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]]:
-    """Return `ranges` without the offsets that were deleted at their beginning."""
+    """Return `ranges` without the deleted offsets at the beginning of each range."""
     return {p: (max(start, deleted.get(p, (0, 0))[1]), end) for p, (start, end) in ranges.items()}
 
 
-def _read(
-    source: Source, name: str, ranges: Mapping[str, tuple[int, int]], n: int
+def _reread_messages(
+    source: Source, source_name: str, ranges: Mapping[str, tuple[int, int]], n: int
 ) -> list[Message]:
-    """Return the `n` messages of `ranges`, and leave the source at the end of `ranges`."""
+    """Read the `n` messages in the offset ranges again; the source is then at their end.
+
+    Raises GapError if messages are missing.
+    """
     try:
         found = source.read_range(ranges, n)
     except DeletedError as error:
-        raise GapError(f"{name}: {error}") from error
+        raise GapError(f"{source_name}: {error}") from error
     if len(found) != n:
         places = "; ".join(f"partition {p}, offsets {a} to {b}" for p, (a, b) in ranges.items())
         raise GapError(
-            f"of the {n} {name} that a batch read ({places}), {len(found)} are left: put the "
-            "others back"
+            f"of the {n} {source_name} that a batch read ({places}), {len(found)} are left: put "
+            "the others back"
         )
     return found
 
 
-def _move(source: Source, ranges: Mapping[str, tuple[int, int]]) -> None:
-    """Seek `source` to the end of `ranges`."""
+def _seek_to_end(source: Source, ranges: Mapping[str, tuple[int, int]]) -> None:
+    """Seek `source` to the end of the offset ranges."""
     source.seek(source.position() | {partition: end for partition, (_, end) in ranges.items()})

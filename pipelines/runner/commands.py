@@ -7,9 +7,13 @@ from streamboost.checks import Label
 from streamboost.errors import ConfigurationError, ModelFileError, StateError
 from streamboost.pipelines.runner.batch_reader import log_rejection
 from streamboost.pipelines.runner.label_mapping import LabelMapping
-from streamboost.pipelines.runner.pipeline import Pipeline, decisions_of
+from streamboost.pipelines.runner.pipeline import Pipeline, parse_decisions
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.state.naming import refuse_unconfirmed, refuse_unknown_class, to_label
+from streamboost.pipelines.state.naming import (
+    refuse_unconfirmed_class,
+    refuse_unknown_class,
+    to_label,
+)
 
 __all__ = ["known_classes", "validate_commands"]
 
@@ -19,16 +23,16 @@ _log = logging.getLogger(__name__)
 def validate_commands(
     pipeline: Pipeline, commands: Sequence[Command], notify_error: Callable[[str], None]
 ) -> list[Command]:
-    """Return the valid commands of a batch, and load the versions that they name.
+    """Return the valid commands of a batch, and load the committee versions that they name.
 
-    Each command is checked against the classes as changed by the commands before. If a command is
+    Each command is validated after the class changes of the commands before it. If a command is
     rejected, `notify_error` is called with the reason.
     """
     found = []
     classes = pipeline.classes.copy()
     for command in commands:
         try:
-            check(pipeline, command, classes)
+            validate_command(pipeline, command, classes)
             found.append(command)
         except (ConfigurationError, ModelFileError, StateError) as error:
             log_rejection(str(command), error)
@@ -36,7 +40,7 @@ def validate_commands(
     return found
 
 
-def check(pipeline: Pipeline, command: Command, classes: LabelMapping) -> None:
+def validate_command(pipeline: Pipeline, command: Command, classes: LabelMapping) -> None:
     """Validate a command, and apply its class changes to `classes`, a copy of the label mapping.
 
     If an external model is active, only ``decide`` is valid.
@@ -52,32 +56,32 @@ def check(pipeline: Pipeline, command: Command, classes: LabelMapping) -> None:
     if command.version is not None:
         pipeline.versions.fetch(command.version)
     if command.label is not None:
-        _check_classes(pipeline, command, classes)
+        _validate_class_command(pipeline, command, classes)
     if command.decision is not None:
         if not pipeline.decides:
             raise StateError("scorers decide nothing: go by `probabilities` of predictions")
-        decisions, kind = decisions_of(command.decision), pipeline.schema.label_kind
+        decisions, kind = parse_decisions(command.decision), pipeline.schema.label_kind
         if decisions is not None and kind is not None:
-            known = _current_classes(pipeline, classes)
+            known = _known_classes(pipeline, classes)
             for name in decisions.classes:
-                refuse_unconfirmed(command, to_label(name, kind), known)
+                refuse_unconfirmed_class(command, to_label(name, kind), known)
     if command.command == "promote" and pipeline.learner.trainer.challenger is None:
         raise StateError("no challenger is being judged")
 
 
-def _check_classes(pipeline: Pipeline, command: Command, classes: LabelMapping) -> None:
-    """Apply a command to `classes`; raise StateError if the command names an unknown class."""
-    kind, known = pipeline.schema.label_kind, _current_classes(pipeline, classes)
+def _validate_class_command(pipeline: Pipeline, command: Command, classes: LabelMapping) -> None:
+    """Apply a merge, unmerge or drop to `classes`; raise StateError if its class is unknown."""
+    kind, known = pipeline.schema.label_kind, _known_classes(pipeline, classes)
     assert command.label is not None
     label = to_label(command.label, kind)
     if command.command == "unmerge":
-        classes.check(command, kind)
+        classes.classes_of_command(command, kind)
         classes.unmerge(label)
         return
     refuse_unknown_class(label, known)
     if command.into is not None:
-        refuse_unconfirmed(command, to_label(command.into, kind), known)
-    classes.apply_command(command, kind)
+        refuse_unconfirmed_class(command, to_label(command.into, kind), known)
+    classes.apply_class_command(command, kind)
 
 
 def known_classes(pipeline: Pipeline) -> list[Label]:
@@ -87,16 +91,16 @@ def known_classes(pipeline: Pipeline) -> list[Label]:
     dropped classes. Before the first label, the classes of the initial committee replace those of
     learned labels.
     """
-    return _current_classes(pipeline, pipeline.classes)
+    return _known_classes(pipeline, pipeline.classes)
 
 
-def _current_classes(pipeline: Pipeline, classes: LabelMapping) -> list[Label]:
+def _known_classes(pipeline: Pipeline, classes: LabelMapping) -> list[Label]:
     learner, schema = pipeline.learner, pipeline.schema
     known: list[Label] = list(learner.classes)
     if not known and learner.committee is not None:
         known = learner.committee.classes.tolist()
     if schema.label_kind == "boolean":
         known += ["false", "true"]
-    known += [*schema.classes, *pipeline.join.pending_labels(), *classes.mapped_classes]
-    known += [one for one in map(classes.current, known) if one is not None]
+    known += [*schema.classes, *pipeline.join.distinct_pending_labels(), *classes.mapped_classes]
+    known += [one for one in map(classes.current_class, known) if one is not None]
     return list(dict.fromkeys(known))

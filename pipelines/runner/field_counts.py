@@ -15,10 +15,10 @@ OTHERS = "further names"
 
 
 class FieldCounts:
-    """Number of records with a value, for each field that the schema does not have.
+    """Counter of the records with a value, for each field that the schema does not have.
 
     >>> counts = FieldCounts()
-    >>> counts.add({"city": 3})
+    >>> counts.add_counts({"city": 3})
     >>> counts.unknown
     Counter({'city': 3})
     """
@@ -26,19 +26,22 @@ class FieldCounts:
     def __init__(self, unknown: Mapping[str, int] | None = None) -> None:
         self.unknown: Counter[str] = Counter(unknown or {})
 
-    def add(self, found: Mapping[str, int]) -> None:
-        """Add the counts of a batch, by field name."""
-        for name, n in found.items():
+    def add_counts(self, counts: Mapping[str, int]) -> None:
+        """Add the record counts of a batch, by field name."""
+        for name, n in counts.items():
             is_told = name in self.unknown or len(self.unknown) < MOST_NAMES
             self.unknown[name if is_told else OTHERS] += n
 
-    def remove(self, names: Mapping[str, Any]) -> None:
+    def remove_known_fields(self, known_fields: Mapping[str, Any]) -> None:
         """Remove the counters of fields that the schema now has."""
-        for name in names:
+        for name in known_fields:
             self.unknown.pop(name, None)
 
-    def in_numbers(self, features: Features | None) -> dict[str, dict[str, int]]:
-        """Return the counts of unknown fields, and of unreadable values by field of `features`."""
+    def to_json(self, features: Features | None) -> dict[str, dict[str, int]]:
+        """Return the record counts of unknown fields, and the counts of unreadable values.
+
+        The unreadable values are those of `features`; None: no such fields.
+        """
         unreadable = {} if features is None else features.unreadable
         return {
             "unknown": dict(self.unknown),

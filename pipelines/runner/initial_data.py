@@ -14,7 +14,7 @@ from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.labels import LabelKind
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import held_values
+from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import ConfigurationError
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
@@ -34,7 +34,7 @@ _MENDS = "train one on the same columns, in this order, or name the fields so"
 
 @dataclass(frozen=True, slots=True)
 class InitialData:
-    """Labelled records: ids, features float32 (n, D), packed field values, labels."""
+    """Labelled records: ids, features float32 (n, D), packed field values, labels, label type."""
 
     ids: list[str]
     X: npt.NDArray[np.float32]
@@ -42,22 +42,27 @@ class InitialData:
     labels: list[Label]
     kind: LabelKind | None
 
-    def append_to(self, joined: LabelledBatch, learner: StreamLearner, arrived: StreamTime) -> None:
-        """Append the records to `joined`, the labelled batch that `learner` learns next."""
+    def append_to(
+        self, labelled_batch: LabelledBatch, learner: StreamLearner, arrival_time: StreamTime
+    ) -> None:
+        """Append the records to `labelled_batch`, which `learner` learns next."""
         mixed = learner.features is not None  # their rows are made one after another
         X = self.X if mixed else learner.with_lags(self.X)
         for id, x, values, label in zip(self.ids, X, self.values, self.labels, strict=True):
-            joined.add(id, HeldRecord(x, arrived, None, None, values), label, float("nan"))
+            labelled_batch.add(
+                id, HeldRecord(x, arrival_time, None, None, values), label, float("nan")
+            )
 
 
-def _message_offset(message: Message) -> tuple[str, int]:
+def _partition_and_offset(message: Message) -> tuple[str, int]:
     return message.partition, message.offset
 
 
 @contextmanager
-def deferred_training(trainer: Trainer, started: list[Training]) -> Iterator[None]:
-    """Defer training until the context ends; append the trainings then started to `started`.
+def deferred_training(trainer: Trainer, started_trainings: list[Training]) -> Iterator[None]:
+    """Context manager that defers training to its end.
 
+    The trainings that are started at the end are appended to `started_trainings`.
     No record is predicted while initial data is learned, so trainings on a part of the data would
     be wasted. If training is paused, it stays paused.
     """
@@ -66,7 +71,7 @@ def deferred_training(trainer: Trainer, started: list[Training]) -> Iterator[Non
         return
     trainer.pause()
     yield
-    started += trainer.resume_training()
+    started_trainings += trainer.resume_training()
 
 
 def decode_initial_data(
@@ -74,12 +79,12 @@ def decode_initial_data(
     messages: Sequence[Message],
     batch_time_ms: int,
     classes: LabelMapping | None = None,
-    made_of: Callable[[Records], Records] = lambda records: records,
+    transform: Callable[[Records], Records] = lambda records: records,
 ) -> tuple[InitialData, list[DeadLetter]]:
     """Decode messages with a record and its label; return the usable ones and dead letters.
 
-    `classes` maps the labels to their current classes; `made_of` transforms the records. A rejected
-    message gives one dead letter, even if both its record and its label are invalid.
+    `classes` maps the labels to their current classes; `transform` transforms the records. A
+    rejected message gives one dead letter, even if both its record and its label are invalid.
 
     >>> lines = [b'{"id": 1, "a": 2, "label": "x"}', b'{"id": 2, "a": "wide"}']
     >>> messages = [Message(line, "0", i, len(line)) for i, line in enumerate(lines)]
@@ -91,17 +96,20 @@ def decode_initial_data(
     """
     records, damaged = schema.decode(messages, source="initial_data", time=batch_time_ms)
     labels, unread = schema.decode_labels(messages, source="initial_data", time=batch_time_ms)
-    labels, dropped = (classes or LabelMapping()).resolve(labels, "initial_data", batch_time_ms)
+    labels, dropped = (classes or LabelMapping()).map_labels(labels, "initial_data", batch_time_ms)
     # Messages are identified by partition and offset, as decoding may change the payload.
     label_of = {
-        _message_offset(m): label for m, label in zip(labels.messages, labels.labels, strict=True)
+        _partition_and_offset(m): label
+        for m, label in zip(labels.messages, labels.labels, strict=True)
     }
     rows = [
-        row for row, message in enumerate(records.messages) if _message_offset(message) in label_of
+        row
+        for row, message in enumerate(records.messages)
+        if _partition_and_offset(message) in label_of
     ]
-    usable = made_of(records.take(rows))
-    named = [label_of[_message_offset(message)] for message in usable.messages]
-    known = InitialData(usable.ids, usable.X, held_values(usable), named, labels.kind)
+    usable = transform(records.take(rows))
+    named = [label_of[_partition_and_offset(message)] for message in usable.messages]
+    known = InitialData(usable.ids, usable.X, encode_values_of_records(usable), named, labels.kind)
     dead = {tuple(letter.position.items()): letter for letter in (*unread, *dropped, *damaged)}
     return known, [dead[place] for place in sorted(dead)]
 
@@ -115,13 +123,13 @@ def deploy_initial_model(committee: "Committee", schema: Schema, learner: Stream
         If the columns of the committee differ from those of records, or if its classes are not
         valid labels.
     """
-    _compare_columns(committee, schema, learner)
-    schema = schema.with_label_type(_label_type_of(committee, schema))
+    _check_columns(committee, schema, learner)
+    schema = schema.with_label_type(_checked_label_type(committee, schema))
     learner.deploy(committee)
     return schema
 
 
-def _compare_columns(committee: "Committee", schema: Schema, learner: StreamLearner) -> None:
+def _check_columns(committee: "Committee", schema: Schema, learner: StreamLearner) -> None:
     """Raise ConfigurationError if `committee` was not trained on the columns of records."""
     if learner.label_lags:
         raise _committee_error("knows no labels before a record: leave [committee] label_lags out")
@@ -154,8 +162,8 @@ def _compare_columns(committee: "Committee", schema: Schema, learner: StreamLear
         )
 
 
-def _label_type_of(committee: "Committee", schema: Schema) -> LabelKind:
-    """Return the label type of `committee`; ConfigurationError if the schema has another."""
+def _checked_label_type(committee: "Committee", schema: Schema) -> LabelKind:
+    """Return the type of the committee's labels; ConfigurationError if the schema has another."""
     classes = committee.classes.tolist()
     kinds: list[LabelKind] = []
     if all(isinstance(label, str) for label in classes):
@@ -178,10 +186,10 @@ def _label_type_of(committee: "Committee", schema: Schema) -> LabelKind:
     return schema.label_kind or kinds[0]
 
 
-def _names_text(names: Sequence[object], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(str, names[:most])) + more
+def _names_text(names: Sequence[object], max_names: int = 8) -> str:
+    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    return ", ".join(map(str, names[:max_names])) + more
 
 
-def _committee_error(how: str) -> ConfigurationError:
-    return ConfigurationError(f"the committee at [initial_data] committee {how}")
+def _committee_error(problem: str) -> ConfigurationError:
+    return ConfigurationError(f"the committee at [initial_data] committee {problem}")

@@ -35,8 +35,8 @@ the record, the label is treated as early, waits, and ends as ``unknown``. Pendi
 record are applied in order of arrival. Labels of new classes are learned like others. A record
 whose id is still held is a duplicate: it is not predicted again, and goes to the dead letters.
 
-A step calls, in this order, `advance` (expiry and eviction), `are_new` (deduplication), `add` (the
-records of the batch) and `resolve` (the labels of the batch).
+A step calls, in this order, `expire_and_evict`, `are_new` (deduplication), `add_records` and
+`match_labels`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,11 @@ from streamboost.checks import as_wide
 from streamboost.connectors.base import Message, MessageMetadata
 from streamboost.connectors.messages.decoding import Records
 from streamboost.connectors.messages.outgoing import DeadLetter, Time
-from streamboost.connectors.messages.values import unpacked, values_from_arrays, values_in_arrays
+from streamboost.connectors.messages.values import (
+    decode_values,
+    values_from_arrays,
+    values_to_arrays,
+)
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Training
 from streamboost.pipelines.config.durations import PausableClock, StreamTime, WindowSize
@@ -83,7 +87,7 @@ IGNORED = ("late", "expired", "duplicate", "conflicting", "unknown", "empty_labe
 
 @dataclass(slots=True)
 class JoinCounts:
-    """Counters of records and labels since the pipeline began."""
+    """Counters of records and of labels by kind, since the pipeline began."""
 
     records: int = 0
     duplicate_ids: int = 0
@@ -106,7 +110,7 @@ class LearnedLabels(Protocol):
 
     @property
     def on_conflict(self) -> str | None:
-        """Rule for several labels of a record; None: the learner accepts only the first label."""
+        """Rule for further labels of a record; None: the learner accepts only the first label."""
 
     def label_of(self, id: str) -> Label | None:
         """Return the label of a record in the working set; None: the record has no label."""
@@ -121,16 +125,16 @@ class NoLearnedLabels:
     on_conflict = None
 
     def label_of(self, id: str) -> Label | None:
-        """Return None."""
+        """Return None, as no record has a label."""
         return None
 
     def has_row(self, id: str) -> bool:
-        """Return False."""
+        """Return False, as the learner has no records."""
         return False
 
 
 class Correction(NamedTuple):
-    """Label correction for a record that was learned before; a None label is a retraction."""
+    """New label of a record that was learned before; a None label retracts the earlier label."""
 
     id: str
     label: Label | None
@@ -168,7 +172,7 @@ class LabelledBatch:
         propensity: float,
         source: str | None = None,
     ) -> None:
-        """Append one labelled record."""
+        """Append a record with its label; `propensity` is NaN without a request."""
         self.ids.append(id)
         self.current_labels[id] = label
         self.sources.append(source)
@@ -180,14 +184,14 @@ class LabelledBatch:
 
     def train(self, learner: StreamLearner, batch_time_ms: int) -> tuple[Training, ...]:
         """Train `learner` with the labels and corrections; return the trainings started."""
-        started = self._train_new(learner, batch_time_ms) if self.ids else ()
+        started = self._learn_new_labels(learner, batch_time_ms) if self.ids else ()
         return (
-            started + self._train_corrections(learner, batch_time_ms)
+            started + self._learn_corrections(learner, batch_time_ms)
             if self.corrections
             else started
         )
 
-    def _train_corrections(
+    def _learn_corrections(
         self, learner: StreamLearner, batch_time_ms: int
     ) -> tuple[Training, ...]:
         return learner.correct(
@@ -196,11 +200,12 @@ class LabelledBatch:
             tick=batch_time_ms,
             sources=[one.source for one in self.corrections],
             records=[
-                None if one.values is None else unpacked(one.values) for one in self.corrections
+                None if one.values is None else decode_values(one.values)
+                for one in self.corrections
             ],
         )
 
-    def _train_new(self, learner: StreamLearner, batch_time_ms: int) -> tuple[Training, ...]:
+    def _learn_new_labels(self, learner: StreamLearner, batch_time_ms: int) -> tuple[Training, ...]:
         mixed = learner.features is not None
         return learner.learn(
             self.ids,
@@ -209,13 +214,13 @@ class LabelledBatch:
             tick=batch_time_ms,
             propensity=np.array(self.propensity),
             predicted=self.predicted,
-            records=[unpacked(held or b"[]") for held in self.values] if mixed else None,
+            records=[decode_values(held or b"[]") for held in self.values] if mixed else None,
             sources=self.sources,
         )
 
 
 class EvictedRecord(NamedTuple):
-    """Label or expiry of a record that was evicted from the window."""
+    """Entry for a record evicted from the window: its label, and whether its request expired."""
 
     since: StreamTime
     label: Label | None
@@ -235,7 +240,7 @@ class OpenRequest(NamedTuple):
 
 
 class PendingLabel(NamedTuple):
-    """Label that has waited for record `id` since `since`, with its source."""
+    """Label of source `source` that has waited for the record `id` since time `since`."""
 
     since: StreamTime
     id: str
@@ -279,9 +284,9 @@ class PendingLabels:
         """Remove and return the pending labels of a record, the oldest first."""
         return [self._labels.pop(number) for number in self._numbers.pop(id, [])]
 
-    def expire(self, span: WindowSize, now: StreamTime, at_least: int = 0) -> int:
-        """Drop labels older than `span`, at least `at_least` of them; return their number."""
-        n = max(len(expired_ids(self._labels, span, now)), min(at_least, len(self)))
+    def expire(self, max_age: WindowSize, now: StreamTime, at_least: int = 0) -> int:
+        """Drop labels older than `max_age`, at least `at_least` of them; return their number."""
+        n = max(len(expired_keys(self._labels, max_age, now)), min(at_least, len(self)))
         for number in list(islice(self._labels, n)):
             id = self._labels.pop(number).id
             self._numbers[id].remove(number)
@@ -290,13 +295,16 @@ class PendingLabels:
         return n
 
 
-def expired_ids(table: Mapping[Any, Any], span: WindowSize, now: StreamTime) -> list[Any]:
-    """Return the expired keys of `table`, whose entries begin with a start time, oldest first."""
+def expired_keys(table: Mapping[Any, Any], max_age: WindowSize, now: StreamTime) -> list[Any]:
+    """Return the keys of the entries in `table` that are older than `max_age`, oldest first.
+
+    The first element of an entry is its start time; `table` is in the order of start times.
+    """
     over, seen = [], None
     for key, entry in table.items():
         since = entry[0]
         if since is not seen:  # entries of a batch share the start time
-            if not span.has_passed(since, now):
+            if not max_age.has_passed(since, now):
                 break
             seen = since
         over.append(key)
@@ -339,27 +347,27 @@ class LabelJoin:
 
     @property
     def _eviction_time(self) -> StreamTime:
-        """Stream time for eviction: number of records so far, and batch time without pauses."""
+        """Stream time for eviction: number of records, and batch time minus pauses of expiry."""
         return StreamTime(self._now.records, self._for_labels.stream_start.batch_time_ms)
 
     @property
-    def has_room(self) -> bool:
+    def has_room_for_labels(self) -> bool:
         """Whether the number of pending labels is below its limit."""
         return len(self._pending_labels) < MOST_WAITING
 
-    def in_numbers(self) -> dict[str, int]:
-        """Return the counters, and the current numbers of held records, requests and labels."""
+    def counters(self) -> dict[str, int]:
+        """Return the counters of `counts`, and the numbers of held records, requests and labels."""
         return asdict(self.counts) | {
             "held_records": len(self._window) + len(self._retained_for_request),
             "open_requests": len(self._requests),
             "waiting_labels": len(self._pending_labels),
         }
 
-    def ignored(self) -> dict[str, int]:
-        """Return the numbers of dropped labels by kind."""
+    def ignored_counts(self) -> dict[str, int]:
+        """Return the number of dropped labels by kind (`IGNORED`)."""
         return {kind: getattr(self.counts, kind) for kind in IGNORED}
 
-    def advance(
+    def expire_and_evict(
         self, batch_time_ms: int, caught_up: Collection[str] = JOINED, *, resumed: bool = False
     ) -> list[str]:
         """Expire requests and labels, and evict records; return the ids of expired requests.
@@ -376,10 +384,10 @@ class LabelJoin:
             lived.advance(self._now, records=is_counted, time=is_counted and not resumed)
         expired = self._expire_requests()
         self._evict_window()
-        for id in expired_ids(self._evicted, self.window, self._eviction_time):
+        for id in expired_keys(self._evicted, self.window, self._eviction_time):
             del self._evicted[id]
         surplus = 0
-        if self.has_room:
+        if self.has_room_for_labels:
             self._last_match = self._now
         elif self.window.has_passed(self._last_match, self._now):
             surplus = MOST_WAITING // 2
@@ -389,8 +397,8 @@ class LabelJoin:
         return expired
 
     def _expire_requests(self) -> list[str]:
-        """Expire the oldest requests, by time or number; return the ids of their records."""
-        expired = expired_ids(self._requests, self.expires_after, self._for_labels.stream_start)
+        """Expire requests that are too old or too many; return the ids of their records."""
+        expired = expired_keys(self._requests, self.expires_after, self._for_labels.stream_start)
         surplus = len(self._requests) - len(expired) - MOST_REQUESTS
         expired += islice(islice(self._requests, len(expired), None), max(surplus, 0))
         for id in expired:
@@ -405,7 +413,7 @@ class LabelJoin:
         return expired
 
     def _evict_window(self) -> None:
-        """Evict records from the window, and pin those with an open request."""
+        """Evict old records from the window; retain those with an open request."""
         now = self._eviction_time
         unasked = EvictedRecord(now, None, expired=False)
         for id in self._window.evict(self.window, now):
@@ -419,7 +427,7 @@ class LabelJoin:
                 self._evicted[id] = unasked
 
     def are_new(self, ids: Sequence[str]) -> list[bool]:
-        """Return for each id whether no held record and no earlier element of `ids` has the id."""
+        """Return, for each id, False if a held record or an earlier element of `ids` has it."""
         seen = set(ids)
         is_held = self._window.has_any(seen) or not self._retained_for_request.keys().isdisjoint(
             seen
@@ -434,12 +442,12 @@ class LabelJoin:
         return fresh
 
     def drop_duplicates(
-        self, records: Records, labels: Sequence[Message], time: int
+        self, records: Records, labels: Sequence[Message], batch_time_ms: int
     ) -> tuple[Records, list[DeadLetter]]:
-        """Deduplicate records by id; return the new ones, and dead letters of the duplicates.
+        """Remove records with duplicate ids; return the others, and dead letters of the removed.
 
-        Duplicates that are `labels` too give no dead letter. `time` is the batch time in
-        milliseconds.
+        If the message of a duplicate is in `labels` (an inline label), it gives no dead letter.
+        `batch_time_ms` is the processing time of the batch.
         """
         fresh = self.are_new(records.ids)
         if all(fresh):
@@ -452,68 +460,73 @@ class LabelJoin:
                     f"a record with the id {name!r} is held already: ids must not come again "
                     f"within join_window ({self.window})"
                 )
-                letter = DeadLetter.of(message, "duplicate_id", detail, source="records", time=time)
+                letter = DeadLetter.from_message(
+                    message, "duplicate_id", detail, source="records", time=batch_time_ms
+                )
                 dead.append(letter)
         return records.take([row for row, is_first in enumerate(fresh) if is_first]), dead
 
-    def add(
+    def add_records(
         self,
         ids: Sequence[str],
         X: np.ndarray,
-        predicted: Sequence[Label | None],
-        asked: Sequence[str],
+        predicted_labels: Sequence[Label | None],
+        requested_ids: Sequence[str],
         propensity: np.ndarray,
         times: Sequence[Time] | None = None,
         values: Sequence[bytes | None] | None = None,
         learned: LearnedLabels = NoLearnedLabels(),  # noqa: B008 - it holds nothing
-        joined: LabelledBatch | None = None,
+        labelled_batch: LabelledBatch | None = None,
     ) -> LabelledBatch:
-        """Add the records and requests of a batch; return the pending labels that match them.
+        """Add the records and requests of a batch; return the records that have pending labels.
 
-        A pending label is resolved as if it had arrived after its record.
+        A pending label is matched as if it had arrived after its record.
 
         Parameters
         ----------
-        ids, X, predicted : record ids, features (n, D), and predictions of the batch
-        asked, propensity : ids of the records whose labels are requested, and their inclusion
-            probabilities; these may be held records of earlier batches
+        ids, X, predicted_labels : record ids, features (n, D), and predictions of the batch
+        requested_ids, propensity : ids of the records whose labels are requested, and their
+            inclusion probabilities; these may be held records of earlier batches
         times, values : timestamps and packed values of the records: see `HeldRecord`
-        learned : as for `resolve`
-        joined : labels of the batch so far, to append to; None: no labels so far
+        learned : as for `match_labels`
+        labelled_batch : labels of the batch so far, to append to; None: no labels so far
         """
-        self._window.add(ids, X, predicted, self._eviction_time, times, values)
+        self._window.add(ids, X, predicted_labels, self._eviction_time, times, values)
         self.counts.records += len(ids)
         self._now = StreamTime(self.counts.records, self._now.batch_time_ms)
-        for id, p in zip(asked, propensity, strict=True):
+        for id, p in zip(requested_ids, propensity, strict=True):
             self._requests[id] = OpenRequest(self._for_labels.at(self._now), float(p), self._now)
-        joined = LabelledBatch() if joined is None else joined
+        labelled_batch = LabelledBatch() if labelled_batch is None else labelled_batch
         for id in self._evicted.keys() & ids:
             del self._evicted[id]
         for id in ids if self._pending_labels else ():
             if id in self._pending_labels:
                 self._last_match = self._now
                 for one in self._pending_labels.pop(id):
-                    self._resolve(joined, *one[1:], learned)
-        return joined
+                    self._match_label(labelled_batch, *one[1:], learned)
+        return labelled_batch
 
-    def add_metadata(self, carried: Mapping[str, MessageMetadata]) -> None:
+    def add_metadata(self, metadata: Mapping[str, MessageMetadata]) -> None:
         """Store the message metadata of the newest records, for requests in later batches."""
-        self._window.add_metadata(carried)
+        self._window.add_metadata(metadata)
 
     def can_relabel(self, id: str) -> bool:
-        """Return whether record `id` is in the window, labelled, and without an open request."""
+        """Return whether the record `id` is in the window, has a label, and no open request."""
         return id in self._known_labels and id in self._window and id not in self._requests
 
     def request_relabel(
         self, ids: Sequence[str], excluded_annotators: Sequence[Sequence[str]]
     ) -> None:
-        """Open relabel requests, with excluded annotators; `can_relabel` must be True for each."""
+        """Open relabel requests, each with its excluded annotators.
+
+        `can_relabel` must be True for each of `ids`.
+        """
         since = self._for_labels.at(self._now)
         for id, names in zip(ids, excluded_annotators, strict=True):
             self._requests[id] = OpenRequest(since, 1.0, self._now, names)
 
     def needs_record(self, id: str) -> bool:
-        """Return whether a label of `id` can only be learned if its record is added.
+        """Return whether a label of record `id` can only be learned if the record is added.
 
         False if the join holds the record, or remembers its label or the expiry of its request.
         """
@@ -536,44 +549,45 @@ class LabelJoin:
 
     @property
     def open_requests(self) -> Mapping[str, OpenRequest]:
-        """The requests without an answer, by record id, the oldest first."""
+        """Requests without an answer, by record id, the oldest first (read-only)."""
         return MappingProxyType(self._requests)
 
     def requested_record(self, id: str) -> HeldRecord:
-        """Return the record `id`, which must have an open request."""
+        """Return the record `id`, which must have an open request, from the window or retained."""
         return self._window[id] if id in self._window else self._retained_for_request[id]
 
-    def resolve(
+    def match_labels(
         self,
         labels: Sequence[tuple[str, Label | None]],
-        joined: LabelledBatch,
+        labelled_batch: LabelledBatch,
         sources: Sequence[str | None] | None = None,
         learned: LearnedLabels = NoLearnedLabels(),  # noqa: B008 - it holds nothing
     ) -> None:
-        """Match each label with its record and append both to `joined`, or count the dropped label.
+        """Match labels with records, and append the matches to `labelled_batch`.
 
-        A None label is a retraction. `sources` are the sources of the labels. `learned` returns the
+        Other labels wait, or are dropped and counted. `labels` are pairs of record id and label; a
+        None label is a retraction. `sources` are the sources of the labels. `learned` returns the
         labels of records that were learned.
         """
         self.counts.labels += len(labels)
         for (id, label), source in zip(labels, sources or [None] * len(labels), strict=True):
-            self._resolve(joined, id, label, source, learned)
+            self._match_label(labelled_batch, id, label, source, learned)
 
-    def _resolve(
+    def _match_label(
         self,
-        joined: LabelledBatch,
+        labelled_batch: LabelledBatch,
         id: str,
         label: Label | None,
         source: str | None,
         learned: LearnedLabels,
     ) -> None:
         counts = self.counts
-        is_learned = id in joined.current_labels or learned.has_row(id)
+        is_learned = id in labelled_batch.current_labels or learned.has_row(id)
         known = self._known_label(id)
         if is_learned and learned.on_conflict is not None:
-            self._apply_correction(joined, id, label, source, learned)
+            self._apply_correction(labelled_batch, id, label, source, learned)
         elif known is not None:
-            self._count_repeated(id, label, known)
+            self._count_repeated_label(id, label, known)
         elif label is None and id in self._pending_labels:
             counts.retracted += 1
             counts.empty_label += len(self._pending_labels.pop(id))
@@ -582,7 +596,7 @@ class LabelJoin:
         elif id in self._expired_requests:
             counts.expired += 1
         elif id in self._window or id in self._retained_for_request:
-            self._learn(joined, id, label, source)
+            self._add_labelled_record(labelled_batch, id, label, source)
         elif id in self._evicted:
             counts.expired += self._evicted[id].expired
             counts.late += not self._evicted[id].expired
@@ -594,7 +608,7 @@ class LabelJoin:
 
     def _apply_correction(
         self,
-        joined: LabelledBatch,
+        labelled_batch: LabelledBatch,
         id: str,
         label: Label | None,
         source: str | None,
@@ -606,11 +620,15 @@ class LabelJoin:
         """
         counts, rule = self.counts, learned.on_conflict
         self._close_relabel_request(id)
-        current = joined.current_labels[id] if id in joined.current_labels else learned.label_of(id)
+        current = (
+            labelled_batch.current_labels[id]
+            if id in labelled_batch.current_labels
+            else learned.label_of(id)
+        )
         if label is None and current is None:
             counts.empty_label += 1
             return
-        joined.add_correction(id, label, source, self.record_values(id))
+        labelled_batch.add_correction(id, label, source, self.record_values(id))
         if label is None:
             counts.retracted += 1
         elif label == current:
@@ -620,17 +638,23 @@ class LabelJoin:
             return
         else:
             counts.corrected += 1
-        joined.current_labels[id] = label
+        labelled_batch.current_labels[id] = label
         self._set_known_label(id, label)
 
-    def _count_repeated(self, id: str, label: Label | None, known: Label) -> None:
-        """Count a second label of a record that the learner lacks; `known` is its first label."""
+    def _count_repeated_label(self, id: str, label: Label | None, first_label: Label) -> None:
+        """Count a second label of a record that the learner does not have."""
         self._close_relabel_request(id)
-        kind = "empty_label" if label is None else "duplicate" if label == known else "conflicting"
+        kind = (
+            "empty_label"
+            if label is None
+            else "duplicate"
+            if label == first_label
+            else "conflicting"
+        )
         setattr(self.counts, kind, getattr(self.counts, kind) + 1)
 
     def _close_relabel_request(self, id: str) -> None:
-        """Close the relabel request of a record, if one is open, and evict the record if pinned."""
+        """Close the relabel request of a record, if any, and evict a record retained for it."""
         if self._requests.pop(id, None) and self._retained_for_request.pop(id, None):
             self._evicted[id] = EvictedRecord(
                 self._eviction_time, self._known_labels.pop(id), expired=False
@@ -645,20 +669,23 @@ class LabelJoin:
         elif id in self._window:
             self._known_labels[id] = label
 
-    def rename(self, to: Callable[[Label], Label | None]) -> None:
-        """Map remembered and pending labels by `to`; labels that become None are removed."""
-        answers = {id: to(label) for id, label in self._known_labels.items()}
+    def rename_labels(self, current_class: Callable[[Label], Label | None]) -> None:
+        """Map remembered and pending labels by `current_class`; remove those that become None."""
+        answers = {id: current_class(label) for id, label in self._known_labels.items()}
         self._known_labels = {id: label for id, label in answers.items() if label is not None}
         for id, gone in self._evicted.items():
             if gone.label is not None:
-                self._evicted[id] = gone._replace(label=to(gone.label))
-        renamed = [(one, to(one.label)) for one in self._pending_labels]
+                self._evicted[id] = gone._replace(label=current_class(gone.label))
+        renamed = [(one, current_class(one.label)) for one in self._pending_labels]
         kept = [one._replace(label=label) for one, label in renamed if label is not None]
         self.counts.unknown += len(renamed) - len(kept)
         self._pending_labels = PendingLabels(kept)
 
-    def labels_of(self, label: Label, learned: LearnedLabels) -> list[tuple[str, str | None]]:
-        """Return ids and sources of labels of a class that are pending, or missing in `learned`."""
+    def unlearned_votes(self, label: Label, learned: LearnedLabels) -> list[tuple[str, str | None]]:
+        """Return pairs (record id, source) of the labels of a class that were not learned.
+
+        These are pending labels, and remembered labels that `learned` does not have.
+        """
         found = [(one.id, one.source) for one in self._pending_labels if one.label == label]
         here = self._known_labels | {id: gone.label for id, gone in self._evicted.items()}
         alone = [id for id, one in here.items() if one == label and learned.label_of(id) is None]
@@ -681,8 +708,8 @@ class LabelJoin:
         """Return whether a label waits for the record `id`."""
         return id in self._pending_labels
 
-    def pending_labels(self) -> list[Label]:
-        """Return the labels that wait for their records, each once."""
+    def distinct_pending_labels(self) -> list[Label]:
+        """Return the distinct values of the pending labels."""
         return list(dict.fromkeys(waiting.label for waiting in self._pending_labels))
 
     def _known_label(self, id: str) -> Label | None:
@@ -692,7 +719,9 @@ class LabelJoin:
         gone = self._evicted.get(id)
         return gone.label if gone else None
 
-    def _learn(self, joined: LabelledBatch, id: str, label: Label, source: str | None) -> None:
+    def _add_labelled_record(
+        self, labelled_batch: LabelledBatch, id: str, label: Label, source: str | None
+    ) -> None:
         request = self._requests.pop(id, None)
         if request is None:
             self.counts.unsolicited += 1
@@ -700,14 +729,14 @@ class LabelJoin:
             self.counts.answered += 1
         propensity = request.propensity if request else float("nan")
         if id in self._window:
-            joined.add(id, self._window[id], label, propensity, source)
+            labelled_batch.add(id, self._window[id], label, propensity, source)
             self._known_labels[id] = label
         else:
-            joined.add(id, self._retained_for_request.pop(id), label, propensity, source)
+            labelled_batch.add(id, self._retained_for_request.pop(id), label, propensity, source)
             self._evicted[id] = EvictedRecord(self._eviction_time, label, expired=False)
 
     def to_arrays(self) -> Arrays:
-        """Return the complete state of the join, for `restore`, which is the exact inverse."""
+        """Return the complete state of the join as arrays; `restore` is the exact inverse."""
         state = {
             "counts": asdict(self.counts),
             "now": self._now,
@@ -730,7 +759,7 @@ class LabelJoin:
             "state": pack_json(state),
             "window": self._window.rows(),
             "pinned": as_wide([record.x for record in pinned], self._window.n_features),
-            **values_in_arrays(held),
+            **values_to_arrays(held),
         }
 
     def restore(self, arrays: Arrays) -> None:
@@ -765,8 +794,8 @@ class LabelJoin:
         )
 
 
-def _with_restored_class(one: PendingLabel, restored: Restored) -> PendingLabel:
-    for source, was, now in reversed(restored.get(one.id, ())):
-        if (one.source, one.label) == (source, was):
-            return one._replace(label=now)
-    return one
+def _with_restored_class(pending_label: PendingLabel, restored: Restored) -> PendingLabel:
+    for source, was, now in reversed(restored.get(pending_label.id, ())):
+        if (pending_label.source, pending_label.label) == (source, was):
+            return pending_label._replace(label=now)
+    return pending_label

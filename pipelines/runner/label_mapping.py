@@ -9,7 +9,7 @@ from streamboost.connectors.messages.labels import LabelKind, Labels
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.errors import StateError
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.state.naming import refuse_unmerged, to_label
+from streamboost.pipelines.state.naming import refuse_unmerged_class, to_label
 
 __all__ = ["LabelMapping", "Restored"]
 
@@ -24,13 +24,13 @@ class LabelMapping:
     """Mapping of each label to its current class, with the original labels of merged classes.
 
     >>> classes = LabelMapping()
-    >>> classes.apply_command(Command("merge", label="hgih", into="high"), "string")
+    >>> classes.apply_class_command(Command("merge", label="hgih", into="high"), "string")
     ('hgih', 'high')
-    >>> classes.apply_command(Command("drop", label="spam"), "string")
+    >>> classes.apply_class_command(Command("drop", label="spam"), "string")
     ('spam', None)
-    >>> classes.current("hgih"), classes.current("low"), classes.current("spam")
-    ('high', 'low', None)
-    >>> classes.add_original("7", "ann", "hgih"); classes.unmerge("hgih")
+    >>> [classes.current_class(label) for label in ("hgih", "low", "spam")]
+    ['high', 'low', None]
+    >>> classes.add_original_label("7", "ann", "hgih"); classes.unmerge("hgih")
     {'7': [('ann', 'high', 'hgih')]}
     """
 
@@ -51,26 +51,28 @@ class LabelMapping:
         return [*self._merged_into, *self._dropped]
 
     def copy(self) -> "LabelMapping":
-        """Return a mapping of the same classes without original labels, to validate commands."""
+        """Return a copy without original labels, to validate commands."""
         classes = LabelMapping()
         classes._merged_into, classes._dropped = {**self._merged_into}, {**self._dropped}
         return classes
 
-    def current(self, label: Label) -> Label | None:
+    def current_class(self, label: Label) -> Label | None:
         """Return the current class of a label; None: the class was dropped."""
         while label in self._merged_into:
             label = self._merged_into[label]
         return None if label in self._dropped else label
 
-    def check(self, command: Command, kind: LabelKind | None) -> tuple[Label, Label | None]:
-        """Return the class of a command and its target class; None: the class is dropped.
+    def classes_of_command(
+        self, command: Command, label_type: LabelKind | None
+    ) -> tuple[Label, Label | None]:
+        """Validate a command; return its class, and its target class (None: the class is dropped).
 
-        `kind` is the label type. Raises StateError if the command cannot be applied.
+        Raises StateError if the command cannot be applied.
         """
         assert command.label is not None
-        label = to_label(command.label, kind)
+        label = to_label(command.label, label_type)
         if command.command == "unmerge":
-            refuse_unmerged(label, self._merged_into)
+            refuse_unmerged_class(label, self._merged_into)
             return label, label
         if command.command == "merge" and label in self._merged_into:  # its labels would stay there
             raise StateError(
@@ -79,8 +81,8 @@ class LabelMapping:
             )
         into = None
         if command.into is not None:
-            into = to_label(command.into, kind)
-            known = self.current(into)
+            into = to_label(command.into, label_type)
+            known = self.current_class(into)
             if known is None:
                 raise StateError(f"the class {into!r} was dropped: merge into another")
             if known == label:
@@ -88,9 +90,11 @@ class LabelMapping:
             into = known
         return label, into
 
-    def apply_command(self, command: Command, kind: LabelKind | None) -> tuple[Label, Label | None]:
-        """Merge or drop a class, for future labels too; return the result of `check`."""
-        label, into = self.check(command, kind)
+    def apply_class_command(
+        self, command: Command, label_type: LabelKind | None
+    ) -> tuple[Label, Label | None]:
+        """Merge or drop a class, for future labels too; return class and target class (or None)."""
+        label, into = self.classes_of_command(command, label_type)
         self._dropped.pop(label, None)
         self._merged_into.pop(label, None)
         if into is None:
@@ -100,21 +104,21 @@ class LabelMapping:
         return label, into
 
     def unmerge(self, label: Label) -> Restored:
-        """Undo the merge of a class; return the labels whose class changes."""
+        """Undo the merge of a class; return the changed labels, by record id."""
         given = {raw for pairs in self._originals.values() for _, raw in pairs}
-        before = {raw: self.current(raw) for raw in given}
+        before = {raw: self.current_class(raw) for raw in given}
         del self._merged_into[label]
         restored: Restored = {}
         for id, pairs in self._originals.items():
             for source, raw in pairs:
-                was, now = before[raw], self.current(raw)
+                was, now = before[raw], self.current_class(raw)
                 if was is not None and now is not None and was != now:
                     restored.setdefault(id, []).append((source, was, now))
         if not self._merged_into:
             self._originals, self._most = {}, _FIRST_PRUNED
         return restored
 
-    def add_original(self, id: str, source: str | None, label: Label) -> None:
+    def add_original_label(self, id: str, source: str | None, label: Label) -> None:
         """Store the original label that `source` gave to a record, if its class is merged.
 
         An earlier label of the same source is removed.
@@ -124,7 +128,7 @@ class LabelMapping:
         if label in self._merged_into:
             self._originals.setdefault(id, []).append((source, label))
 
-    def add_originals(self, label: Label, votes: Iterable[tuple[str, str | None]]) -> None:
+    def add_original_labels(self, label: Label, votes: Iterable[tuple[str, str | None]]) -> None:
         """Store `label` as the original label of records, before its class is merged.
 
         `votes` are pairs of record id and source. Labels that were merged into the class earlier
@@ -134,7 +138,7 @@ class LabelMapping:
             (id, source)
             for id, pairs in self._originals.items()
             for source, raw in pairs
-            if self.current(raw) == label
+            if self.current_class(raw) == label
         )
         for id, source in votes:
             if known[id, source]:
@@ -142,26 +146,31 @@ class LabelMapping:
             else:
                 self._originals.setdefault(id, []).append((source, label))
 
-    def remove_originals(self, ids: Iterable[str], waits: Callable[[str], bool]) -> None:
-        """Remove the original labels of ids that new records reuse.
+    def remove_original_labels(
+        self, ids: Iterable[str], has_pending_label: Callable[[str], bool]
+    ) -> None:
+        """Remove the original labels of earlier records with the same ids as new records.
 
-        If `waits` returns True for an id, its labels belong to the new record, and are kept.
+        If `has_pending_label` returns True for an id, its labels belong to the new record, and are
+        kept.
         """
         for id in ids if self._originals else ():
-            if id in self._originals and not waits(id):
+            if id in self._originals and not has_pending_label(id):
                 del self._originals[id]
 
-    def prune(self, is_known: Callable[[str], bool]) -> None:
-        """Prune records for which `is_known` returns False, if the number of records is high."""
+    def prune_original_labels(self, is_known: Callable[[str], bool]) -> None:
+        """Remove the original labels of unknown records, if the number of records is high."""
         if len(self._originals) > self._most:
             self._originals = {id: pairs for id, pairs in self._originals.items() if is_known(id)}
             self._most = max(2 * len(self._originals), _FIRST_PRUNED)
 
-    def resolve(self, labels: Labels, source: str, time: int) -> tuple[Labels, list[DeadLetter]]:
-        """Map labels to their current classes; return them, and dead letters of dropped classes."""
+    def map_labels(
+        self, labels: Labels, source: str, batch_time_ms: int
+    ) -> tuple[Labels, list[DeadLetter]]:
+        """Return the labels with their current classes, and dead letters of dropped classes."""
         if not (self._merged_into or self._dropped):
             return labels, []
-        now = [None if label is None else self.current(label) for label in labels.labels]
+        now = [None if label is None else self.current_class(label) for label in labels.labels]
         gone = [i for i, label in enumerate(labels.labels) if now[i] is None and label is not None]
         dead = []
         for i in gone:
@@ -169,13 +178,15 @@ class LabelMapping:
                 f"the class {labels.labels[i]!r} was dropped: `streamboost control` was told so"
             )
             message = labels.messages[i]
-            dead.append(DeadLetter.of(message, "dropped_class", detail, source=source, time=time))
+            dead.append(
+                DeadLetter.from_message(message, "dropped_class", detail, source=source, time=batch_time_ms)
+            )
         left = [i for i in range(len(labels)) if i not in set(gone)]
         for i in left:
             if (label := labels.labels[i]) is None:
                 self._originals.pop(labels.ids[i], None)
             else:
-                self.add_original(labels.ids[i], labels.sources[i], label)
+                self.add_original_label(labels.ids[i], labels.sources[i], label)
         sorted_ = Labels(
             [labels.ids[i] for i in left],
             [now[i] for i in left],
@@ -187,7 +198,7 @@ class LabelMapping:
         return sorted_, dead
 
     def to_json(self) -> dict[str, Any]:
-        """Return the complete state, for `restore`."""
+        """Return the complete state as JSON values, for `restore`."""
         return {
             "merged": list(self._merged_into.items()),
             "dropped": list(self._dropped),
@@ -197,7 +208,7 @@ class LabelMapping:
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> "LabelMapping":
-        """Return the mapping whose state `to_json` returned."""
+        """Return a mapping with the state that `to_json` returned."""
         classes = cls()
         classes._merged_into = dict(state["merged"])
         classes._dropped = dict.fromkeys(state["dropped"])

@@ -23,7 +23,7 @@ class Observer:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next `between_batches` reads the state of the pipeline."""
+        """Whether the next `between_batches` reads the pipeline state, which must be committed."""
         return False
 
     def between_batches(self) -> None:
@@ -47,8 +47,9 @@ class StageTimer:
     --------
     >>> times = iter([0.0, 0.5, 2.5])
     >>> stage_timer = StageTimer(clock=times.__next__)
-    >>> stage_timer.begin(); stage_timer.on_stage_end("score"); stage_timer.on_stage_end("learn")
-    >>> stage_timer.in_numbers()["learn"]
+    >>> stage_timer.begin_batch(); stage_timer.on_stage_end("score")
+    >>> stage_timer.on_stage_end("learn")
+    >>> stage_timer.quantiles()["learn"]
     {'median': 2.0, 'p99': 2.0}
     """
 
@@ -57,20 +58,20 @@ class StageTimer:
         self._last = 0.0
         self._durations: dict[str, deque[float]] = {}
 
-    def begin(self) -> None:
+    def begin_batch(self) -> None:
         """Start timing a batch."""
         self._last = self._clock()
 
-    def on_stage_end(self, part: str) -> None:
-        """Record the seconds since the previous stage end as the duration of stage `part`."""
+    def on_stage_end(self, stage: str) -> None:
+        """Record the time since the previous stage end as the duration of `stage`, in seconds."""
         now = self._clock()
-        if part not in self._durations:
-            self._durations[part] = deque(maxlen=BATCHES)
-        self._durations[part].append(now - self._last)
+        if stage not in self._durations:
+            self._durations[stage] = deque(maxlen=BATCHES)
+        self._durations[stage].append(now - self._last)
         self._last = now
 
-    def in_numbers(self) -> dict[str, dict[str, float]]:
-        """Return the median and the 99th percentile of the seconds of each stage, in order."""
+    def quantiles(self) -> dict[str, dict[str, float]]:
+        """Return median and 99th percentile of the duration of each stage, in seconds."""
         found = {}
         for part, seconds in self._durations.items():
             ordered = sorted(seconds)

@@ -20,7 +20,7 @@ from streamboost.connectors.messages.inline_labels import split_messages
 from streamboost.connectors.messages.labels import Labels
 from streamboost.connectors.messages.outgoing import DeadLetter
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import held_values
+from streamboost.connectors.messages.values import encode_values_of_records
 from streamboost.errors import ConfigurationError, StateError
 from streamboost.evaluation.decisions import Decisions
 from streamboost.features.fields import Field, as_field
@@ -49,7 +49,7 @@ from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, part
 
-__all__ = ["Pipeline", "decisions_of"]
+__all__ = ["Pipeline", "parse_decisions"]
 
 _log = logging.getLogger(__name__)
 
@@ -110,27 +110,32 @@ class Pipeline:
         self.classes = LabelMapping()
         self.decision: dict[str, Any] = {}
         self.journal_extras = JournalExtras()
-        self.on_stage_end: Callable[[str], None] = _nothing
+        self.on_stage_end: Callable[[str], None] = _ignore_stage
 
-    def step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
-        """Process one batch; deploy `swap`, a committee trained in the background, if not None."""
+    def step(self, inputs: Inputs, trained_committee: Committee | None) -> StepResult:
+        """Process one batch.
+
+        A `trained_committee` from a background training is deployed before the batch.
+        """
         before = self._start_batch(inputs)
-        started = [*self.learner.deploy(swap), *self._apply_commands(inputs.commands)]
-        expired = self.join.advance(inputs.batch_time_ms, inputs.caught_up, resumed=inputs.resumed)
+        started = [*self.learner.deploy(trained_committee), *self._apply_commands(inputs.commands)]
+        expired = self.join.expire_and_evict(
+            inputs.batch_time_ms, inputs.caught_up, resumed=inputs.resumed
+        )
         self.learner.expire(expired)
         if self.models is not None:
-            self.models.expire(expired)
+            self.models.expire_requests(expired)
         came = self._split_inline_labels(inputs)
-        records, damaged = self._decode(came)
+        records, damaged = self._decode_records(came)
         self.on_stage_end("decode")
         records, X = self._encode_records(records)
-        scored, asked = self._decide(records, X)
+        scored, asked = self._predict_and_query(records, X)
         self.on_stage_end("query")
         joined = self._add_to_join(records, X, scored, asked)
         unusable = self._add_initial_data(inputs, joined)
-        again = self._relabel_requests()
-        requested = self._requests(asked, again, records, scored)
-        unread = self._learn_labels(came, joined, damaged)
+        again = self._open_relabel_requests()
+        requested = self._encode_requests(asked, again, records, scored)
+        unread = self._join_labels(came, joined, damaged)
         self.on_stage_end("join")
         with (
             deferred_training(self.learner.trainer, started)
@@ -143,10 +148,10 @@ class Pipeline:
         self.on_stage_end("learn")
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
-        predicted = self._predictions(records, scored, asked)
+        predicted = self._encode_predictions(records, scored, asked)
         messages = Messages(predicted, requested, encode_dead_letters(dead, inputs))
         self.digest = chain_digest(self.digest, records, messages, joined, started)
-        promoted = self._update_versions(swap, before.committee)
+        promoted = self._update_versions(trained_committee, before.committee)
         effects = StepResult(
             sequence=self.sequence,
             batch_time_ms=self.batch_time_ms,
@@ -156,7 +161,9 @@ class Pipeline:
             relabels=again,
             joined=joined,
             initial_labels=self.initial_labels - before.initial_labels,
-            ignored={kind: n - before.ignored[kind] for kind, n in self.join.ignored().items()},
+            ignored={
+                kind: n - before.ignored[kind] for kind, n in self.join.ignored_counts().items()
+            },
             commands=inputs.commands,
             gap=self.journal_extras.gap,
             trainings=started,
@@ -164,15 +171,15 @@ class Pipeline:
             promoted=promoted,
             messages=messages,
             dead=dead,
-            read=inputs.replay_counts(),
+            read=inputs.message_counts(),
             digest=self.digest,
-            journal=self._journal(inputs, swap, promoted, started),
+            journal=self._encode_journal_entry(inputs, trained_committee, promoted, started),
         )
         self.on_stage_end("messages")
         return effects
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the complete state of the pipeline: arrays, and a manifest."""
+        """Return the complete state of the pipeline: arrays by name, and a manifest."""
         arrays = {f"learner.{name}": a for name, a in self.learner.snapshot().items()}
         arrays |= {f"join.{name}": a for name, a in self.join.to_arrays().items()}
         about: dict[str, Any] = {}
@@ -192,7 +199,7 @@ class Pipeline:
         return arrays, manifest | about
 
     def counters(self) -> dict[str, Any]:
-        """Return the counters of pipeline, committee, annotators, ledger, join and models."""
+        """Return the counters of pipeline, committee, annotators, budget, join and models."""
         learner = self.learner
         return {
             "sequence": self.sequence,
@@ -200,12 +207,12 @@ class Pipeline:
             "initial_labels": self.initial_labels,
             "lost_batches": self.lost_batches,
             "deleted_unread": self.deleted_unread,
-            "fields": self.fields.in_numbers(learner.features),
-            "committee": _of_committee(learner, self.models),
+            "fields": self.fields.to_json(learner.features),
+            "committee": _committee_counters(learner, self.models),
             "experts": learner.expert_weights,
             "annotators": learner.annotators.in_numbers(),
             "ledger": asdict(learner.ledger),
-            "join": self.join.in_numbers(),
+            "join": self.join.counters(),
         } | self._model_metrics()
 
     def _model_metrics(self) -> dict[str, Any]:
@@ -215,7 +222,7 @@ class Pipeline:
         failures = {} if serving is None else {"model": {"failures": serving.failures}}
         if self.models.transformer is not None:
             failures["transformer"] = {"failures": self.models.transformer.failures}
-        return failures | {"shadow_models": self.models.in_numbers()}
+        return failures | {"shadow_models": self.models.shadow_metrics()}
 
     def restore(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
         """Restore the state that `snapshot` returned."""
@@ -242,12 +249,14 @@ class Pipeline:
             self.learner.use_external_scores()
 
     def _start_batch(self, inputs: Inputs) -> "_CountsBefore":
-        """Begin a batch; return counters and committee from before, to compute differences."""
+        """Begin a batch; return counters and committee before the batch, for the step result."""
         self.sequence += 1
         self.batch_time_ms = inputs.batch_time_ms
         self.deleted_unread += inputs.count_deleted()
         self._apply_config_changes()
-        return _CountsBefore(self.join.ignored(), self.learner.committee, self.initial_labels)
+        return _CountsBefore(
+            self.join.ignored_counts(), self.learner.committee, self.initial_labels
+        )
 
     def _apply_commands(self, commands: Sequence[Command]) -> list[Training]:
         """Apply `commands`; return the trainings that they started."""
@@ -264,62 +273,65 @@ class Pipeline:
         """Merge or drop a class, or undo a merge; return the trainings started."""
         classes, join, learner = self.classes, self.join, self.learner
         try:
-            label, into = classes.check(command, self.schema.label_kind)
+            label, into = classes.classes_of_command(command, self.schema.label_kind)
         except StateError:  # an earlier command of the batch has made this command invalid
             return ()
         if command.command == "unmerge":
             restored = classes.unmerge(label)
-            started = learner.restore_classes(restored, classes.current)
+            started = learner.restore_classes(restored, classes.current_class)
             join.restore_classes(restored, learner)
             n = sum(map(len, restored.values()))
             _log.info("batch %d: %d labels are of the class %r again", self.sequence, n, label)
             return started
         if into is not None:
             votes = learner.votes_for(label)
-            classes.add_originals(label, [*votes, *join.labels_of(label, learner)])
-        classes.apply_command(command, self.schema.label_kind)
-        join.rename(classes.current)
+            classes.add_original_labels(label, [*votes, *join.unlearned_votes(label, learner)])
+        classes.apply_class_command(command, self.schema.label_kind)
+        join.rename_labels(classes.current_class)
         return learner.rename(label, into)
 
     def _apply_config_changes(self) -> None:
-        """Apply configuration changes (rules, decision, fields), which the entry journals."""
+        """Apply the changes of rules, decisions and fields in `journal_extras`."""
         extras, learner = self.journal_extras, self.learner
         if extras.rules is not None:
             self.schema = replace(self.schema, **extras.rules)
         if extras.decision is not None:
             self.decision = extras.decision
-            learner.decisions = decisions_of(self.decision)
+            learner.decisions = parse_decisions(self.decision)
         if extras.fields is not None:
-            fields = _gain(extras.fields, learner)
-            self.schema = self.schema.extended(fields)
-            self.fields.remove(fields)
+            fields = _add_fields(extras.fields, learner)
+            self.schema = self.schema.with_fields(fields)
+            self.fields.remove_known_fields(fields)
             if self.models is not None:
                 self.models.set_field_names(self.schema.features)
             names = ", ".join(fields)
             _log.info("batch %d: fields are learned from now on: %s", self.sequence, names)
 
     def _split_inline_labels(self, inputs: Inputs) -> Inputs:
-        """Return a batch with inline labels split off from the records, if the schema has them."""
+        """Return the batch with the inline labels of its records as separate label messages.
+
+        Without inline labels in the schema, the batch is unchanged.
+        """
         if not self.schema.inline_labels:
             return inputs
         records, labels = split_messages(self.schema, inputs.records)
         return replace(inputs, records=records, labels=labels)
 
-    def _decode(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
-        """Decode the records of a batch; return new records, and dead letters in order."""
+    def _decode_records(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
+        """Decode the records of a batch; return new records, and dead letters by offset."""
         sound, damaged = self.schema.decode(
             inputs.records, source="records", time=self.batch_time_ms
         )
         if self.models is None or self.models.transformer is None:
-            self.fields.add(sound.unknown)
+            self.fields.add_counts(sound.unknown)
         # A duplicate record with an inline label is a label of the held record, no dead letter.
         labels = inputs.labels if self.schema.inline_labels else ()
         records, repeated = self.join.drop_duplicates(sound, labels, self.batch_time_ms)
-        return records, sorted([*damaged, *repeated], key=_place) if len(records) < len(
-            sound
-        ) else damaged
+        return records, sorted([*damaged, *repeated], key=_partition_and_offset) if len(
+            records
+        ) < len(sound) else damaged
 
-    def _decide(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
+    def _predict_and_query(self, records: Records, X: np.ndarray) -> tuple[Scored, Requests]:
         """Return the predictions of the records, and the label requests."""
         models = self.models
         is_ours = models is None or models.serving is None
@@ -327,30 +339,36 @@ class Pipeline:
         self.on_stage_end("score")
         asked = self.learner.query(X, scored, records.ids)
         if models is not None:
-            models.predict_shadows(records, asked)
+            models.predict_with_shadow_models(records, asked)
         return scored, asked
 
-    def _predictions(self, records: Records, scored: Scored, asked: Requests) -> ForwardedPayloads:
+    def _encode_predictions(
+        self, records: Records, scored: Scored, requests: Requests
+    ) -> ForwardedPayloads:
         decided = None if self.learner.decisions is None else self.learner.decide(scored)
         return encode_predictions(
-            records, scored, asked, self.sequence, self.schema, decided=decided
+            records, scored, requests, self.sequence, self.schema, decisions=decided
         )
 
-    def _requests(
-        self, asked: Requests, again: RelabelRequests, records: Records, scored: Scored
+    def _encode_requests(
+        self,
+        requests: Requests,
+        relabel_requests: RelabelRequests,
+        records: Records,
+        scored: Scored,
     ) -> ForwardedPayloads:
         known = self.join, self.learner, self.schema, self.sequence
-        return build_requests(asked, again, records, scored, *known)
+        return build_requests(requests, relabel_requests, records, scored, *known)
 
     def _add_to_join(
-        self, records: Records, X: np.ndarray, scored: Scored, asked: Requests
+        self, records: Records, X: np.ndarray, scored: Scored, requests: Requests
     ) -> LabelledBatch:
-        """Add the records of a batch to the join; return the pending labels that match them."""
-        predicted, values = scored.labels.tolist(), held_values(records)
-        requests = asked.ids, asked.propensity
-        self.classes.remove_originals(records.ids, self.join.has_pending_label)
-        joined = self.join.add(
-            records.ids, X, predicted, *requests, records.times, values, self.learner
+        """Add the records of a batch to the join; return those that have pending labels."""
+        predicted, values = scored.labels.tolist(), encode_values_of_records(records)
+        requested = requests.ids, requests.propensity
+        self.classes.remove_original_labels(records.ids, self.join.has_pending_label)
+        joined = self.join.add_records(
+            records.ids, X, predicted, *requested, records.times, values, self.learner
         )
         if self.learner.query_config.allows_late_requests:
             pairs = zip(records.ids, records.messages, strict=True)
@@ -359,51 +377,61 @@ class Pipeline:
             )
         return joined
 
-    def _relabel_requests(self) -> RelabelRequests:
-        """Request new labels for held records whose labels look wrong."""
+    def _open_relabel_requests(self) -> RelabelRequests:
+        """Open and return relabel requests, for held records whose labels look wrong."""
         again = self.learner.query_relabels(self.join.can_relabel)
         self.join.request_relabel(again.ids, again.excluded_annotators)
         return again
 
-    def _learn_labels(
-        self, inputs: Inputs, joined: LabelledBatch, damaged: Sequence[DeadLetter]
+    def _join_labels(
+        self,
+        inputs: Inputs,
+        labelled_batch: LabelledBatch,
+        record_dead_letters: Sequence[DeadLetter],
     ) -> list[DeadLetter]:
-        """Decode the labels of a batch, resolve them in the join, and return dead letters.
+        """Decode the labels of a batch, and match them in the join; return their dead letters.
 
-        `damaged` are the dead letters of the records. If a record is damaged, its inline label is
-        part of its dead letter, and is not decoded separately.
+        Matched labels are appended to `labelled_batch`. `record_dead_letters` are the dead letters
+        of the records. If a record is damaged, its inline label is part of its dead letter, and is
+        not decoded separately.
         """
         given: Sequence[Message] = inputs.labels
         source = "labels"
         if self.schema.inline_labels:
-            given, source = _usable(given, damaged), "records"
+            given, source = _labels_of_valid_records(given, record_dead_letters), "records"
         labels, unread = self.schema.decode_labels(
-            given, source=source, time=self.batch_time_ms, nulls=True
+            given, source=source, time=self.batch_time_ms, allow_nulls=True
         )
         self.schema = self.schema.with_label_type(labels.kind)
-        labels, dropped = self.classes.resolve(labels, source, self.batch_time_ms)
-        self._add_records_of_labels(labels, joined)
+        labels, dropped = self.classes.map_labels(labels, source, self.batch_time_ms)
+        self._add_records_from_label_messages(labels, labelled_batch)
         pairs = list(zip(labels.ids, labels.labels, strict=True))
-        self.join.resolve(pairs, joined, labels.sources, self.learner)
-        self.classes.prune(self._is_known)
-        return sorted([*unread, *dropped], key=_place) if dropped else unread
+        self.join.match_labels(pairs, labelled_batch, labels.sources, self.learner)
+        self.classes.prune_original_labels(self._is_known_id)
+        return sorted([*unread, *dropped], key=_partition_and_offset) if dropped else unread
 
-    def _is_known(self, id: str) -> bool:
+    def _is_known_id(self, id: str) -> bool:
         return self.join.is_known(id) or self.learner.label_of(id) is not None
 
-    def _add_records_of_labels(self, labels: Labels, joined: LabelledBatch) -> None:
-        """Add records that arrive within label messages; here none, as records have a source."""
+    def _add_records_from_label_messages(
+        self, labels: Labels, labelled_batch: LabelledBatch
+    ) -> None:
+        """Hook to add records from label messages; does nothing, as records have a source."""
 
-    def _add_initial_data(self, inputs: Inputs, joined: LabelledBatch) -> list[DeadLetter]:
+    def _add_initial_data(self, inputs: Inputs, labelled_batch: LabelledBatch) -> list[DeadLetter]:
         """Append the initial data of a batch to the labelled records; return dead letters."""
         if not inputs.initial_data:
             return []
         known, unusable = decode_initial_data(
-            self.schema, inputs.initial_data, inputs.batch_time_ms, self.classes, self._transform
+            self.schema,
+            inputs.initial_data,
+            inputs.batch_time_ms,
+            self.classes,
+            self._transform_records,
         )
         self.schema = self.schema.with_label_type(known.kind)
         known.append_to(
-            joined, self.learner, StreamTime(self.join.counts.records, inputs.batch_time_ms)
+            labelled_batch, self.learner, StreamTime(self.join.counts.records, inputs.batch_time_ms)
         )
         self.initial_labels += len(known.ids)
         return unusable
@@ -411,33 +439,39 @@ class Pipeline:
     def _encode_records(self, records: Records) -> tuple[Records, np.ndarray]:
         """Return records with encoded columns, and their rows (n, D) with lagged labels first."""
         features = self.learner.features
-        records = self._transform(records)
+        records = self._transform_records(records)
         if features is not None and records.values is not None:
             records = replace(records, X=features.arrive(records.values))
         return records, self.learner.with_lags(records.X)
 
-    def _transform(self, records: Records) -> Records:
+    def _transform_records(self, records: Records) -> Records:
         """Return records after the transformer; without a transformer, the records unchanged."""
         return records if self.models is None else self.models.transform(records, self.schema)
 
-    def _update_versions(self, swap: Committee | None, served: Committee | None) -> int | None:
-        """Keep the committees of this batch; return the version deployed in this batch, or None.
+    def _update_versions(
+        self, trained_committee: Committee | None, previous_committee: Committee | None
+    ) -> int | None:
+        """Store the committees of this batch; return the version deployed in this batch, or None.
 
         An initial committee counts as deployed in the first batch.
         """
         committee = self.learner.committee
-        served = served if self.sequence > 1 else None
-        self.versions.add([swap, self.learner.trainer.challenger, committee])
-        return committee.version if committee and committee is not served else None
+        previous_committee = previous_committee if self.sequence > 1 else None
+        self.versions.add([trained_committee, self.learner.trainer.challenger, committee])
+        return committee.version if committee and committee is not previous_committee else None
 
-    def _journal(
-        self, inputs: Inputs, swap: Committee | None, promoted: int | None, started: list[Training]
+    def _encode_journal_entry(
+        self,
+        inputs: Inputs,
+        trained_committee: Committee | None,
+        promoted_version: int | None,
+        trainings: list[Training],
     ) -> bytes:
-        return inputs.entry(
+        return inputs.journal_entry(
             sequence=self.sequence,
-            swap=swap.version if swap else None,
-            promoted=promoted,
-            trainings=started,
+            swap=trained_committee.version if trained_committee else None,
+            promoted=promoted_version,
+            trainings=trainings,
             digest=self.digest,
             **msgspec.structs.asdict(self.journal_extras),
         ).encode()
@@ -451,17 +485,19 @@ class _CountsBefore(NamedTuple):
     initial_labels: int
 
 
-def _nothing(part: str) -> None:
+def _ignore_stage(stage: str) -> None:
     pass
 
 
-def _usable(labels: Sequence[Message], dead: Sequence[DeadLetter]) -> Sequence[Message]:
-    """Return the inline labels whose records are no dead letters."""
-    places = {_place(letter) for letter in dead}
-    return [one for one in labels if (one.partition, one.offset) not in places]
+def _labels_of_valid_records(
+    label_messages: Sequence[Message], dead_letters: Sequence[DeadLetter]
+) -> Sequence[Message]:
+    """Return the messages of inline labels whose records are not among the dead letters."""
+    places = {_partition_and_offset(letter) for letter in dead_letters}
+    return [one for one in label_messages if (one.partition, one.offset) not in places]
 
 
-def _place(letter: DeadLetter) -> tuple[str, int]:
+def _partition_and_offset(letter: DeadLetter) -> tuple[str, int]:
     return next(iter(letter.position.items()))
 
 
@@ -472,7 +508,7 @@ def _apply_command(
     if command.version is not None:
         return learner.deploy(versions[command.version])
     if command.decision is not None:
-        learner.decisions = decisions_of(command.decision)
+        learner.decisions = parse_decisions(command.decision)
         return ()
     if command.command == "promote":
         return trainer.promote()
@@ -482,28 +518,28 @@ def _apply_command(
     return trainer.resume_training() if command.command == "resume" else trainer.retrain()
 
 
-def decisions_of(given: Mapping[str, Any]) -> Decisions | None:
-    """Return the decisions that `given` describes; None if `given` is empty.
+def parse_decisions(options: Mapping[str, Any]) -> Decisions | None:
+    """Return `Decisions` with the given options (costs, threshold); None if there are none.
 
-    Raises ConfigurationError if `given` is invalid.
+    Raises ConfigurationError if `options` is invalid.
     """
-    if unknown := sorted(given.keys() - {"costs", "threshold"}):
+    if unknown := sorted(options.keys() - {"costs", "threshold"}):
         raise ConfigurationError(f"decisions go by costs or threshold, and {unknown[0]} is neither")
-    return Decisions(**given) if given else None
+    return Decisions(**options) if options else None
 
 
-def _gain(given: dict[str, Any], learner: StreamLearner) -> dict[str, Field]:
-    """Add new fields of the configuration to the learner; earlier records lack their values."""
+def _add_fields(field_options: dict[str, Any], learner: StreamLearner) -> dict[str, Field]:
+    """Add new fields to the learner, and return them; in earlier records, they are missing."""
     assert learner.features is not None
-    fields = {name: as_field(name, field) for name, field in given.items()}
+    fields = {name: as_field(name, field) for name, field in field_options.items()}
     for name, field in fields.items():
         learner.features.add(name, field)
     learner.update_columns()
     return fields
 
 
-def _of_committee(learner: StreamLearner, models: Models | None) -> dict[str, int]:
-    """Return version and size of the committee, and the versions in training."""
+def _committee_counters(learner: StreamLearner, models: Models | None) -> dict[str, int]:
+    """Return version and size of the committee, and the versions of training and challenger."""
     trainer = learner.trainer
     numbers = {
         "labels": learner.n_labelled,

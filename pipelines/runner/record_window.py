@@ -30,26 +30,27 @@ class HeldRecord(NamedTuple):
     predicted_label: Label | None
     time: Time = None
     values: bytes | None = None
-    """Original field values (`packed`), if the schema has fields of several types. If a transformer
-    made the values, its input record follows on a separate line (`whole_of`)."""
+    """Original field values (`encode_values`), if the schema has fields of several types. If a
+    transformer made the values, its input record follows on a separate line
+    (`encode_original_record`)."""
     metadata: MessageMetadata = _NOTHING_CARRIED
     """Metadata of the record's message, if its label may be requested later."""
 
 
-def metadata_to_json(carried: Mapping[str, MessageMetadata]) -> dict[str, Any]:
-    """Return the metadata of messages as JSON, for `metadata_from_json`."""
+def metadata_to_json(metadata: Mapping[str, MessageMetadata]) -> dict[str, Any]:
+    """Return the metadata of messages by record id as JSON values, for `metadata_from_json`."""
     return {
         id: [
             _bytes_to_text(one.key),
             [[name, _bytes_to_text(held)] for name, held in one.headers],
             one.time,
         ]
-        for id, one in carried.items()
+        for id, one in metadata.items()
     }
 
 
 def metadata_from_json(state: Mapping[str, Any]) -> dict[str, MessageMetadata]:
-    """Return the metadata of messages that `metadata_to_json` encoded."""
+    """Return the metadata of messages by record id, as encoded by `metadata_to_json`."""
     return {
         id: MessageMetadata(
             _text_to_bytes(key),
@@ -60,12 +61,12 @@ def metadata_from_json(state: Mapping[str, Any]) -> dict[str, MessageMetadata]:
     }
 
 
-def _bytes_to_text(held: bytes | None) -> str | None:
-    return None if held is None else held.decode("latin-1")
+def _bytes_to_text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")
 
 
-def _text_to_bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode("latin-1")
+def _text_to_bytes(value: str | None) -> bytes | None:
+    return None if value is None else value.encode("latin-1")
 
 
 class RecordWindow:
@@ -105,38 +106,38 @@ class RecordWindow:
         self,
         ids: Sequence[str],
         X: np.ndarray,
-        predicted: Sequence[Label | None],
+        predicted_labels: Sequence[Label | None],
         now: StreamTime,
         times: Sequence[Time] | None = None,
         values: Sequence[bytes | None] | None = None,
     ) -> None:
-        """Append records in order of arrival, the first directly after `now`."""
+        """Append records in order of arrival; the number of the first is `now.records` + 1."""
         records = np.arange(now.records, now.records + len(ids)) + 1
         batch_times = np.full(len(ids), now.batch_time_ms)
         none = [None] * len(ids)
-        self._append(ids, X, predicted, times or none, values or none, records, batch_times)
+        self._append(ids, X, predicted_labels, times or none, values or none, records, batch_times)
 
-    def add_metadata(self, carried: Mapping[str, MessageMetadata]) -> None:
+    def add_metadata(self, metadata: Mapping[str, MessageMetadata]) -> None:
         """Store the metadata of messages, by record id."""
-        self._metadata |= carried
+        self._metadata |= metadata
 
-    def evict(self, span: WindowSize, now: StreamTime) -> Iterator[str]:
-        """Evict the records whose `span` is over at `now`, oldest first; yield their ids.
+    def evict(self, max_age: WindowSize, now: StreamTime) -> Iterator[str]:
+        """Evict the records that are as old as `max_age`, oldest first; yield their ids.
 
         A record is removed after the caller has processed its id.
         """
-        for id in self._ids[self._start : self._start + self._n_expired(span, now)]:
+        for id in self._ids[self._start : self._start + self._n_expired(max_age, now)]:
             yield id
             del self._number[id]
             self._metadata.pop(id, None)
             self._start += 1
 
-    def _n_expired(self, span: WindowSize, now: StreamTime) -> int:
-        """Return the number of records, from the oldest, that are as old as `span`."""
+    def _n_expired(self, max_age: WindowSize, now: StreamTime) -> int:
+        """Return the number of records that are as old as `max_age`; these are the oldest."""
         live = slice(self._start, self._end)
-        began, end = self._batch_times[live], now.batch_time_ms - (span.milliseconds or 0)
-        if span.records is not None:
-            began, end = self._records[live], now.records - span.records
+        began, end = self._batch_times[live], now.batch_time_ms - (max_age.milliseconds or 0)
+        if max_age.records is not None:
+            began, end = self._records[live], now.records - max_age.records
         return int(np.searchsorted(began, end, side="right"))
 
     def has_any(self, ids: Iterable[str]) -> bool:
@@ -148,11 +149,11 @@ class RecordWindow:
         return self._X[self._start : self._end].copy()
 
     def values(self) -> list[bytes | None]:
-        """Return the packed values of the records in the window."""
+        """Return the packed values of the records in the window; None: without values."""
         return self._values[self._start : self._end]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state without the features and the values, for `restore`."""
+        """Return the state as JSON values, without the features and values, for `restore`."""
         live = slice(self._start, self._end)
         return {
             "ids": self._ids[live],
@@ -167,7 +168,7 @@ class RecordWindow:
     def restore(
         cls, state: dict[str, Any], X: np.ndarray, values: Sequence[bytes | None]
     ) -> "RecordWindow":
-        """Return the window with the state of `to_json`, `rows` and `values`."""
+        """Return a window with the state that `to_json`, `rows` and `values` returned."""
         window = cls(X.shape[1])
         window._append(
             state["ids"],
@@ -193,32 +194,36 @@ class RecordWindow:
         self,
         ids: Sequence[str],
         X: np.ndarray,
-        predicted: Sequence[Label | None],
+        predicted_labels: Sequence[Label | None],
         times: Sequence[Time],
         values: Sequence[bytes | None],
-        records: Any,
-        batch_times: Any,
+        record_numbers: Any,
+        arrival_times_ms: Any,
     ) -> None:
         self._add_columns(X.shape[1])
-        self._reserve(len(ids))
+        self._reserve_rows(len(ids))
         rows = slice(self._end, self._end + len(ids))
         first = self._base + self._end
         X = as_wide(X, self.n_features)
-        self._X[rows], self._records[rows], self._batch_times[rows] = X, records, batch_times
+        self._X[rows], self._records[rows], self._batch_times[rows] = (
+            X,
+            record_numbers,
+            arrival_times_ms,
+        )
         self._ids += ids
-        self._predicted += predicted
+        self._predicted += predicted_labels
         self._times += times
         self._values += values
         self._number.update(zip(ids, range(first, first + len(ids)), strict=True))
         self._end = rows.stop
 
     def _add_columns(self, n_features: int) -> None:
-        """Widen the rows to at least `n_features`; new columns of stored rows are missing (NaN)."""
+        """Widen the stored rows to at least `n_features` columns; new columns are NaN."""
         if n_features > self.n_features:
             self._X = as_wide(self._X, n_features)
             self.n_features = n_features
 
-    def _reserve(self, n: int) -> None:
+    def _reserve_rows(self, n: int) -> None:
         if self._end + n <= len(self._X):
             return
         live = slice(self._start, self._end)

@@ -31,28 +31,28 @@ from streamboost.pipelines.state.journal import JournalEntry
 
 __all__ = [
     "Replay",
-    "digest_of",
     "foreign_batches",
     "journal_entries",
     "recover",
     "require_same_release",
+    "snapshot_digest",
 ]
 
 _log = logging.getLogger(__name__)
 
 
 def journal_entries(
-    transaction: Transaction, checkpoint: Checkpoint | None, until: int
+    transaction: Transaction, checkpoint: Checkpoint | None, last_sequence: int
 ) -> Iterator[JournalEntry]:
-    """Yield the journal entries of the batches after `checkpoint`, up to batch `until`."""
+    """Yield the journal entries of the batches after `checkpoint`, up to batch `last_sequence`."""
     for sequence, message in transaction.journal(checkpoint[1]["sequence"] if checkpoint else 0):
-        if sequence > until:
+        if sequence > last_sequence:
             return
         yield JournalEntry.decode(message)
 
 
-class ReplaySource(NamedTuple):
-    """Range of batches made by another release of streamboost: first, last, release."""
+class ForeignBatches(NamedTuple):
+    """Range of batches made by another release of streamboost: first and last batch, release."""
 
     first: int
     last: int
@@ -64,8 +64,11 @@ class ReplaySource(NamedTuple):
 
 def foreign_batches(
     entries: Iterable[JournalEntry], checkpoint: Checkpoint | None
-) -> ReplaySource | None:
-    """Return the range of `entries` after `checkpoint` made by another release, or None."""
+) -> ForeignBatches | None:
+    """Return the range of batches in `entries` made by another release, or None.
+
+    `checkpoint` is the checkpoint before the entries, which has the release at that time.
+    """
     here = environment()["streamboost"]
     release = checkpoint[1]["environment"]["streamboost"] if checkpoint else None
     found = None
@@ -74,31 +77,31 @@ def foreign_batches(
             release = entry.environment["streamboost"]
         if release not in (None, here):
             first = found.first if found else entry.sequence
-            found = ReplaySource(first, entry.sequence, release)
+            found = ForeignBatches(first, entry.sequence, release)
     return found
 
 
-def require_same_release(found: ReplaySource | None) -> None:
-    """Raise StateError if batches of another release would have to be replayed."""
-    if found is not None:
+def require_same_release(foreign: ForeignBatches | None) -> None:
+    """Raise StateError if `foreign` is not None: batches of another release are not replayed."""
+    if foreign is not None:
         here = environment()["streamboost"]
         raise StateError(
-            f"batches {found.first} to {found.last}, which lie after the newest checkpoint, were "
-            f"made by streamboost {found.release}, and this is {here}: run {found.release} until "
-            "it has stopped cleanly, then this one; or have this one replay them, without "
-            "comparing, by `streamboost run --upgrade`"
+            f"batches {foreign.first} to {foreign.last}, which lie after the newest checkpoint, "
+            f"were made by streamboost {foreign.release}, and this is {here}: run "
+            f"{foreign.release} until it has stopped cleanly, then this one; or have this one "
+            "replay them, without comparing, by `streamboost run --upgrade`"
         )
 
 
 def recover(
     runner: Runner,
     checkpoint: Checkpoint | None,
-    until: int,
+    last_sequence: int,
     *,
     on_data_loss: str = "fail",
     upgrade: bool = False,
 ) -> None:
-    """Recover the state of `runner` after batch `until`, the newest committed batch.
+    """Recover the state of `runner` after batch `last_sequence`, the newest committed batch.
 
     Recovery ends early on a stop request. Retriable errors of sources are retried until success.
 
@@ -119,24 +122,24 @@ def recover(
     """
     replay = Replay(runner, checkpoint)
 
-    def run() -> None:
+    def run_replay() -> None:
         if not upgrade:
-            entries = journal_entries(runner.transaction, checkpoint, until)
+            entries = journal_entries(runner.transaction, checkpoint, last_sequence)
             require_same_release(foreign_batches(entries, checkpoint))
-        replay.run(until)
+        replay.run(last_sequence)
 
     try:
-        runner.stop.retry_until_success(run, runner.poll_interval)
+        runner.stop.retry_until_success(run_replay, runner.poll_interval)
     except GapError as error:
         first = runner.pipeline.sequence + 1
         if on_data_loss != "continue":
             raise GapError(
                 f'{error}. Or set [pipeline] on_data_loss = "continue" to continue without what '
-                f"batches {first} to {until} had taught"
+                f"batches {first} to {last_sequence} had taught"
             ) from error
-        _log.error("%s. What batches %d to %d taught is lost", error, first, until)
-        replay.skip_to(until)
-    runner.stop.retry_until_success(replay.journal_changes, runner.poll_interval)
+        _log.error("%s. What batches %d to %d taught is lost", error, first, last_sequence)
+        replay.skip_to(last_sequence)
+    runner.stop.retry_until_success(replay.add_changes_to_journal, runner.poll_interval)
 
 
 @dataclass(slots=True)
@@ -155,18 +158,18 @@ class Replay:
     _environment: dict[str, str] | None = None
     _gaps: list[tuple[int, int]] = field(default_factory=list)
 
-    def run(self, until: int) -> None:
-        """Replay up to batch `until`; after a retriable error, continue at the failed batch."""
+    def run(self, last_sequence: int) -> None:
+        """Replay up to batch `last_sequence`; after a retriable error, continue at that batch."""
         pipeline = self.runner.pipeline
         if self.checkpoint is not None and not pipeline.sequence:
-            self._set_identities(self.checkpoint[1]["identities"])
+            self._check_identities(self.checkpoint[1]["identities"])
             self._check_initial_model(self.checkpoint[1].get("origin"))
             self._environment = self.checkpoint[1]["environment"]
             self.runner.restore(*self.checkpoint)
-        if until <= pipeline.sequence:
+        if last_sequence <= pipeline.sequence:
             return
-        _log.info("replaying batches %d to %d", pipeline.sequence + 1, until)
-        entries = partial(journal_entries, self.runner.transaction, self.checkpoint, until)
+        _log.info("replaying batches %d to %d", pipeline.sequence + 1, last_sequence)
+        entries = partial(journal_entries, self.runner.transaction, self.checkpoint, last_sequence)
         self._gaps = [entry.gap for entry in entries() if entry.gap is not None]
         for entry in entries():
             if self.runner.stop.requested:
@@ -177,13 +180,13 @@ class Replay:
             if entry.gap is not None:
                 self.skip_to(entry.gap[1])
             if entry.sequence != pipeline.sequence + 1:
-                raise self._missing_batches(entry.sequence - 1)
+                raise self._missing_batches_error(entry.sequence - 1)
             self._replay_entry(entry)
-        if pipeline.sequence < until:
-            raise self._missing_batches(until)
+        if pipeline.sequence < last_sequence:
+            raise self._missing_batches_error(last_sequence)
 
     def skip_to(self, sequence: int) -> None:
-        """Skip the batches up to `sequence` without learning from them."""
+        """Skip the batches up to `sequence`, and count them as lost."""
         for entry in journal_entries(self.runner.transaction, self.checkpoint, sequence):
             self.runner.intake.expect(entry.bookmarks)
         pipeline = self.runner.pipeline
@@ -191,7 +194,7 @@ class Replay:
         pipeline.lost_batches += sequence - pipeline.sequence
         pipeline.sequence = sequence
 
-    def journal_changes(self) -> None:
+    def add_changes_to_journal(self) -> None:
         """Add changes of environment and source identities to the next journal entry."""
         here, there = environment(), self._environment
         if there != here:
@@ -204,12 +207,12 @@ class Replay:
                 self.runner.pipeline.sequence,
                 there["streamboost"],
             )
-        found = self._identities()
+        found = self._current_identities()
         if self.runner.identities != found:
             self.runner.pipeline.journal_extras.identities = self.runner.identities = found
 
-    def _set_environment(self, entry: JournalEntry) -> None:
-        """Update the environment of the batch; warn and stop comparing if it is another one."""
+    def _update_environment(self, entry: JournalEntry) -> None:
+        """Update the environment by a journal entry; in another one, stop comparing digests."""
         self._environment = entry.environment or self._environment
         if self.is_same and self._environment not in (None, environment()):
             self.is_same = self.made_here = False
@@ -220,17 +223,17 @@ class Replay:
                 differences(self._environment, environment()),
             )
 
-    def _set_identities(self, known: dict[str, str]) -> None:
-        """Store the identities of sources and journal; StateError if a topic was recreated."""
-        now = self._identities()
-        for name in sorted(known.keys() & now.keys()):
-            if known[name] != now[name]:
+    def _check_identities(self, identities: dict[str, str]) -> None:
+        """Raise StateError if the identity of a source or the journal differs; else store them."""
+        now = self._current_identities()
+        for name in sorted(identities.keys() & now.keys()):
+            if identities[name] != now[name]:
                 raise StateError(
                     f"the topic of the {name} was deleted and recreated: what it holds is "
                     "not what was there. Put the old one back from a copy, or, to read this one "
                     "from its beginning, give the pipeline another name and an empty state"
                 )
-        self.runner.identities = known
+        self.runner.identities = identities
 
     def _check_initial_model(self, origin: dict[str, str] | None) -> None:
         """Raise StateError if the run began with another initial committee than this replay."""
@@ -242,16 +245,16 @@ class Replay:
                 "back from a copy"
             )
 
-    def _identities(self) -> dict[str, str]:
+    def _current_identities(self) -> dict[str, str]:
         journal = self.runner.transaction.identity
         return self.runner.intake.identities() | ({"journal": journal} if journal else {})
 
     def _replay_entry(self, entry: JournalEntry) -> None:
         pipeline = self.runner.pipeline
         if entry.identities is not None:
-            self._set_identities(entry.identities)
+            self._check_identities(entry.identities)
         self._check_initial_model(entry.origin)
-        self._set_environment(entry)
+        self._update_environment(entry)
         known = Inputs(
             entry.tick,
             entry.ranges,
@@ -263,7 +266,7 @@ class Replay:
             deleted=entry.deleted,
             bookmarks=entry.bookmarks,
         )
-        inputs = self.runner.intake.read_batch(known, entry.read)
+        inputs = self.runner.intake.reread_batch(known, entry.read)
         for name in ("fields", "rules", "decision"):
             # Replaces the extras that the checkpoint holds for the next batch.
             setattr(pipeline.journal_extras, name, getattr(entry, name))
@@ -288,19 +291,19 @@ class Replay:
                 entry.sequence,
             )
 
-    def _difference_error(self, entry: JournalEntry, how: str) -> StateError:
+    def _difference_error(self, entry: JournalEntry, reason: str) -> StateError:
         if not self.is_same:
             there = differences(self._environment, environment())
             return StateError(
-                f"batch {entry.sequence} cannot be replayed here ({there}): {how}; finish where it "
-                "was made: run that until it has stopped cleanly, then this"
+                f"batch {entry.sequence} cannot be replayed here ({there}): {reason}; finish where "
+                "it was made: run that until it has stopped cleanly, then this"
             )
         return StateError(
-            f"batch {entry.sequence} does not come out as it did when it was committed: {how}; "
+            f"batch {entry.sequence} does not come out as it did when it was committed: {reason}; "
             "records, labels or journal are not those it was made of: put them back from a copy"
         )
 
-    def _missing_batches(self, last: int) -> GapError:
+    def _missing_batches_error(self, last: int) -> GapError:
         first = self.runner.pipeline.sequence + 1
         if later := [sequence for sequence in self.later if sequence >= last]:
             return GapError(
@@ -315,8 +318,8 @@ class Replay:
         )
 
 
-def digest_of(arrays: dict[str, np.ndarray], manifest: dict[str, Any]) -> str:
-    """Return the SHA-256 of a snapshot, without the manifest keys that only checkpoints have."""
+def snapshot_digest(arrays: dict[str, np.ndarray], manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 (hex) of a snapshot, without manifest keys that only checkpoints have."""
     hashed = hashlib.sha256()
     for name in sorted(arrays):
         if name.startswith("models.") and name.endswith(".pickle"):

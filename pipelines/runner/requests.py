@@ -8,10 +8,10 @@ import msgspec
 from streamboost.checks import as_wide
 from streamboost.connectors.base import ForwardedPayloads
 from streamboost.connectors.messages.decoding import Records
-from streamboost.connectors.messages.labels import as_json
-from streamboost.connectors.messages.outgoing import Request, features_of
+from streamboost.connectors.messages.labels import label_as_json
+from streamboost.connectors.messages.outgoing import Request, features_by_name
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import as_fields
+from streamboost.connectors.messages.values import decode_fields
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.learner.learner import StreamLearner
 from streamboost.pipelines.runner.label_join import LabelJoin
@@ -23,8 +23,8 @@ __all__ = ["build_request", "build_requests"]
 
 
 def build_requests(
-    asked: Requests,
-    again: RelabelRequests,
+    requests: Requests,
+    relabel_requests: RelabelRequests,
     records: Records,
     scored: Scored,
     join: LabelJoin,
@@ -32,25 +32,25 @@ def build_requests(
     schema: Schema,
     sequence: int,
 ) -> ForwardedPayloads:
-    """Encode label requests and relabel requests (`again`), with the committee's predictions.
+    """Encode label requests and relabel requests, with the committee's predictions.
 
     `scored` are the predictions for the batch's `records`. If a request is about a record of an
-    earlier batch, all requested records are scored here.
+    earlier batch, all requested records are predicted again.
     """
-    wanted = [*asked.ids, *again.ids]
+    wanted = [*requests.ids, *relabel_requests.ids]
     held = [join.record(id) for id in wanted]
     rows = {id: row for row, id in enumerate(records.ids)} if wanted else {}
     if not rows.keys() >= set(wanted):
         scored = learner.score(as_wide([record.x for record in held], learner.n_features or 0))
         rows = dict(zip(wanted, range(len(held)), strict=True))
     expires = join.expires_after.end(join.now)
-    utility = [*asked.utility.tolist(), *again.doubt.tolist()]
-    propensity = [*asked.propensity.tolist(), *[1.0] * len(again)]
+    utility = [*requests.utility.tolist(), *relabel_requests.doubt.tolist()]
+    propensity = [*requests.propensity.tolist(), *[1.0] * len(relabel_requests)]
     excluded_annotators: list[Sequence[str] | None] = [
-        *[None] * len(asked),
-        *again.excluded_annotators,
+        *[None] * len(requests),
+        *relabel_requests.excluded_annotators,
     ]
-    requests = [
+    encoded_requests = [
         build_request(
             id,
             held[place],
@@ -67,7 +67,7 @@ def build_requests(
     ]
     here = dict(zip(records.ids, records.messages, strict=True)) if wanted else {}
     about = [here.get(id) or one.metadata for id, one in zip(wanted, held, strict=True)]
-    return ForwardedPayloads(requests, about)
+    return ForwardedPayloads(encoded_requests, about)
 
 
 def build_request(
@@ -94,7 +94,7 @@ def build_request(
         id=id,
         time=record.time,
         features=feature_values(schema.features, record),
-        label=as_json(scored.labels[row], schema.label_kind),
+        label=label_as_json(scored.labels[row], schema.label_kind),
         probabilities=dict(zip(scored.classes.tolist(), probabilities, strict=True)),
         utility=utility,
         propensity=propensity,
@@ -106,7 +106,7 @@ def build_request(
 
 
 def feature_values(features: Sequence[str], record: HeldRecord) -> dict[str, Any]:
-    """Return the original field values of a record; without stored values, its numeric row."""
+    """Return the field values of a record by name; without stored values, its numeric features."""
     if record.values is not None:
-        return as_fields(features, record.values)
-    return features_of(features, record.x[-len(features) :])  # behind the labels' lags
+        return decode_fields(features, record.values)
+    return features_by_name(features, record.x[-len(features) :])  # behind the labels' lags

@@ -13,7 +13,7 @@ from streamboost.connectors.base import Position, Transaction
 from streamboost.errors import ConnectorError, ModelFileError
 from streamboost.learner.trainer import Trainer
 from streamboost.pipelines.runner.background_executor import Action, BackgroundExecutor
-from streamboost.pipelines.runner.backlog import Backlog, OpenSources
+from streamboost.pipelines.runner.backlog import BacklogMonitor, OpenSources
 from streamboost.pipelines.runner.batch import Inputs, Outputs, StepResult
 from streamboost.pipelines.runner.batch_reader import BatchReader
 from streamboost.pipelines.runner.commands import validate_commands
@@ -84,7 +84,7 @@ class Runner:
         self.stop = stop or StopToken()
         self.poll_interval = poll_interval
         self.observers = list(observers)
-        self.backlog = Backlog(intake, open_sources)
+        self.backlog = BacklogMonitor(intake, open_sources)
         self.stage_timer = StageTimer()
         self.about: dict[str, Any] = {}
         self.identities: dict[str, str] = {}
@@ -113,9 +113,9 @@ class Runner:
         self.pipeline.on_stage_end = self.stage_timer.on_stage_end
         with closing(self.backlog), closing(self._commits):
             while not self.stop.requested:
-                self._between_batches()
-                self.stage_timer.begin()
-                inputs = self._poll()
+                self._run_due_observers()
+                self.stage_timer.begin_batch()
+                inputs = self._poll_until_success()
                 self.backlog.update(self._kept_positions[0] if self._kept_positions else None)
                 if inputs is not None:
                     self.stage_timer.on_stage_end("poll")
@@ -129,14 +129,14 @@ class Runner:
                     self.stop.wait(self.poll_interval)
             self.await_commit()
 
-    def step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
-        """Process one batch; deploy `swap`, a committee trained in the background, if not None."""
+    def step(self, inputs: Inputs, trained_committee: Committee | None) -> StepResult:
+        """Process one batch; a `trained_committee` from a background training is deployed first."""
         self.is_committed = False
-        return self.pipeline.step(inputs, swap)
+        return self.pipeline.step(inputs, trained_committee)
 
-    def replay_step(self, inputs: Inputs, swap: Committee | None) -> StepResult:
+    def replay_step(self, inputs: Inputs, trained_committee: Committee | None) -> StepResult:
         """Process a committed batch again in a replay, and notify the observers."""
-        effects = self.pipeline.step(inputs, swap)
+        effects = self.pipeline.step(inputs, trained_committee)
         self.pipeline.journal_extras = JournalExtras()
         for observer in self.observers:
             observer.replayed(effects)
@@ -148,7 +148,11 @@ class Runner:
         If commits are pipelined, wait for the previous commit, and only start this one.
         """
         self.await_commit()
-        what = effects.messages.writes(self.outputs), self.intake.positions(), effects.journal
+        what = (
+            effects.messages.messages_by_sink(self.outputs),
+            self.intake.positions(),
+            effects.journal,
+        )
         attempt = partial(self.transaction.commit, effects.sequence, *what)
         self.pipeline.journal_extras = JournalExtras()
         self._pending_commit = (
@@ -177,7 +181,7 @@ class Runner:
             except ConnectorError as error:
                 if is_last or not error.retriable:
                     raise
-                self._wait_after(error)
+                self._wait_before_retry(error)
                 end, is_last = attempt, self.stop.requested
         self.is_committed = effects.sequence == self.pipeline.sequence
         self._on_recovery()
@@ -195,7 +199,7 @@ class Runner:
         """Take a checkpoint; log a failure and notify the observers, without raising."""
         self._attempted = self.pipeline.sequence
         try:
-            self.checkpoint()
+            self.save_checkpoint()
         except (OSError, ModelFileError) as error:
             text = (
                 f"no checkpoint of batch {self.pipeline.sequence}: {error}. The pipeline "
@@ -205,8 +209,8 @@ class Runner:
             self.lacks_checkpoint = True
             self.notify_error(text)
 
-    def checkpoint(self) -> None:
-        """Save the complete state, with the committees for rollback."""
+    def save_checkpoint(self) -> None:
+        """Save a checkpoint of the complete state, with the committees for rollback."""
         if self.checkpoints is None:
             return
         versions = self.pipeline.versions
@@ -236,20 +240,20 @@ class Runner:
         self.intake.expect(manifest["bookmarks"])
         self.intake.seek(manifest["positions"])
 
-    def _poll(self) -> Inputs | None:
-        """Return the next batch; None if no messages are available or a stop was requested.
+    def _poll_until_success(self) -> Inputs | None:
+        """Return the next batch, after retries of failed polls; None: no messages, or a stop.
 
         If a training has finished, an empty batch is returned instead of None.
         """
         while not self.stop.requested:
             try:
                 with self.stop.interruptible():
-                    inputs = self.intake.poll(room=self._has_room())
+                    inputs = self.intake.poll(has_room=self._has_room_for_labels())
             except ConnectorError as error:
                 if not error.retriable:
                     raise
                 self.await_commit()
-                self._wait_after(error)
+                self._wait_before_retry(error)
                 continue
             self._on_recovery()
             if inputs is None:
@@ -258,9 +262,9 @@ class Runner:
             return replace(inputs, commands=commands)
         return None
 
-    def _has_room(self) -> bool:
+    def _has_room_for_labels(self) -> bool:
         """Return whether the join accepts pending labels; warn when their limit is reached."""
-        before, self._had_room = self._had_room, self.pipeline.join.has_room
+        before, self._had_room = self._had_room, self.pipeline.join.has_room_for_labels
         if before and not self._had_room:
             text = (
                 "too many labels wait for their records: no more are read until records come; "
@@ -280,7 +284,7 @@ class Runner:
         """Whether no training is in progress, and no message can arrive from an open source."""
         return self._trainer.running is None and not self.intake.is_open
 
-    def _wait_after(self, error: ConnectorError) -> None:
+    def _wait_before_retry(self, error: ConnectorError) -> None:
         """Wait before a retry; report the first of consecutive failures."""
         if not self.retrying:
             _log.warning(WAITING, error)
@@ -299,7 +303,7 @@ class Runner:
         for observer in self.observers:
             observer.on_error(error)
 
-    def _between_batches(self) -> None:
+    def _run_due_observers(self) -> None:
         if any(observer.is_due for observer in self.observers):
             self.await_commit()
         self._notify_observers()

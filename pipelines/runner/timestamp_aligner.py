@@ -82,13 +82,13 @@ class BufferedSource:
         self._source.seek(position)
 
     @property
-    def has_buffered(self) -> bool:
+    def has_buffered_messages(self) -> bool:
         """Whether a message is buffered."""
         return bool(self._ahead)
 
     @property
     def is_caught_up_to_watermark(self) -> bool:
-        """Whether the next message of each partition is buffered, as it is after the watermark."""
+        """Whether the next message of each partition is after the watermark, and buffered."""
         return {message.partition for message in self._ahead} >= self._source.position().keys()
 
     @property
@@ -118,27 +118,30 @@ class TimestampAligner:
         self._by_time = True
         self._newest = -math.inf
 
-    def should_poll(self, name: str, *, room: bool) -> bool:
-        """Return whether to poll source `name`; `room` is whether the join accepts labels."""
-        if name == "labels":
-            return room
-        return name != "records" or not room or self._n_records < self._most
+    def should_poll(self, source: str, *, has_room: bool) -> bool:
+        """Return whether to poll `source` next; `has_room` is whether the join accepts labels."""
+        if source == "labels":
+            return has_room
+        return source != "records" or not has_room or self._n_records < self._most
 
     def skip_labels(self) -> None:
         """Reset the count of records without labels, as the join accepts no labels."""
         self._n_records = 0
 
-    def observe(self, name: str, messages: list[Message], *, behind: bool) -> None:
-        """Update the watermark and counts by a poll; `behind` is whether the source has more."""
-        if name == "records":
+    def observe(self, source: str, messages: list[Message], *, is_behind: bool) -> None:
+        """Update watermark and counts by the messages of a poll.
+
+        `is_behind` is whether the source has more messages.
+        """
+        if source == "records":
             self._n_records += len(messages)
             self._by_time = self._by_time and self._n_records < self._most
             if messages:
                 self._newest = max(self._newest, self._time_of(messages[-1]) or -math.inf)
-            has_times = behind and self._by_time and self._newest > -math.inf
+            has_times = is_behind and self._by_time and self._newest > -math.inf
             self._labels.watermark = self._newest if has_times else math.inf
-        elif name == "labels":
-            if not behind:
+        elif source == "labels":
+            if not is_behind:
                 self._n_records, self._n_labels, self._by_time = 0, 0, True
             elif (
                 messages

@@ -10,11 +10,11 @@ from starlette.concurrency import run_in_threadpool
 
 from streamboost.errors import ConfigurationError, ConnectorError, StateError
 from streamboost.pipelines.service.api import labelling, logins, predict, read, write
-from streamboost.pipelines.service.api.common import answer_errors, described
-from streamboost.pipelines.service.api.shortcut import Shortcut
+from streamboost.pipelines.service.api.common import error_descriptions, register_error_handlers
+from streamboost.pipelines.service.api.shortcut import PredictFastPath
 from streamboost.pipelines.service.auth.guard import Guard
 from streamboost.pipelines.service.auth.login import login_router
-from streamboost.pipelines.service.auth.settings import AuthSettings, Rate
+from streamboost.pipelines.service.auth.settings import AuthSettings, RateLimiter
 from streamboost.pipelines.service.auth.users import Users
 from streamboost.pipelines.service.labelling.served import ServedState
 
@@ -25,7 +25,7 @@ _INTERVAL = 0.2
 
 
 def create_app(pipelines: Sequence[ServedState], settings: AuthSettings, people: Users) -> FastAPI:
-    """Create the application for `pipelines`, without pages.
+    """Create the FastAPI application with login and API, without the dashboard pages.
 
     While the application runs, it writes labels whose undo window has ended. At its end, it writes
     all held labels and closes `pipelines`. `people` creates login links.
@@ -38,7 +38,7 @@ def create_app(pipelines: Sequence[ServedState], settings: AuthSettings, people:
             f"two pipelines are called {double!r}: serve them by two processes, on ports of "
             "their own"
         )
-    failures = Rate(*settings.failures)
+    failures = RateLimiter(*settings.failures)
     app = FastAPI(
         title="streamboost",
         version="1",
@@ -46,34 +46,34 @@ def create_app(pipelines: Sequence[ServedState], settings: AuthSettings, people:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # the documentation pages would load scripts from another server
         redoc_url=None,
-        lifespan=lambda _: _label_writing(pipelines),
+        lifespan=lambda _: _label_writer_lifespan(pipelines),
     )
-    answer_errors(app)
+    register_error_handlers(app)
     app.include_router(login_router(people, settings, failures, lambda: _is_ready(pipelines)))
-    app.include_router(_api(settings))
+    app.include_router(_api_router(settings))
     app.state.pipelines = dict(zip(names, pipelines, strict=True))
     app.state.people = people
-    people.annotators = lambda: _annotators(pipelines)
-    app.add_middleware(Shortcut, pipelines=app.state.pipelines)
+    people.annotators = lambda: _annotator_names(pipelines)
+    app.add_middleware(PredictFastPath, pipelines=app.state.pipelines)
     # The middleware added last is the outermost, also for routes that are mounted later.
     app.add_middleware(Guard, settings=settings, people=people, failures=failures)
     return app
 
 
-def _annotators(pipelines: Sequence[ServedState]) -> Iterator[str]:
+def _annotator_names(pipelines: Sequence[ServedState]) -> Iterator[str]:
     """Yield the names of all annotators, except of pipelines that cannot be read."""
     for served in pipelines:
         with suppress(StateError, ConnectorError):
             yield from served.queue.annotators()
 
 
-def _api(settings: AuthSettings) -> APIRouter:
+def _api_router(settings: AuthSettings) -> APIRouter:
     """Create the API's router; its security schemes document the checks of the guard."""
     checked = [
         Security(HTTPBearer(auto_error=False, description="the token from its file")),
         Security(APIKeyCookie(name=settings.cookie, auto_error=False, description="a login")),
     ]
-    api = APIRouter(prefix="/api/v1", dependencies=checked, responses=described())
+    api = APIRouter(prefix="/api/v1", dependencies=checked, responses=error_descriptions())
     for part in (predict, read, write, labelling, logins):  # the most frequent requests first
         api.include_router(part.router)
     return api
@@ -84,9 +84,9 @@ def _is_ready(pipelines: Sequence[ServedState]) -> bool:
 
 
 @asynccontextmanager
-async def _label_writing(pipelines: Sequence[ServedState]) -> AsyncIterator[None]:
+async def _label_writer_lifespan(pipelines: Sequence[ServedState]) -> AsyncIterator[None]:
     """Write due labels while the application runs, and all held labels at its end."""
-    tasks = [asyncio.create_task(_write_periodically(served)) for served in pipelines]
+    tasks = [asyncio.create_task(_write_labels_periodically(served)) for served in pipelines]
     try:
         yield
     finally:
@@ -98,7 +98,7 @@ async def _label_writing(pipelines: Sequence[ServedState]) -> AsyncIterator[None
             await run_in_threadpool(served.close)
 
 
-async def _write_periodically(served: ServedState) -> None:
+async def _write_labels_periodically(served: ServedState) -> None:
     while True:
         await run_in_threadpool(served.queue.write_due)
         await asyncio.sleep(_INTERVAL)

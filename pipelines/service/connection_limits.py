@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from streamboost.pipelines.service.auth.settings import AuthSettings, address_of
+from streamboost.pipelines.service.auth.settings import AuthSettings, client_address_key
 from streamboost.pipelines.service.auth.unauthenticated import UnauthenticatedConnections
 
 __all__ = ["LimitedConfig"]
@@ -64,7 +64,7 @@ class _LimitedH11Protocol(H11Protocol):
 
     def __init__(self, config: LimitedConfig, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)
-        self.app_state = self.app_state | {"proven": self._leave}
+        self.app_state = self.app_state | {"proven": self._remove_from_count}
         self._address: str | None = None
         self._raw: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -75,19 +75,19 @@ class _LimitedH11Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, and start TLS or HTTP."""
         self._raw = transport
-        self._check_reader(0, 0)
-        self._await_request()
+        self._check_write_progress(0, 0)
+        self._start_request_timeout()
         peer = transport.get_extra_info("peername") or ("",)
         if not (peer[0] and self.config.is_proxy(peer[0])):
-            self._address = address_of((peer[0], 0))
+            self._address = client_address_key((peer[0], 0))
             self.config.unauthenticated.add(self, self._address)
         if self.config.tls is None:
             super().connection_made(transport)
         else:
             transport.pause_reading()  # data that arrives before the TLS upgrade would be lost
-            self._upgrade = self.loop.create_task(self._secure(transport, self.config.tls))
+            self._upgrade = self.loop.create_task(self._start_tls(transport, self.config.tls))
 
-    async def _secure(self, raw: asyncio.Transport, tls: ssl.SSLContext) -> None:
+    async def _start_tls(self, raw: asyncio.Transport, tls: ssl.SSLContext) -> None:
         try:
             secured = await self.loop.start_tls(
                 raw, self, tls, server_side=True, ssl_handshake_timeout=self.config.patience
@@ -102,12 +102,12 @@ class _LimitedH11Protocol(H11Protocol):
                     self.data_received(self._early.pop(0))
         finally:
             if self._is_lost:
-                self._forget()
+                self._remove_limits()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the connection from the count."""
         self._is_lost = True
-        self._forget()
+        self._remove_limits()
         if self.transport is not None:
             super().connection_lost(exc)
 
@@ -119,29 +119,29 @@ class _LimitedH11Protocol(H11Protocol):
         super().data_received(data)
         cycle = self.cycle
         if cycle is not None and not (cycle.more_body or cycle.response_complete):
-            self._stop_waiting()
+            self._cancel_request_timeout()
         elif self._deadline is None and not self._has_moved:
-            self._await_request()
+            self._start_request_timeout()
 
     def on_response_complete(self) -> None:
-        """Start the next request, which may have arrived together with the last one."""
+        """Start the next request, with a timeout if its body is incomplete."""
         super().on_response_complete()
         if self.cycle.more_body and self._deadline is None and not self._has_moved:
-            self._await_request()
+            self._start_request_timeout()
 
     def handle_websocket_upgrade(self, event: Any) -> None:
-        """Hand the connection to the websocket protocol, without a timeout or count."""
-        self._forget()
+        """Hand the connection to the websocket protocol, without timeout and connection limit."""
+        self._remove_limits()
         self._has_moved = True
         super().handle_websocket_upgrade(event)
 
     def end(self) -> None:
-        """Abort the connection, to make room for another one or after a timeout."""
+        """Abort the connection, after a timeout or to free a slot for a new connection."""
         if self._raw is not None:
             self._raw.abort()
 
-    def _check_reader(self, size: int, n_checks: int) -> None:
-        """End the connection if its write buffer of `size` bytes has not shrunk for `patience`.
+    def _check_write_progress(self, size: int, n_checks: int) -> None:
+        """Abort the connection if its write buffer (`size` bytes) did not shrink for `patience`.
 
         The check continues after an upgrade to a websocket, whose protocol has no such limit.
         """
@@ -152,22 +152,22 @@ class _LimitedH11Protocol(H11Protocol):
             self.end()
         elif left or not self._raw.is_closing():
             delay = self.config.patience / _CHECKS
-            self.loop.call_later(delay, self._check_reader, left, n_checks)
+            self.loop.call_later(delay, self._check_write_progress, left, n_checks)
 
     _has_moved = False
 
-    def _await_request(self) -> None:
+    def _start_request_timeout(self) -> None:
         self._deadline = self.loop.call_later(self.config.patience, self.end)
 
-    def _stop_waiting(self) -> None:
+    def _cancel_request_timeout(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _leave(self) -> None:
+    def _remove_from_count(self) -> None:
         if self._address is not None:
             self.config.unauthenticated.remove(self, self._address)
 
-    def _forget(self) -> None:
-        self._leave()
-        self._stop_waiting()
+    def _remove_limits(self) -> None:
+        self._remove_from_count()
+        self._cancel_request_timeout()

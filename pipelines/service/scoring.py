@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streamboost.connectors.messages.labels import as_json
+from streamboost.connectors.messages.labels import label_as_json
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import StateError
 from streamboost.features.paths import getter
-from streamboost.pipelines.service.labelling.writers import decoded
+from streamboost.pipelines.service.labelling.writers import decode_posted_records
 from streamboost.pipelines.state.folder import State
 from streamboost.storage import part
 
@@ -33,15 +33,15 @@ _SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _LoadedModel:
-    """Loaded checkpoint: batch sequence, schema and learner."""
+    """A loaded checkpoint: its batch sequence number, schema and learner."""
 
     sequence: int
     schema: Schema
     learner: "StreamLearner"
 
-    def label(self, label: Any) -> Any:
-        """Return a label in the form of messages."""
-        return as_json(label, self.schema.label_kind)
+    def label_to_json(self, label: Any) -> Any:
+        """Return the JSON value of a label, as in the pipeline's messages."""
+        return label_as_json(label, self.schema.label_kind)
 
 
 class Scoring:
@@ -69,7 +69,7 @@ class Scoring:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a prediction would not wait: the model is loaded and warm, and no other runs."""
+        """Whether `predict` would run at once: the model is warm, and no other prediction runs."""
         return self._asked is self._known is not None and not self._scoring.locked()
 
     def predict(self, records: Sequence[Document]) -> Document:
@@ -77,17 +77,17 @@ class Scoring:
 
         Raises DataError if a record is invalid, StateError if there is no checkpoint yet.
         """
-        known = self._newest()
-        ids, X = self._read(known, records)
+        model = self._newest_model()
+        ids, X = self._decode_records(model, records)
         with self._scoring:
-            scored = known.learner.score(X)
-            decided = known.learner.decide(scored).tolist()
-        found = [_prediction(known, id, scored, row) for row, id in enumerate(ids)]
-        if known.learner.decisions is not None:
+            scored = model.learner.score(X)
+            decided = model.learner.decide(scored).tolist()
+        found = [_prediction(model, id, scored, row) for row, id in enumerate(ids)]
+        if model.learner.decisions is not None:
             for one, label in zip(found, decided, strict=True):
-                one["decision"] = known.label(label)
-        self._asked = known
-        return {"sequence": known.sequence, "predictions": found}
+                one["decision"] = model.label_to_json(label)
+        self._asked = model
+        return {"sequence": model.sequence, "predictions": found}
 
     def explain(self, records: Sequence[Document]) -> Document:
         """Return each feature's contribution (SHAP values) to the committee's score of each class.
@@ -95,14 +95,14 @@ class Scoring:
         See `Committee.contributions`. Raises the errors of `predict`, and DataError if the
         committee does not support contributions.
         """
-        known = self._newest()
-        ids, X = self._read(known, records)
-        committee = known.learner.committee
+        model = self._newest_model()
+        ids, X = self._decode_records(model, records)
+        committee = model.learner.committee
         if committee is None:
             raise StateError("there is no committee yet to explain: the first labels train one")
         with self._scoring:
             owed = committee.contributions(X[:, : committee.n_features])
-        names = known.learner.columns(known.schema.features)[: committee.n_features]
+        names = model.learner.columns(model.schema.features)[: committee.n_features]
         classes = [str(label) for label in committee.classes.tolist()]
         found = [
             {
@@ -119,26 +119,26 @@ class Scoring:
             for id, of_record in zip(ids, owed, strict=True)
         ]
         version = committee.version
-        return {"sequence": known.sequence, "version": version, "explanations": found}
+        return {"sequence": model.sequence, "version": version, "explanations": found}
 
-    def _read(
-        self, known: _LoadedModel, records: Sequence[Document]
+    def _decode_records(
+        self, model: _LoadedModel, records: Sequence[Document]
     ) -> tuple[list[str | None], "np.ndarray"]:
         """Return the ids of records (None: no id), and their rows, float32 (n, D)."""
-        get = getter(known.schema.id)
+        get = getter(model.schema.id)
         nameless = [get(record) is None for record in records]
         whole = [
-            {**record, known.schema.id: str(n)} if is_nameless else record
+            {**record, model.schema.id: str(n)} if is_nameless else record
             for n, (record, is_nameless) in enumerate(zip(records, nameless, strict=True))
         ]
-        read, _ = decoded(known.schema, whole)
-        learner = known.learner
+        read, _ = decode_posted_records(model.schema, whole)
+        learner = model.learner
         with self._scoring:
             X = learner.with_lags(read.X) if read.values is None else learner.rows(read.values)
         pairs = zip(read.ids, nameless, strict=True)
         return [None if is_nameless else id for id, is_nameless in pairs], X
 
-    def _newest(self) -> _LoadedModel:
+    def _newest_model(self) -> _LoadedModel:
         """Return the loaded checkpoint; if there is a newer one, start loading it."""
         now = self._clock()
         if self._known is not None and now < self._due:
@@ -149,31 +149,31 @@ class Scoring:
         if self._known is None:
             with self._loading:
                 if self._known is None:
-                    self._load()
+                    self._load_checkpoint()
             if self._known is None:
                 raise StateError(
                     f"{self._state.path} holds no checkpoint to predict by: the pipeline takes one "
                     "every [pipeline] checkpoint_every batches, and when it is stopped"
                 )
         elif there and there[0] != self._tried and self._loading.acquire(blocking=False):
-            threading.Thread(target=self._reload, name="load", daemon=True).start()
+            threading.Thread(target=self._load_and_unlock, name="load", daemon=True).start()
         return self._known
 
-    def _reload(self) -> None:
+    def _load_and_unlock(self) -> None:
         try:
-            self._load()
+            self._load_checkpoint()
         finally:
             self._loading.release()
 
-    def _load(self) -> None:
+    def _load_checkpoint(self) -> None:
         """Load the newest valid checkpoint; without one, the loaded checkpoint stays."""
         before = time.thread_time()
         try:
-            self._restore()
+            self._restore_newest_checkpoint()
         finally:
             self._due = self._clock() + (time.thread_time() - before) / _SHARE
 
-    def _restore(self) -> None:
+    def _restore_newest_checkpoint(self) -> None:
         # The imports load the kernels.
         from streamboost.learner.learner import StreamLearner, without_training
 
@@ -195,12 +195,12 @@ class Scoring:
         self._known = _LoadedModel(manifest["sequence"], schema, learner)
 
 
-def _prediction(known: _LoadedModel, id: str | None, scored: "Scored", row: int) -> Document:
+def _prediction(model: _LoadedModel, id: str | None, scored: "Scored", row: int) -> Document:
     probabilities = scored.probabilities[row].tolist()
     classes = [str(label) for label in scored.classes.tolist()]
     return {
         "id": id,
-        "label": known.label(scored.labels[row]),
+        "label": model.label_to_json(scored.labels[row]),
         "probability": max(probabilities, default=None),
         "probabilities": dict(zip(classes, probabilities, strict=True)),
         "margin": float(scored.margins[row]),

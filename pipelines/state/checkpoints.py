@@ -31,16 +31,17 @@ class Checkpoints:
 
     @property
     def sequences(self) -> list[int]:
-        """The batches with a checkpoint, the newest first."""
+        """Sequence numbers of the batches with a checkpoint, the newest first."""
         if not self.folder.is_dir():
             return []
         names = [path.name for path in self.folder.iterdir()]
         return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
 
     def save(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
-        """Write a checkpoint durably, then remove all but the newest; ModelFileError on failure.
+        """Write a checkpoint durably, then remove all but the newest `KEPT`.
 
-        The write is atomic: after a crash, the checkpoint is complete or absent.
+        The write is atomic: after a crash, the checkpoint is complete or absent. Raises
+        ModelFileError if the write fails.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         write_arrays(self.path(manifest["sequence"]), arrays, kind=_KIND, manifest=manifest)
@@ -51,8 +52,8 @@ class Checkpoints:
         if self.on_saved is not None:
             self.on_saved(manifest["sequence"])
 
-    def put(self, sequence: int, blob: bytes) -> None:
-        """Write the bytes of a checkpoint from a copy."""
+    def save_bytes(self, sequence: int, blob: bytes) -> None:
+        """Write the bytes of a checkpoint file, as read from a copy."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_bytes(self.path(sequence), blob)
 
@@ -61,17 +62,17 @@ class Checkpoints:
         return read_arrays(self.path(sequence), kind=_KIND)
 
     @staticmethod
-    def read(name: str, blob: bytes) -> Checkpoint:
-        """Return the checkpoint in `blob`; ModelFileError, with `name`, if `blob` is damaged."""
+    def decode(name: str, blob: bytes) -> Checkpoint:
+        """Return the checkpoint in `blob`; ModelFileError, which names `name`, if it is damaged."""
         return unseal(name, blob, kind=_KIND)
 
-    def newest(self, at_most: int | None = None) -> Checkpoint | None:
-        """Return the newest undamaged checkpoint of batch `at_most` or before, or None.
+    def newest(self, last_sequence: int | None = None) -> Checkpoint | None:
+        """Return the newest undamaged checkpoint up to batch `last_sequence`, or None.
 
         Damaged checkpoints are skipped with a warning.
         """
         for sequence in self.sequences:
-            if at_most is not None and sequence > at_most:
+            if last_sequence is not None and sequence > last_sequence:
                 continue
             try:
                 return self.load(sequence)
@@ -79,8 +80,8 @@ class Checkpoints:
                 _log.warning("a checkpoint is passed over: %s", error)
         return None
 
-    def newest_time(self) -> float:
-        """Return the time of the newest checkpoint in seconds since the epoch; 0: none exists."""
+    def newest_checkpoint_time(self) -> float:
+        """Return the write time of the newest checkpoint in seconds since the epoch, or 0."""
         for sequence in self.sequences:
             with suppress(FileNotFoundError):  # a newer checkpoint may have replaced this one
                 return self.path(sequence).stat().st_mtime
@@ -93,5 +94,5 @@ class Checkpoints:
                 self.path(newer).unlink(missing_ok=True)
 
     def path(self, sequence: int) -> Path:
-        """Return the file of the checkpoint of a batch."""
+        """Return the path of the checkpoint file of a batch."""
         return self.folder / f"{sequence:010}"

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from streamboost.connectors.base import Message
-from streamboost.connectors.sqlite.database import Database, append, table_exists
+from streamboost.connectors.sqlite.database import Database, append_payloads, table_exists
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import ConfigurationError, ConnectorError
 
@@ -39,7 +39,7 @@ STREAM = "commands"
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Command of an operator.
+    """Command of an operator to a pipeline.
 
     ========  ==================================================================================
     promote   deploys the challenger before the labels have decided
@@ -92,7 +92,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def possible_new_classes(self) -> list[str]:
-        """The named classes that may be new if `new` is set: merge targets and decisions."""
+        """Classes in the command that may be new if `new` is set: merge target or decisions."""
         if self.decision is None:
             return [] if self.into is None else [self.into]
         costs = self.decision.get("costs") or {}
@@ -109,24 +109,24 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 _decode = msgspec.json.Decoder(Command).decode
 
 
-def queue_command(state: Path, command: Command) -> None:
-    """Queue `command` for the next batch of the pipeline with the state folder `state`.
+def queue_command(state_folder: Path, command: Command) -> None:
+    """Queue `command` for the next batch of the pipeline whose state is in `state_folder`.
 
     A damaged queue is renamed, and a new one is created.
     """
-    path = state / FILE
-    with _exclusive(state), closing(Database(path)) as database:
-        if path.is_dir() or database.damage() is not None:
-            aside = _set_aside(path)
+    path = state_folder / FILE
+    with _exclusive_lock(state_folder), closing(Database(path)) as database:
+        if path.is_dir() or database.find_damage() is not None:
+            aside = _rename_damaged_file(path)
             _log.warning("%s is damaged; it is set aside as %s for a new one", path, aside)
-        with database.writing() as connection:
+        with database.write_transaction() as connection:
             now = time.time_ns() // 1_000
-            append(connection, STREAM, [msgspec.json.encode(command)], at_least=now)
+            append_payloads(connection, STREAM, [msgspec.json.encode(command)], min_offset=now)
 
 
 @contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
-    """Lock `folder` against other processes that queue commands and may replace the file."""
+def _exclusive_lock(folder: Path) -> Iterator[None]:
+    """Context manager that locks `folder` against other processes that queue commands."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -141,7 +141,7 @@ def _exclusive(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _set_aside(path: Path) -> Path:
+def _rename_damaged_file(path: Path) -> Path:
     aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
     for suffix in ("-wal", "-shm", ""):
         place = path.with_name(path.name + suffix)
@@ -151,7 +151,7 @@ def _set_aside(path: Path) -> Path:
 
 
 class CommandSource(SqliteSource):
-    """Source of queued commands; read errors are reported once, and do not stop the pipeline.
+    """Source of queued commands; a read error is reported once, and does not stop the pipeline.
 
     Attributes
     ----------
@@ -169,23 +169,23 @@ class CommandSource(SqliteSource):
         try:
             messages = super().poll(limit)
         except Exception as error:  # a damaged queue must not stop the pipeline
-            self._say(error)
+            self._report_read_error(error)
             return []
         self._has_failed = False
         return messages
 
     def lag(self) -> int:
-        """Return the number of queued commands, which offsets (times) do not give."""
-        with self._database.reading() as connection:
+        """Return the number of queued commands, by a count: their offsets are times."""
+        with self._database.read_transaction() as connection:
             if connection is None or not table_exists(connection, STREAM):
                 return 0
             query = f"SELECT count(*) FROM {STREAM} WHERE offset >= ?"
             return int(connection.execute(query, (self._next,)).fetchone()[0])
 
     def beginning_offsets(self) -> None:
-        """Return None: commands are never deleted, and the first offset is a time, not 0."""
+        """Return None, as the beginning offset is unknown: offsets are times."""
 
-    def _say(self, error: Exception) -> None:
+    def _report_read_error(self, error: Exception) -> None:
         if self._has_failed:
             return
         self._has_failed = True
@@ -203,13 +203,13 @@ class CommandSource(SqliteSource):
 
 
 def decode_commands(
-    messages: Sequence[Message], refuse: Callable[[str, Exception], None]
+    messages: Sequence[Message], on_invalid: Callable[[str, Exception], None]
 ) -> list[Command]:
-    """Decode the commands in `messages`; call `refuse` for messages that are no command."""
+    """Return the commands in `messages`; for an invalid one, call `on_invalid(text, error)`."""
     commands = []
     for message in messages:
         try:
             commands.append(_decode(message.payload))
         except (msgspec.MsgspecError, ConfigurationError) as error:
-            refuse(message.payload.decode(errors="replace"), error)
+            on_invalid(message.payload.decode(errors="replace"), error)
     return commands

@@ -18,7 +18,7 @@ from streamboost.errors import ConfigurationError, ConnectorError, ModelFileErro
 from streamboost.pipelines.state.checkpoints import KEPT, Checkpoints
 from streamboost.storage import part, seal, unseal, write_bytes
 
-__all__ = ["Copies", "Copy", "Folder", "Remote"]
+__all__ = ["Copies", "Copy", "FolderTarget", "RemoteTarget"]
 
 _log = logging.getLogger(__name__)
 
@@ -35,31 +35,34 @@ class Copy:
     """Manifest of the checkpoint."""
 
     @classmethod
-    def of(cls, name: str, checkpoint: bytes, versions: Mapping[int, bytes]) -> "Copy":
-        """Return a copy; ModelFileError, with `name`, if the checkpoint is damaged."""
-        return cls(checkpoint, versions, Checkpoints.read(name, checkpoint)[1])
+    def from_files(cls, name: str, checkpoint: bytes, versions: Mapping[int, bytes]) -> "Copy":
+        """Return a copy of the files' contents; ModelFileError if the checkpoint is damaged.
+
+        `name` is the name of the checkpoint in the error, `versions` are committee files.
+        """
+        return cls(checkpoint, versions, Checkpoints.decode(name, checkpoint)[1])
 
     @property
     def sequence(self) -> int:
-        """The batch of the checkpoint."""
+        """Sequence number of the checkpoint's batch."""
         return int(self.manifest["sequence"])
 
     def encode(self) -> bytes:
-        """Return the copy as a sealed file."""
+        """Return the copy as the bytes of a sealed file."""
         files = {"checkpoint": self.checkpoint}
         files |= {f"version.{version}": blob for version, blob in self.versions.items()}
         return seal({k: np.frombuffer(blob, np.uint8) for k, blob in files.items()}, kind=_KIND)
 
     @classmethod
     def decode(cls, name: str, blob: bytes) -> "Copy":
-        """Decode a sealed file; ModelFileError if the file is damaged."""
+        """Decode the bytes of a sealed file; ModelFileError, with `name`, if they are damaged."""
         files, _ = unseal(name, blob, kind=_KIND)
         versions = {int(n): file.tobytes() for n, file in part(files, "version.").items()}
-        return cls.of(name, files["checkpoint"].tobytes(), versions)
+        return cls.from_files(name, files["checkpoint"].tobytes(), versions)
 
 
 class CopyTarget(Protocol):
-    """Storage for copies; all errors of the storage are raised as ConnectorError."""
+    """Interface of a storage for copies; all its errors are raised as ConnectorError."""
 
     def names(self) -> list[str]:
         """Return the names of the files; an empty list if the storage does not exist yet."""
@@ -74,7 +77,7 @@ class CopyTarget(Protocol):
         """Remove a file."""
 
 
-class Folder:
+class FolderTarget:
     """Storage for copies in a folder of a mounted file system."""
 
     def __init__(self, path: Path) -> None:
@@ -105,7 +108,7 @@ class Folder:
             (self.path / name).unlink(missing_ok=True)
 
 
-class Remote:
+class RemoteTarget:
     """Storage for copies at an fsspec address, such as ``s3://bucket/copies``."""
 
     def __init__(self, address: str) -> None:
@@ -127,7 +130,7 @@ class Remote:
 
     def names(self) -> list[str]:
         """Return the names of the files."""
-        with self._system() as (system, root):
+        with self._file_system() as (system, root):
             system.invalidate_cache()
             try:
                 return [path.rpartition("/")[2] for path in system.ls(root, detail=False)]
@@ -136,25 +139,25 @@ class Remote:
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        with self._system() as (system, root):
+        with self._file_system() as (system, root):
             return bytes(system.cat_file(f"{root}/{name}"))
 
     def write(self, name: str, blob: bytes) -> None:
         """Write a file; except in object stores, a crash may leave a partial file."""
         from fsspec.implementations.local import LocalFileSystem
 
-        with self._system() as (system, root):
+        with self._file_system() as (system, root):
             if isinstance(system, LocalFileSystem):  # others need no folders, or create them
                 system.makedirs(root, exist_ok=True)
             system.pipe_file(f"{root}/{name}", blob)
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        with self._system() as (system, root):
+        with self._file_system() as (system, root):
             system.rm_file(f"{root}/{name}")
 
     @contextmanager
-    def _system(self) -> Iterator[tuple[Any, str]]:
+    def _file_system(self) -> Iterator[tuple[Any, str]]:
         from fsspec.core import url_to_fs
 
         with _translate_errors(self):
@@ -163,20 +166,20 @@ class Remote:
 
 
 @contextmanager
-def _translate_errors(place: CopyTarget) -> Iterator[None]:
+def _translate_errors(target: CopyTarget) -> Iterator[None]:
     try:
         yield
     # File systems raise their own exceptions, many without a common base class.
     except Exception as error:
         text = str(error) if isinstance(error, StreamBoostError) else repr(error)
         raise ConnectorError(
-            f"[pipeline] checkpoint_copy, {place}: {text}; see that it can be read and written, "
+            f"[pipeline] checkpoint_copy, {target}: {text}; see that it can be read and written, "
             "or name another place"
         ) from error
 
 
 class Copies:
-    """Copies of the newest checkpoints of pipeline `name`; pipelines may share the storage."""
+    """Copies of the newest checkpoints of the pipeline `name`; pipelines may share a storage."""
 
     def __init__(self, place: CopyTarget, name: str) -> None:
         self.place = place
@@ -186,15 +189,15 @@ class Copies:
 
     @property
     def sequences(self) -> list[int]:
-        """The batches with a copy, the newest first."""
+        """Sequence numbers of the batches with a copy, the newest first."""
         found = (self._pattern.fullmatch(name) for name in self.place.names())
         return sorted((int(match[1]) for match in found if match), reverse=True)
 
     def write(self, copy: Copy) -> None:
         """Write a copy, then remove old copies, and unfinished files of killed processes."""
-        self.place.write(self.file(copy.sequence), copy.encode())
+        self.place.write(self.file_name(copy.sequence), copy.encode())
         for sequence in self.sequences[KEPT:]:
-            self.place.remove(self.file(sequence))
+            self.place.remove(self.file_name(sequence))
         for name in self.place.names():
             if self._unfinished.fullmatch(name):
                 self.place.remove(name)
@@ -202,23 +205,23 @@ class Copies:
     def newest(self) -> Copy | None:
         """Return the newest undamaged copy, or None; damaged copies are skipped with a warning."""
         for sequence in self.sequences:
-            name = self.file(sequence)
+            name = self.file_name(sequence)
             try:
                 return Copy.decode(f"{self.place}/{name}", self.place.read(name))
             except ModelFileError as error:
                 _log.warning("a copy is passed over: %s", error)
         return None
 
-    def set_aside_newer(self, sequence: int) -> None:
-        """Rename the copies of batches after `sequence`, so that they are no longer read."""
+    def rename_newer(self, sequence: int) -> None:
+        """Rename the copies of batches after `sequence` to ``*.unread``, which are ignored."""
         for newer in self.sequences:
             if newer > sequence:
                 with suppress(ModelFileError):  # unreadable copies keep their name
                     self.place.write(
-                        f"{self.file(newer)}.unread", self.place.read(self.file(newer))
+                        f"{self.file_name(newer)}.unread", self.place.read(self.file_name(newer))
                     )
-                    self.place.remove(self.file(newer))
+                    self.place.remove(self.file_name(newer))
 
-    def file(self, sequence: int) -> str:
-        """Return the name of the copy of a batch's checkpoint."""
+    def file_name(self, sequence: int) -> str:
+        """Return the file name of the copy of a batch's checkpoint."""
         return f"{self._name}.{sequence:010}.copy"

@@ -10,21 +10,23 @@ from streamboost.connectors.sqlite.database import Database
 from streamboost.errors import StateError
 from streamboost.pipelines.shutdown import StopToken
 
-__all__ = ["refuse_damage"]
+__all__ = ["refuse_damaged_log"]
 
 _PATIENCE = 0.1
 """Seconds between two checks for a stop request."""
 
 
-def refuse_damage(log: Path, *, most: float = math.inf, stop: StopToken | None = None) -> None:
+def refuse_damaged_log(
+    log: Path, *, max_bytes: float = math.inf, stop: StopToken | None = None
+) -> None:
     """Raise StateError if the structure of the SQLite file `log` is damaged.
 
-    A file larger than `most` bytes is not checked, and a `stop` request ends the check. The content
+    A file larger than `max_bytes` is not checked, and a `stop` request ends the check. The content
     of rows is not checked, as any bytes are valid there.
     """
-    if not log.is_file() or log.stat().st_size > most:
+    if not log.is_file() or log.stat().st_size > max_bytes:
         return
-    found = _found(log, stop or StopToken())
+    found = _find_damage(log, stop or StopToken())
     if found is not None:
         raise StateError(
             f"{log} is damaged ({found}): put it back from a copy, or put there what sqlite3's "
@@ -32,20 +34,20 @@ def refuse_damage(log: Path, *, most: float = math.inf, stop: StopToken | None =
         )
 
 
-def _found(log: Path, stop: StopToken) -> str | None:
-    """Return a description of the damage, or None; runs in a thread, as SQLite is uninterruptible.
+def _find_damage(log: Path, stop: StopToken) -> str | None:
+    """Return a description of the damage in the SQLite file; None: no damage, or a stop request.
 
-    Also returns None after a stop request.
+    The check runs in a thread, as it cannot be interrupted.
     """
     found: Future[str | None] = Future()
 
-    def look() -> None:
+    def check_database() -> None:
         try:
-            found.set_result(Database(log).damage())
+            found.set_result(Database(log).find_damage())
         except BaseException as error:  # raised again in the waiting thread
             found.set_exception(error)
 
-    Thread(target=look, name="streamboost-damage", daemon=True).start()
+    Thread(target=check_database, name="streamboost-damage", daemon=True).start()
     while not stop.requested:
         with suppress(TimeoutError):
             return found.result(_PATIENCE)

@@ -36,7 +36,7 @@ from streamboost.pipelines.state.copies import Copy
 from streamboost.pipelines.state.versions import Versions
 from streamboost.storage import write_bytes
 
-__all__ = ["LOG", "State", "kept_token"]
+__all__ = ["LOG", "State", "read_or_create_token"]
 
 LOG = "log.db"
 """Name of the log file in the state folder."""
@@ -62,13 +62,13 @@ class State:
         self._schema = path / "schema.json"
         self._lock = path / "lock"
 
-    def make(self) -> None:
-        """Create the folder if it does not exist, accessible only for its owner."""
+    def create(self) -> None:
+        """Create the folder if it does not exist; only its owner has access."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
-    def is_made(self) -> bool:
-        """Whether the folder has a log, configuration, schema, checkpoint or version of a run."""
+    def has_files(self) -> bool:
+        """Whether the folder has files of a run: log, configuration, schema or checkpoints."""
         kept = (self.log, self.config, self._fingerprint, self._schema)
         folders = (self.checkpoints.folder, self.versions)
         with self.translate_errors():
@@ -78,16 +78,16 @@ class State:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder for this process; create the folder if it does not exist.
+        """Context manager that locks the folder for this process; a missing folder is created.
 
         If another process holds the lock, StateError is raised at once. The system releases the
         lock with the process, even after a kill.
         """
         with self.translate_errors():
-            self.make()
+            self.create()
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            self._hold(descriptor)
+            self._acquire_lock(descriptor)
             os.truncate(descriptor, 0)
             with suppress(OSError):  # on a full disk the process id is missing, but the lock holds
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -95,29 +95,29 @@ class State:
         finally:
             os.close(descriptor)
 
-    def _hold(self, descriptor: int) -> None:
-        """Get the exclusive lock; StateError if another process runs on the folder."""
+    def _acquire_lock(self, descriptor: int) -> None:
+        """Get the exclusive lock of the open lock file; StateError if another process holds it."""
         deadline = time.monotonic() + _PATIENCE
-        while not _locked(descriptor, fcntl.LOCK_EX):
+        while not _try_lock(descriptor, fcntl.LOCK_EX):
             # `is_running` of other processes holds a shared lock for a moment: retry after that.
-            if not _locked(descriptor, fcntl.LOCK_SH) or time.monotonic() > deadline:
-                raise self.held()
+            if not _try_lock(descriptor, fcntl.LOCK_SH) or time.monotonic() > deadline:
+                raise self.lock_error()
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             time.sleep(_MOMENT)
 
-    def held(self) -> StateError:
-        """Return the error with the id of the process that holds the lock."""
+    def lock_error(self) -> StateError:
+        """Return an error that names the process that holds the lock."""
         return StateError(
-            f"{self.path}: process {self._holder()} is running on this state: stop it first, or "
-            "give this pipeline a state folder of its own"
+            f"{self.path}: process {self._lock_holder()} is running on this state: stop it first, "
+            "or give this pipeline a state folder of its own"
         )
 
-    def _holder(self) -> str:
-        return (self._read(self._lock) or "").strip()[:32] or "unknown"
+    def _lock_holder(self) -> str:
+        return (self._read_text(self._lock) or "").strip()[:32] or "unknown"
 
-    def running(self) -> str | None:
-        """Return the id of the process that holds the lock, or None."""
-        return self._holder() if self.is_running() else None
+    def running_process_id(self) -> str | None:
+        """Return the id of the process that holds the lock, as text, or None."""
+        return self._lock_holder() if self.is_running() else None
 
     def is_running(self) -> bool:
         """Return whether a process holds the lock."""
@@ -125,19 +125,19 @@ class State:
             if not self._lock.exists():
                 return False
             with self._lock.open() as file:
-                return not _locked(file.fileno(), fcntl.LOCK_SH)
+                return not _try_lock(file.fileno(), fcntl.LOCK_SH)
 
     def configuration(self) -> str | None:
-        """Return the stored configuration of the state, secrets masked; None: no file."""
-        return self._read(self.config)
+        """Return the stored configuration (TOML, secrets masked), or None."""
+        return self._read_text(self.config)
 
-    def keep_configuration(self, configuration: str, fingerprint: str) -> None:
-        """Write the configuration of the state, and its fingerprint."""
-        self._write(self.config, configuration)
-        self._write(self._fingerprint, fingerprint + "\n")
+    def write_configuration(self, configuration: str, fingerprint: str) -> None:
+        """Write the configuration (TOML, secrets masked), and its fingerprint."""
+        self._write_if_changed(self.config, configuration)
+        self._write_if_changed(self._fingerprint, fingerprint + "\n")
 
     def restore_copy(self, origin: Mapping[str, str], copy: Copy | None) -> None:
-        """Fill an empty folder from a journal's `origin` and a copy; a run continues from there.
+        """Restore an empty folder from a journal's `origin` and a copy, for a run to continue.
 
         The fingerprint is written last.
         """
@@ -147,56 +147,56 @@ class State:
                 self.versions.mkdir(exist_ok=True)
                 for version, blob in copy.versions.items():
                     write_bytes(versions.file(version), blob)
-                self.checkpoints.put(copy.sequence, copy.checkpoint)
-        self._write(self._schema, origin["schema"])
-        self._write(self._fingerprint, origin["fingerprint"] + "\n")
+                self.checkpoints.save_bytes(copy.sequence, copy.checkpoint)
+        self._write_if_changed(self._schema, origin["schema"])
+        self._write_if_changed(self._fingerprint, origin["fingerprint"] + "\n")
 
     def schema(self) -> Schema | None:
-        """Return the schema of earlier runs, or None."""
-        text = self._read(self._schema)
+        """Return the stored schema of earlier runs, or None."""
+        text = self._read_text(self._schema)
         try:
             return None if text is None else Schema.from_json(text)
         except StateError as error:
             raise StateError(f"{self._schema}: {error}") from error
 
-    def keep_schema(self, schema: Schema) -> None:
+    def write_schema(self, schema: Schema) -> None:
         """Write the schema for all later runs."""
-        self._write(self._schema, schema.to_json())
+        self._write_if_changed(self._schema, schema.to_json())
 
-    def forget_schema(self) -> None:
+    def delete_schema(self) -> None:
         """Delete the schema, so that the next run infers the schema again."""
         with self.translate_errors():
             self._schema.unlink(missing_ok=True)
 
     def fingerprint(self) -> str:
-        """Return the fingerprint (salt and hash) of the state's configuration."""
-        return (self._read(self._fingerprint) or "").strip()
+        """Return the fingerprint (salt and hash) of the stored configuration; empty if missing."""
+        return (self._read_text(self._fingerprint) or "").strip()
 
-    def start_at(self, sequence: int | None) -> Checkpoint | None:
-        """Return the newest undamaged checkpoint of committed batch `sequence` or before.
+    def checkpoint_to_restore(self, committed_sequence: int | None) -> Checkpoint | None:
+        """Return the newest undamaged checkpoint up to batch `committed_sequence`.
 
         Returns None if the journal has to be replayed from its beginning, or if no batch is
-        committed (`sequence` None). Raises StateError if checkpoints exist without a committed
-        batch, or if the checkpoint belongs to another state.
+        committed (`committed_sequence` None). Raises StateError if checkpoints exist without a
+        committed batch, or if the checkpoint belongs to another state.
         """
         with self.translate_errors():
             known = self.checkpoints.sequences
-        if sequence is None:
+        if committed_sequence is None:
             if known:
                 raise StateError(
                     f"{self.path}: there is a checkpoint of batch {known[0]}, but no batch is "
-                    f"committed: the log was removed. {self.remove_begun()}"
+                    f"committed: the log was removed. {self.empty_state_instruction()}"
                 )
             return None
-        found = self.checkpoints.newest(sequence)
+        found = self.checkpoints.newest(committed_sequence)
         if found is not None and found[1]["fingerprint"] != self.fingerprint():
             raise StateError(
                 f"{self.path}: the checkpoint of batch {found[1]['sequence']} belongs to another "
-                f"state: its files were mixed up. {self.remove_begun()}"
+                f"state: its files were mixed up. {self.empty_state_instruction()}"
             )
         return found
 
-    def _read(self, path: Path) -> str | None:
+    def _read_text(self, path: Path) -> str | None:
         """Return the text of a file, or None if the file does not exist."""
         with self.translate_errors():
             try:
@@ -204,16 +204,16 @@ class State:
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-    def _write(self, path: Path, text: str) -> None:
+    def _write_if_changed(self, path: Path, text: str) -> None:
         """Write a file if its text differs, as a rewrite could fail on a full disk."""
-        if self._read(path) == text:
+        if self._read_text(path) == text:
             return
         with self.translate_errors():
             write_bytes(path, text.encode())
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Convert OSError and ModelFileError of file operations to StateError."""
+        """Context manager that raises OSError and ModelFileError of its body as StateError."""
         try:
             yield
         except (OSError, ModelFileError) as error:
@@ -222,24 +222,24 @@ class State:
                 "that can be read and written, or set [pipeline] state to another"
             ) from error
 
-    def remove_begun(self) -> str:
-        """Return the instruction to start with an empty state, for error messages."""
+    def empty_state_instruction(self) -> str:
+        """Return a text for errors that explains how to start with an empty state."""
         return (
             f"To start with an empty state, move {self.path} away, and with it the outputs that "
             "lie outside it; the records are then read again from their beginning"
         )
 
 
-def _locked(descriptor: int, kind: int) -> bool:
-    """Try to get a lock of `kind` without waiting; return whether that succeeded."""
+def _try_lock(descriptor: int, lock_type: int) -> bool:
+    """Try to get a lock of `lock_type` without waiting; return whether that succeeded."""
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, lock_type | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def kept_token(path: Path) -> str:
+def read_or_create_token(path: Path) -> str:
     """Return the token in the file `path`; create the file with a random token if missing.
 
     Raises StateError if other users can read the file, if it is empty, or if writing fails.

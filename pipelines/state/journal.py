@@ -19,7 +19,7 @@ Ranges = dict[str, dict[str, tuple[int, int]]]
 
 
 class JournalExtras(msgspec.Struct, omit_defaults=True):
-    """Optional fields of the next journal entry, for changes outside its batch."""
+    """Optional fields of the next journal entry, for changes that are not inputs of its batch."""
 
     environment: dict[str, str] | None = None
     gap: tuple[int, int] | None = None
@@ -31,7 +31,7 @@ class JournalExtras(msgspec.Struct, omit_defaults=True):
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Journal entry of a batch: with the messages themselves, all input of a replay.
+    """Journal entry of a batch; a replay needs only the entry and the messages of the batch.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     fields
         Fields added to the configuration and learned from this batch on, with their options.
     rules
-        Rules for labels and ids from this batch on (`Schema.rules`), if changed.
+        Rules for labels and ids from this batch on (`Schema.changeable_settings`), if changed.
     decision
         Decisions of the configuration from this batch on, if changed; empty: no decisions.
     """
@@ -109,7 +109,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def decode(cls, message: bytes) -> "JournalEntry":
-        """Decode an entry; StateError if this release cannot read the entry."""
+        """Decode an entry; StateError if it is invalid or of another format version."""
         try:
             return _decode(message)
         except msgspec.MsgspecError as error:

@@ -9,10 +9,10 @@ from typing import Any, get_args
 
 from streamboost.connectors.messages.labels import (
     LabelKind,
-    hidden_fault,
+    convert_label,
     nearest_class,
     normalize_label,
-    read_label,
+    unprintable_character_fault,
 )
 from streamboost.errors import StateError
 from streamboost.pipelines.state.commands import Command
@@ -20,10 +20,10 @@ from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.versions import Versions
 
 __all__ = [
-    "refuse_unconfirmed",
-    "refuse_unknown",
+    "refuse_unconfirmed_class",
     "refuse_unknown_class",
-    "refuse_unmerged",
+    "refuse_unknown_names",
+    "refuse_unmerged_class",
     "to_label",
 ]
 
@@ -42,38 +42,47 @@ _TAG = re.compile("<[a-z/!?]", re.IGNORECASE)
 Label = str | int
 
 
-def to_label(text: str, kind: LabelKind | None) -> Label:
-    """Convert the class name of a command to a label; StateError if not of the label type."""
-    if kind is None:
+def to_label(class_name: str, label_type: LabelKind | None) -> Label:
+    """Convert the class name in a command to a label; StateError if its type is another."""
+    if label_type is None:
         raise StateError("no label has come yet that would tell what labels are: wait for one")
-    label, fault = read_label(text, kind)
+    label, fault = convert_label(class_name, label_type)
     if label is None:
         raise StateError(f"the class named {fault}")
     return label
 
 
-def refuse_unknown_class(label: Label, known: Collection[Label], remedy: str = "") -> None:
-    """Raise StateError, with the most similar name, if a class is not in `known`."""
-    if label in known:
+def refuse_unknown_class(label: Label, known_classes: Collection[Label], remedy: str = "") -> None:
+    """Raise StateError if a class is not in `known_classes`; the error suggests a similar class.
+
+    `remedy` is appended to the error message.
+    """
+    if label in known_classes:
         return
-    near = nearest_class(label, known, _ALIKE)
+    near = nearest_class(label, known_classes, _ALIKE)
     if near is not None:
         hint = f"; did you mean {near!r}?"
     else:
-        hint = f": the classes are {_listed(known)}" if known else ": no label has come yet"
+        hint = (
+            f": the classes are {_classes_text(known_classes)}"
+            if known_classes
+            else ": no label has come yet"
+        )
     raise StateError(f"there is no class {label!r}{hint}{remedy}")
 
 
-def refuse_unconfirmed(command: Command, label: Label, known: Collection[Label]) -> None:
-    """Raise StateError if a class of a command is new and unconfirmed, or its name is unclear.
+def refuse_unconfirmed_class(
+    command: Command, label: Label, known_classes: Collection[Label]
+) -> None:
+    """Raise StateError if a class of a command is new without ``new``, or has an unclear name.
 
     An unclear name has invisible characters or markup.
     """
     if not command.new:
-        refuse_unknown_class(label, known, _NEW)
-    if label in known or not isinstance(label, str):
+        refuse_unknown_class(label, known_classes, _NEW)
+    if label in known_classes or not isinstance(label, str):
         return
-    fault = hidden_fault(label)
+    fault = unprintable_character_fault(label)
     if not fault and (_TAG.search(label) or unescape(label) != label):
         fault = "holds markup: leave out tags and entities such as &lt;"
     elif not fault and (tidy := normalize_label(label)[0]) != label:
@@ -82,23 +91,29 @@ def refuse_unconfirmed(command: Command, label: Label, known: Collection[Label])
         raise StateError(f"the new class {label!r} {fault}")
 
 
-def refuse_unmerged(label: Label, merged: Collection[Label]) -> None:
-    """Raise StateError if a class was not merged into another."""
-    if label not in merged:
-        names = f"{_listed(merged)} {'are' if len(merged) > 1 else 'is'}" if merged else "none is"
+def refuse_unmerged_class(label: Label, merged_classes: Collection[Label]) -> None:
+    """Raise StateError if a class is not in `merged_classes`, those merged into others."""
+    if label not in merged_classes:
+        names = (
+            f"{_classes_text(merged_classes)} {'are' if len(merged_classes) > 1 else 'is'}"
+            if merged_classes
+            else "none is"
+        )
         raise StateError(f"the class {label!r} is not merged into another: {names}")
 
 
-def refuse_unknown(state: Path, command: Command, documents: Mapping[str, Any]) -> None:
+def refuse_unknown_names(
+    state_folder: Path, command: Command, documents: Mapping[str, Any]
+) -> None:
     """Raise StateError if a command names an unknown version or class.
 
-    `documents` are the published status documents of the pipeline with the state folder `state`;
-    without documents, only the files of versions are checked. Documents may be a second old: the
-    pipeline validates the command again in its batch.
+    `documents` are the published status documents of the pipeline with the state folder
+    `state_folder`; without documents, only the files of versions are checked. Documents may be a
+    second old: the pipeline validates the command again in its batch.
     """
     learner = documents.get("learner") or {}
     if command.version is not None:
-        files = State(state)
+        files = State(state_folder)
         kept = {*Versions(files.versions, sys.maxsize).numbers}
         kept |= {one["version"] for one in learner.get("versions", [])}
         if command.version not in kept and (learner or not files.is_running()):
@@ -108,12 +123,12 @@ def refuse_unknown(state: Path, command: Command, documents: Mapping[str, Any]) 
     if known is None or kind not in get_args(LabelKind):
         return
     if command.command == "unmerge" and command.label is not None:
-        refuse_unmerged(to_label(command.label, kind), learner["merged_classes"])
+        refuse_unmerged_class(to_label(command.label, kind), learner["merged_classes"])
     elif command.label is not None:
         refuse_unknown_class(to_label(command.label, kind), known)
     for name in command.possible_new_classes:
-        refuse_unconfirmed(command, to_label(name, kind), known)
+        refuse_unconfirmed_class(command, to_label(name, kind), known)
 
 
-def _listed(classes: Collection[Label]) -> str:
+def _classes_text(classes: Collection[Label]) -> str:
     return ", ".join(map(repr, list(classes)[:_NAMED])) + ", ..." * (len(classes) > _NAMED)

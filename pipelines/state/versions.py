@@ -14,7 +14,7 @@ __all__ = ["Versions"]
 
 
 class Versions:
-    """Store of the newest `most` committees, active, formerly active, or challengers.
+    """Store of the newest committees (active, formerly active, or challengers), by version.
 
     Committees are first kept in memory. `write` saves them as ``NNNNNNNN.safetensors`` in `folder`,
     which `Committee.load` reads. A write with each checkpoint is sufficient, as a replay from the
@@ -30,15 +30,15 @@ class Versions:
         self._folder = folder
         self._most = most
         self._held: dict[int, Committee] = {}
-        self._written = set(self._files())
+        self._written = set(self._saved_versions())
 
     @property
     def numbers(self) -> list[int]:
-        """The kept versions, the oldest first."""
+        """Numbers of the stored versions, the oldest first."""
         return sorted(self._held.keys() | self._written)[-self._most :]
 
     def add(self, committees: "Iterable[Committee | None]") -> None:
-        """Add the committees that are not None; evict the oldest beyond the limit."""
+        """Add the committees that are not None; remove the oldest beyond the limit from memory."""
         for committee in committees:
             if committee is not None:
                 self._held[committee.version] = committee
@@ -46,7 +46,7 @@ class Versions:
             del self._held[version]
 
     def fetch(self, version: int) -> None:
-        """Load `version` into memory for `[]`; StateError if the version is not kept.
+        """Load `version` into memory, for item access; StateError if the version is not stored.
 
         Raises ModelFileError if its file is damaged.
         """
@@ -60,7 +60,7 @@ class Versions:
         self._held[version] = Committee.load(self._path(self._folder, version))
 
     def committee(self, version: int) -> "Committee | None":
-        """Return `version` if it is in memory."""
+        """Return the committee of `version` if it is in memory, else None."""
         return self._held.get(version)
 
     def __getitem__(self, version: int) -> "Committee":
@@ -91,11 +91,11 @@ class Versions:
             self._written.discard(newer)
 
     def file(self, version: int) -> Path:
-        """Return the file of `version`; there must be a folder."""
+        """Return the path of the file of `version`; the store must have a folder."""
         assert self._folder is not None
         return self._path(self._folder, version)
 
-    def _files(self) -> list[int]:
+    def _saved_versions(self) -> list[int]:
         if self._folder is None or not self._folder.is_dir():
             return []
         names = [path.stem for path in self._folder.glob("*.safetensors")]

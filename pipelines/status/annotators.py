@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from streamboost.checks import Label
 
-__all__ = ["Annotators", "votes_of"]
+__all__ = ["AnnotatorAgreement", "votes_of"]
 
 SURE = 0.9
 """Probability from which a prediction counts as confident."""
@@ -23,7 +23,7 @@ with labels of others, and those of them where a majority chose one other class.
 
 
 class Vote(NamedTuple):
-    """A vote: the label that an annotator gave a record, with its batch time (tick)."""
+    """A label that an annotator gave a record; `tick` is the batch time in milliseconds."""
 
     tick: int
     label: str
@@ -48,12 +48,13 @@ def votes_of(labels: Iterable[tuple[int, Label | None, str | None]]) -> list[Vot
     return votes
 
 
-class Annotators:
+class AnnotatorAgreement:
     """Counters of agreement and conflict by annotator, over a set of records.
 
-    >>> annotators = Annotators()
-    >>> annotators.note("7", {"labels": [(1, "ok", "ann"), (2, "no", "bob"), (3, "no", "eve")]})
-    >>> annotators.of("ann")
+    >>> annotators = AnnotatorAgreement()
+    >>> labels = [(1, "ok", "ann"), (2, "no", "bob"), (3, "no", "eve")]
+    >>> annotators.add_record("7", {"labels": labels})
+    >>> annotators.counts_of("ann")
     {'compared': 1, 'against': 1, 'together': 1, 'outvoted': 1}
     """
 
@@ -61,18 +62,18 @@ class Annotators:
         self._found: dict[str, list[tuple[str, str]]] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
 
-    def of(self, source: str) -> dict[str, int]:
+    def counts_of(self, source: str) -> dict[str, int]:
         """Return the counts of an annotator, by the names of `COUNTED`."""
         return {name: self._counts[source, name] for name in COUNTED}
 
-    def note(self, id: str, record: Mapping[str, Any]) -> None:
+    def add_record(self, id: str, record: Mapping[str, Any]) -> None:
         """Count the votes on the record `id`, replacing its earlier counts."""
-        self.forget(id)
-        if found := list(_counted(record)):
+        self.remove_record(id)
+        if found := list(_agreement_counts(record)):
             self._found[id] = found
             self._counts.update(found)
 
-    def forget(self, id: str) -> None:
+    def remove_record(self, id: str) -> None:
         """Subtract the counts of the record `id`."""
         for one in self._found.pop(id, ()):
             self._counts[one] -= 1
@@ -80,8 +81,8 @@ class Annotators:
                 del self._counts[one]
 
 
-def _counted(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield pairs of a source and the name of a count to increment."""
+def _agreement_counts(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield pairs of an annotator and the name of a count of `COUNTED` to increment."""
     votes, again, guess = (
         votes_of(record["labels"]),
         record.get("again"),
@@ -91,37 +92,39 @@ def _counted(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         if own.source is None:
             continue
         others = [vote for vote in votes if vote is not own]
-        said = Counter(vote.label for vote in others)
-        same, other = said[own.label], _largest_other(said, own.label)
+        votes_by_label = Counter(vote.label for vote in others)
+        same, other = votes_by_label[own.label], _largest_other_count(votes_by_label, own.label)
         if others:
             yield own.source, "together"
         if other > same + 1:
             yield own.source, "outvoted"
         if again is None or own.tick <= again:
-            unbidden = any(again is None or vote.tick <= again for vote in others)
-            is_against = _conflicts(said, own.label, guess, unbidden)
+            has_early_vote = any(again is None or vote.tick <= again for vote in others)
+            is_against = _is_in_conflict(votes_by_label, own.label, guess, has_early_vote)
             if is_against is not None:
                 yield own.source, "compared"
             if is_against:
                 yield own.source, "against"
 
 
-def _conflicts(said: Counter[str], own: str, guess: str | None, unbidden: bool) -> bool | None:
-    """Return whether a label conflicts with the others' votes `said`; None: undecided.
+def _is_in_conflict(
+    votes_by_label: Counter[str], own_label: str, prediction: str | None, has_early_vote: bool
+) -> bool | None:
+    """Return whether an annotator's label conflicts with the other votes; None if undecided.
 
-    A confident prediction `guess` counts as a vote. Without one, at least one vote must be
-    `unbidden`, that is given before a relabel request.
+    A confident `prediction` counts as a vote. Without a prediction, at least one vote must be older
+    than a relabel request (`has_early_vote`).
     """
-    if guess is not None:
-        voices = said + Counter([guess])
-        return _largest_other(voices, own) > voices[own]
-    same, other = said[own], _largest_other(said, own)
-    return other > same if unbidden and other != same + 1 else None
+    if prediction is not None:
+        voices = votes_by_label + Counter([prediction])
+        return _largest_other_count(voices, own_label) > voices[own_label]
+    same, other = votes_by_label[own_label], _largest_other_count(votes_by_label, own_label)
+    return other > same if has_early_vote and other != same + 1 else None
 
 
-def _largest_other(said: Counter[str], but: str) -> int:
-    """Return the number of votes for the most frequent label other than `but`."""
-    return max((n for label, n in said.items() if label != but), default=0)
+def _largest_other_count(votes_by_label: Counter[str], label: str) -> int:
+    """Return the number of votes for the most frequent other label than `label`."""
+    return max((n for other, n in votes_by_label.items() if other != label), default=0)
 
 
 def _confident_prediction(record: Mapping[str, Any]) -> str | None:

@@ -58,10 +58,10 @@ from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.status.recent import MOST_CLASSES, IntervalStats
 
 __all__ = [
+    "chart_point",
     "pipeline_document",
-    "point_of",
+    "runner_state",
     "schema_document",
-    "state_of",
     "static_columns",
     "status_documents",
 ]
@@ -74,7 +74,7 @@ MOST_LABELS = 500
 
 
 def static_columns(pipeline: Pipeline) -> dict[str, int]:
-    """Return the columns of `Records.X` whose encoding is static, by name."""
+    """Return name and index of the columns of `Records.X` whose encoding never changes."""
     features, fields = pipeline.learner.features, pipeline.schema.features
     if features is None:
         return {name: at for at, name in enumerate(fields)}
@@ -82,8 +82,8 @@ def static_columns(pipeline: Pipeline) -> dict[str, int]:
 
 
 def pipeline_document(config: Config, pipeline: Pipeline) -> dict[str, Any]:
-    """Return the part of the document ``pipeline`` that is constant in a run, without paths."""
-    sections, query = config.sections, config.core.query
+    """Return the keys of the document ``pipeline`` that are constant during a run."""
+    sections, query = config.sections, config.learner_config.query
     return {
         "name": config.name,
         "id_field": pipeline.schema.id,
@@ -94,8 +94,8 @@ def pipeline_document(config: Config, pipeline: Pipeline) -> dict[str, Any]:
             "predictions": sections.predictions.connector,
             "requests": sections.requests.connector,
         },
-        "accepts_labels": sections.labels.closed is None,
-        "accepts_records": sections.source.closed is None,
+        "accepts_labels": sections.labels.read_only_reason is None,
+        "accepts_records": sections.source.read_only_reason is None,
         "budget": float(query.budget),
         "query": {
             "mode": query.mode,
@@ -115,18 +115,18 @@ def schema_document(schema: Schema) -> dict[str, Any]:
     }
 
 
-def state_of(loop: Runner) -> str:
+def runner_state(runner: Runner) -> str:
     """Return the state of a pipeline: "running", "recovering" or "retrying"."""
-    if loop.retrying:
+    if runner.retrying:
         return "retrying"
-    return "running" if loop.is_running else "recovering"
+    return "running" if runner.is_running else "recovering"
 
 
-def status_documents(loop: Runner) -> dict[str, dict[str, Any]]:
-    """Return the documents that are read from the pipeline between two batches."""
-    pipeline, numbers = loop.pipeline, loop.pipeline.counters()
+def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
+    """Return the status documents of a running pipeline by name, read between two batches."""
+    pipeline, numbers = runner.pipeline, runner.pipeline.counters()
     learner, evaluation = pipeline.learner, pipeline.learner.evaluation
-    committee, (since_start, recent) = learner.committee, evaluation.both()
+    committee, (since_start, recent) = learner.committee, evaluation.both_reports()
     known = known_classes(pipeline)
     return {
         "learner": {
@@ -135,7 +135,9 @@ def status_documents(loop: Runner) -> dict[str, dict[str, Any]]:
             "known_classes": known if len(known) <= MOST_KNOWN else None,
             "merged_classes": pipeline.classes.merged_classes,
             "initial_labels": numbers["initial_labels"],
-            "versions": [_version(pipeline, number) for number in pipeline.versions.numbers],
+            "versions": [
+                _version_document(pipeline, number) for number in pipeline.versions.numbers
+            ],
         },
         "experts": numbers["experts"],
         "annotators": numbers["annotators"],
@@ -154,24 +156,24 @@ def status_documents(loop: Runner) -> dict[str, dict[str, Any]]:
         },
         "fields": numbers["fields"],
         "evaluation": {
-            "since_start": _bounded(since_start),
-            "recent": _bounded(recent),
+            "since_start": _truncated_report(since_start),
+            "recent": _truncated_report(recent),
             "pending": evaluation.pending,
             "unanswered": evaluation.unanswered,
         },
-        "lag": dict(loop.backlog.lag),
-        "latency": loop.stage_timer.in_numbers(),
+        "lag": dict(runner.backlog.lag),
+        "latency": runner.stage_timer.quantiles(),
     }
 
 
-def _bounded(report: Report) -> Report:
-    """Truncate a report with very many classes, and drop its confusion matrix."""
+def _truncated_report(report: Report) -> Report:
+    """Return the report, with at most `MOST_CLASSES` classes."""
     if len(report.classes) <= MOST_CLASSES:
         return report
     return replace(report, classes=report.classes[:MOST_CLASSES], confusion=None)
 
 
-def _version(pipeline: Pipeline, number: int) -> dict[str, Any]:
+def _version_document(pipeline: Pipeline, number: int) -> dict[str, Any]:
     held = pipeline.versions.committee(number)
     if held is None:
         return {"version": number, "trees": None, "rounds": None, "classes": None}
@@ -183,10 +185,10 @@ def _version(pipeline: Pipeline, number: int) -> dict[str, Any]:
     }
 
 
-def point_of(
+def chart_point(
     documents: Mapping[str, Mapping[str, Any]], since: IntervalStats, seconds: float
 ) -> dict[str, Any]:
-    """Return a point of the curves, from `documents` and the counts of the last `seconds`."""
+    """Return a point of the time charts, from `documents` and the counts of the last `seconds`."""
     ledger, learner = documents["ledger"], documents["learner"]
     recent, whole = documents["evaluation"]["recent"], documents["evaluation"]["since_start"]
     return {

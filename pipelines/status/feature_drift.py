@@ -33,8 +33,8 @@ __all__ = [
     "Moment",
     "Reference",
     "change_point",
-    "largest_peaks",
     "psi",
+    "psi_of_largest_peaks",
 ]
 
 RECORDS = 1_000
@@ -55,7 +55,7 @@ _NORMAL_95 = 1.645
 
 
 def psi(before: np.ndarray, now: np.ndarray) -> float:
-    """Return the PSI of two arrays of counts (B,) over the same bins.
+    """Return the population stability index (PSI) of two arrays of bin counts (B,).
 
     >>> round(psi(np.array([500, 500]), np.array([300, 700])), 2)
     0.17
@@ -65,14 +65,15 @@ def psi(before: np.ndarray, now: np.ndarray) -> float:
     return float(((q - p) * np.log(q / p)).sum())
 
 
-def psi_quantile(bins: int, before: int, now: int) -> float:
+def psi_quantile(n_bins: int, n_before: int, n_now: int) -> float:
     """Return the 95 % quantile of the PSI without drift.
 
-    The quantile of the chi-square is approximated by Wilson and Hilferty (1931).
+    `n_before` and `n_now` are the numbers of rows. The chi-square quantile is approximated by
+    Wilson and Hilferty (1931).
     """
-    k = max(bins - 1, 1)
+    k = max(n_bins - 1, 1)
     quantile = k * (1.0 - 2.0 / (9.0 * k) + _NORMAL_95 * sqrt(2.0 / (9.0 * k))) ** 3
-    return float(quantile * (1.0 / before + 1.0 / now))
+    return float(quantile * (1.0 / n_before + 1.0 / n_now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,56 +88,58 @@ class Reference:
     """Time of the sample, in milliseconds since the epoch."""
 
     @classmethod
-    def of(cls, X: np.ndarray, taken: int) -> "Reference":
-        """Compute the reference of the rows `X` (n, D), n > 0, at time `taken`."""
+    def from_rows(cls, X: np.ndarray, time_ms: int) -> "Reference":
+        """Return the reference of the rows `X` (n, D), n > 0, sampled at `time_ms` since 1970."""
         shares = np.arange(1, BINS) / BINS
         edges = [
             np.unique(np.quantile(known, shares)).tolist() if len(known) else []
             for known in (column[~np.isnan(column)] for column in X.T.astype(np.float64))
         ]
-        counts = [_counts(column, cuts).tolist() for column, cuts in zip(X.T, edges, strict=True)]
-        return cls(len(X), edges, counts, [_mean(column) for column in X.T], taken)
+        counts = [
+            _bin_counts(column, cuts).tolist() for column, cuts in zip(X.T, edges, strict=True)
+        ]
+        return cls(len(X), edges, counts, [_column_mean(column) for column in X.T], time_ms)
 
 
-def _bins(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
-    """Return the bin of each value of a column (n,); missing values are in the last bin."""
+def _bin_indices(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
+    """Return the bin index (n,) of each value of a column (n,); missing values: the last bin."""
     bins = np.searchsorted(np.asarray(edges), column, side="right")
     bins[np.isnan(column)] = len(edges) + 1
     return bins
 
 
-def _counts(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
+def _bin_counts(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
     """Count the values of a column (n,) in each bin; missing values are in the last bin."""
-    return np.bincount(_bins(column, edges), minlength=len(edges) + 2)
+    return np.bincount(_bin_indices(column, edges), minlength=len(edges) + 2)
 
 
 def change_point(bins: np.ndarray, n_bins: int) -> int:
-    """Return the maximum-likelihood change point in `histograms` (n,), with values below `n_bins`.
+    """Return the maximum-likelihood change point of a sequence of bin indices (n,).
 
-    The sequence is split into two parts, each multinomial with its own shares.
+    The result is the length of the first of two parts, each multinomial with its own probabilities.
 
     >>> change_point(np.repeat([0, 1], [70, 30]), 2)
     70
     """
     before = np.cumsum(np.eye(n_bins)[bins], axis=0)[:-1]
     after = np.bincount(bins, minlength=n_bins) - before
-    found = _likelihood(before) + _likelihood(after)
+    found = _max_log_likelihoods(before) + _max_log_likelihoods(after)
     return 1 + int(found.argmax())
 
 
-def _likelihood(counts: np.ndarray) -> np.ndarray:
+def _max_log_likelihoods(counts: np.ndarray) -> np.ndarray:
     """Return the maximum log-likelihoods (m,) of multinomial counts (m, B)."""
     totals = counts.sum(axis=1, keepdims=True)
     found: np.ndarray = (counts * np.log(np.maximum(counts, 1.0) / totals)).sum(axis=1)
     return found
 
 
-def _mean(column: np.ndarray) -> float | None:
+def _column_mean(column: np.ndarray) -> float | None:
     known = column[~np.isnan(column)]
     return float(known.mean(dtype=np.float64)) if len(known) else None
 
 
-def _deviation(column: np.ndarray) -> float | None:
+def _column_deviation(column: np.ndarray) -> float | None:
     """Return the standard deviation of the values that are not missing."""
     known = column[~np.isnan(column)]
     return float(known.std(dtype=np.float64)) if len(known) else None
@@ -149,8 +152,8 @@ class FeatureDrift:
     Examples
     --------
     >>> drift = FeatureDrift(["a"])
-    >>> drift.reference = Reference.of(np.arange(1000.0).reshape(-1, 1), taken=0)
-    >>> found = drift.measure(np.arange(500.0, 1500.0).reshape(-1, 1))
+    >>> drift.reference = Reference.from_rows(np.arange(1000.0).reshape(-1, 1), time_ms=0)
+    >>> found = drift.measure_drift(np.arange(500.0, 1500.0).reshape(-1, 1))
     >>> found[0]["psi"] > 1
     True
     """
@@ -158,7 +161,7 @@ class FeatureDrift:
     names: Sequence[str]
     reference: Reference | None = field(default=None)
 
-    def measure(self, X: np.ndarray) -> list[dict[str, Any]]:
+    def measure_drift(self, X: np.ndarray) -> list[dict[str, Any]]:
         """Return statistics of the rows `X` (n, D), one entry per feature.
 
         `psi` is None without a reference or rows. `psi_quantile` is the 95 % quantile of the PSI
@@ -184,19 +187,19 @@ class FeatureDrift:
             edges = reference.edges[place]
             found[name] = {
                 "edges": [float(f"{cut:.6g}") for cut in edges],
-                "now": _counts(X[:, place], edges).tolist(),
+                "now": _bin_counts(X[:, place], edges).tolist(),
                 "then": list(reference.counts[place]),
             }
         return found
 
     def change_point(self, X: np.ndarray, name: str) -> int:
-        """Return the row of `X` (n, D), in arrival order, that is the feature's change point."""
+        """Return the index of the row of `X` (n, D) at which a feature's distribution changes."""
         assert self.reference is not None
         place = self.names.index(name)
         edges = self.reference.edges[place]
-        return change_point(_bins(X[:, place], edges), len(edges) + 2)
+        return change_point(_bin_indices(X[:, place], edges), len(edges) + 2)
 
-    def _feature_statistics(self, place: int, name: str, column: np.ndarray) -> dict[str, Any]:
+    def _feature_statistics(self, index: int, name: str, column: np.ndarray) -> dict[str, Any]:
         n, reference = len(column), self.reference
         found: dict[str, Any] = {
             "name": name,
@@ -204,17 +207,17 @@ class FeatureDrift:
             "by_chance": None,
             "missing": float(np.isnan(column).mean()) if n else None,
             "missing_reference": None,
-            "mean": _mean(column),
-            "deviation": _deviation(column),
+            "mean": _column_mean(column),
+            "deviation": _column_deviation(column),
             "mean_reference": None,
         }
         if reference is None:
             return found
-        before = np.array(reference.counts[place])
+        before = np.array(reference.counts[index])
         found["missing_reference"] = float(before[-1] / reference.n)
-        found["mean_reference"] = reference.means[place]
+        found["mean_reference"] = reference.means[index]
         if n:
-            found["psi"] = psi(before, _counts(column, reference.edges[place]))
+            found["psi"] = psi(before, _bin_counts(column, reference.edges[index]))
             found["by_chance"] = psi_quantile(len(before), reference.n, n)
         return found
 
@@ -251,27 +254,27 @@ class DriftHistory:
 
     known: dict[str, FeatureHistory] = field(default_factory=dict)
 
-    def resume(self, features: Iterable[Mapping[str, Any]]) -> None:
-        """Restore the history from the entries that `note` completed in an earlier run."""
+    def restore(self, features: Iterable[Mapping[str, Any]]) -> None:
+        """Restore the history from the feature entries of an earlier run."""
         for one in features:
             if one.get("peak") is not None:
                 told = {key: one[key] for key in _COURSE}
                 self.known[one["name"]] = msgspec.convert(told, FeatureHistory)
 
-    def note(
+    def update(
         self,
         features: Sequence[dict[str, Any]],
         n: int,
         now: Moment,
-        changed: Callable[[str], Moment],
+        change_time: Callable[[str], Moment],
     ) -> None:
-        """Update the history by a measurement of `n` rows, and add its values to `features`.
+        """Update the history with the statistics of `n` rows, and add its values to `features`.
 
         `peak` is the largest PSI since the start and `peaked` its time. `began` is the time at
         which the PSI first reached `SHIFTED`, which is later than the shift because of the window.
         `started` is the estimated start of the shift, as records and time; None: never. For an
-        abrupt shift, the start is the change point of the rows (`changed`). For a gradual shift,
-        the start is the last moment with a small PSI.
+        abrupt shift, the start is the change point of the rows (`change_time`). For a gradual
+        shift, the start is the last moment with a small PSI.
         """
         for one in features:
             if n >= RECORDS and (index := one["psi"]) is not None:
@@ -283,17 +286,17 @@ class DriftHistory:
                     course.calm = now
                 if course.began is None and index >= SHIFTED:
                     course.began = now[1]
-                    course.started = min(changed(one["name"]), course.calm or now)
+                    course.started = min(change_time(one["name"]), course.calm or now)
             if one["name"] in self.known:
                 one |= {key: getattr(self.known[one["name"]], key) for key in _COURSE}
 
 
-def largest_peaks(features: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return the PSI of the `FOLLOWED` features with the largest peaks, from `measure`'s entries.
+def psi_of_largest_peaks(features: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Return the PSI by name of the `FOLLOWED` features with the largest PSI since the start.
 
-    The peak since the start decides, if known, so that the same features are followed over time.
+    `features` are entries of `FeatureDrift.measure_drift`. Without a peak, the current PSI is used.
 
-    >>> largest_peaks([{"name": "a", "psi": 0.123456}, {"name": "b", "psi": None}])
+    >>> psi_of_largest_peaks([{"name": "a", "psi": 0.123456}, {"name": "b", "psi": None}])
     {'a': 0.1235}
     """
     known = [one for one in features if one["psi"] is not None]

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COUNTED", "FILE", "FORMAT", "RATES", "TABLES", "Content", "StatusFile", "rates"]
+__all__ = ["COUNTED", "FILE", "FORMAT", "RATES", "TABLES", "Content", "StatusFile", "point_rates"]
 
 FILE = "status.db"
 FORMAT = 3
@@ -57,10 +57,10 @@ Content = Mapping[str, Mapping[Any, Row]]
 """Rows by table name and primary key (the first column)."""
 
 
-def rates(
+def point_rates(
     seconds: float, batches: int, records: int, labels: int, busy: float, margins: float
 ) -> tuple[float | None, ...]:
-    """Compute the `RATES` from the counts of a point."""
+    """Return the rates of a point, in the order of `RATES`, from the counts `COUNTED`."""
     return (
         records / seconds if seconds else 0.0,
         labels / seconds if seconds else 0.0,
@@ -70,7 +70,7 @@ def rates(
 
 
 class StatusFile:
-    """Writer of the file, which writes only the rows that have changed.
+    """Writer of ``status.db`` that writes only changed rows.
 
     Only one thread may use a writer. Rows are compared by identity: a changed row must be a new
     object.
@@ -83,19 +83,19 @@ class StatusFile:
         self._there: dict[str, dict[Any, Row]] = {}
 
     def write(self, content: Content) -> None:
-        """Make the file equal to `content`; raises sqlite3.Error or OSError if a write fails.
+        """Replace the tables of the file by `content`; raises sqlite3.Error or OSError on failure.
 
         The file is recreated if it is damaged, has another format, has too large a log or was
         deleted.
         """
         try:
-            self._sync(content)
+            self._sync_tables(content)
         except sqlite3.DatabaseError as error:
             self.close()
             if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise
-            self._remove()
-            self._sync(content)
+            self._delete_files()
+            self._sync_tables(content)
         except OSError:
             self.close()
             raise
@@ -108,8 +108,8 @@ class StatusFile:
         self._connection = None
         self._there = {}
 
-    def _sync(self, content: Content) -> None:
-        connection = self._opened()
+    def _sync_tables(self, content: Content) -> None:
+        connection = self._current_connection()
         connection.execute("BEGIN IMMEDIATE")
         try:
             for table, rows in content.items():
@@ -120,38 +120,38 @@ class StatusFile:
             raise
         self._there = {table: dict(rows) for table, rows in content.items()}
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._connection is not None and self._is_same():
+    def _current_connection(self) -> sqlite3.Connection:
+        if self._connection is not None and self._is_current_file():
             return self._connection
         self.close()
-        self._connection = connection = self._open()
+        self._connection = connection = self._open_file()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version != FORMAT:
             self.close()
-            self._remove()
-            self._connection = connection = self._open()
-        self._make_tables(connection)
-        self._file = _identity(self.path)
+            self._delete_files()
+            self._connection = connection = self._open_file()
+        self._create_empty_tables(connection)
+        self._file = _file_identity(self.path)
         return connection
 
-    def _is_same(self) -> bool:
-        """Return whether the path is still the open file and its log is not too large.
+    def _is_current_file(self) -> bool:
+        """Return whether the open file is still at the path and its write-ahead log is small.
 
         With a log of more than `MOST_WAL` bytes, the file is closed and deleted.
         """
         try:
             size = self.path.with_name(f"{self.path.name}-wal").stat().st_size
-            same = _identity(self.path) == self._file
+            same = _file_identity(self.path) == self._file
         except FileNotFoundError:
             same, size = False, 0
         if size > MOST_WAL:
             self.close()
-            self._remove()
+            self._delete_files()
         return same and size <= MOST_WAL
 
-    def _open(self) -> sqlite3.Connection:
+    def _open_file(self) -> sqlite3.Connection:
         if not self.path.exists():
-            self._remove()  # SQLite would apply the left-over log of a deleted file
+            self._delete_files()  # SQLite would apply the left-over log of a deleted file
         # Only one thread uses the connection, but another may close it at the end.
         connection = sqlite3.connect(
             self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -166,7 +166,7 @@ class StatusFile:
             raise
         return connection
 
-    def _make_tables(self, connection: sqlite3.Connection) -> None:
+    def _create_empty_tables(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         for table, columns in TABLES.items():
             connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
@@ -174,25 +174,28 @@ class StatusFile:
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.commit()
 
-    def _remove(self) -> None:
+    def _delete_files(self) -> None:
         """Delete the file first and then its log files, so that no reader opens a partial set."""
         for suffix in ("", "-wal", "-shm"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
 
-def _identity(path: Path) -> tuple[int, int]:
+def _file_identity(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_dev, found.st_ino
 
 
 def _sync_table(
-    connection: sqlite3.Connection, table: str, there: Mapping[Any, Row], rows: Mapping[Any, Row]
+    connection: sqlite3.Connection,
+    table: str,
+    old_rows: Mapping[Any, Row],
+    new_rows: Mapping[Any, Row],
 ) -> None:
     key = TABLES[table].split()[0]
-    gone = [(name,) for name in there.keys() - rows.keys()]
+    gone = [(name,) for name in old_rows.keys() - new_rows.keys()]
     if gone:
         connection.executemany(f"DELETE FROM {table} WHERE {key} = ?", gone)
-    changed = [(name, *row) for name, row in rows.items() if there.get(name) is not row]
+    changed = [(name, *row) for name, row in new_rows.items() if old_rows.get(name) is not row]
     if changed:
         marks = ", ".join("?" * len(changed[0]))
         connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", changed)

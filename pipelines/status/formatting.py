@@ -55,7 +55,7 @@ UNUSABLE = "messages not usable"
 
 
 def percent_text(share: float | None) -> str:
-    """Return a share as per cent.
+    """Return a share (0 to 1) as a percentage.
 
     >>> percent_text(0.9127), percent_text(None)
     ('91.3 %', '—')
@@ -63,17 +63,18 @@ def percent_text(share: float | None) -> str:
     return NOTHING if share is None else f"{100 * share:.1f} %"
 
 
-def estimate_text(found: Mapping[str, Any] | None) -> str:
-    """Return an estimate with its 95 % interval.
+def estimate_text(estimate: Mapping[str, Any] | None) -> str:
+    """Return an estimate and its 95 % interval as percentages.
 
     >>> estimate_text({"value": 0.9127, "low": 0.88, "high": 0.94})
     '91.3 % (88.0 to 94.0)'
     >>> estimate_text(None)
     '—'
     """
-    if found is None:
+    if estimate is None:
         return NOTHING
-    return f"{percent_text(found['value'])} ({100 * found['low']:.1f} to {100 * found['high']:.1f})"
+    low, high = 100 * estimate["low"], 100 * estimate["high"]
+    return f"{percent_text(estimate['value'])} ({low:.1f} to {high:.1f})"
 
 
 def number_text(value: float | None) -> str:
@@ -95,32 +96,32 @@ _NUMBERS = 8
 """Maximum length of a list whose numbers are shown."""
 
 
-def field_text(given: Any) -> str:
-    """Return the value of a record's field.
+def field_text(value: Any) -> str:
+    """Return the value of a record's field as text.
 
     >>> [field_text(value) for value in (None, True, 0.12345, [0.5] * 9, "low")]
     ['missing', 'true', '0.1235', '9 numbers', 'low']
     """
-    if given is None:
+    if value is None:
         return "missing"
-    if isinstance(given, bool):
-        return str(given).lower()
-    if isinstance(given, list) and len(given) > _NUMBERS:
-        return f"{len(given)} numbers"
-    return number_text(given) if is_number(given) else str(given)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list) and len(value) > _NUMBERS:
+        return f"{len(value)} numbers"
+    return number_text(value) if is_number(value) else str(value)
 
 
-def is_number(given: Any) -> bool:
+def is_number(value: Any) -> bool:
     """Return whether the value of a field is a number; JSON's true and false are not.
 
     >>> is_number(1.5), is_number(True), is_number("1")
     (True, False, False)
     """
-    return isinstance(given, int | float) and not isinstance(given, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def duration_text(value: float | None) -> str:
-    """Return a duration in the unit that suits it.
+    """Return a duration in seconds as text in s, ms or µs.
 
     >>> duration_text(0.0123), duration_text(75.2), duration_text(0.00004), duration_text(None)
     ('12.3 ms', '75.2 s', '40 µs', '—')
@@ -133,7 +134,7 @@ def duration_text(value: float | None) -> str:
 
 
 def time_text(milliseconds: float | None) -> str:
-    """Return a time since the epoch by this machine's clock, with the date if it is not today."""
+    """Return a time (milliseconds since the epoch) as local time, with a date if not today."""
     if milliseconds is None:
         return NOTHING
     then = time.localtime(milliseconds / 1000)
@@ -141,17 +142,17 @@ def time_text(milliseconds: float | None) -> str:
     return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M", then)
 
 
-def plural(n: int, what: str) -> str:
-    """Return a count of things whose plural takes an s.
+def plural(n: int, noun: str) -> str:
+    """Return a number and a noun, with a plural s unless `n` is 1.
 
     >>> plural(1, "label"), plural(1200, "label")
     ('1 label', '1,200 labels')
     """
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def sentence(text: str) -> str:
-    """Return an error message as a sentence.
+    """Return an error message with a capital letter and a full stop.
 
     >>> sentence("there is nothing to undo")
     'There is nothing to undo.'

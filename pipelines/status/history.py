@@ -11,7 +11,7 @@ import numpy as np
 from streamboost.pipelines.status.file import COUNTED, RATES, Row
 from streamboost.pipelines.status.reader import StatusReader
 
-__all__ = ["MOST_POINTS", "HistoryBuffer", "text_of"]
+__all__ = ["MOST_POINTS", "HistoryBuffer", "json_text"]
 
 MOST_POINTS = 2_000
 MOST_MARKS = 1_000
@@ -30,7 +30,7 @@ encode = msgspec.json.Encoder(enc_hook=lambda value: value.item()).encode
 
 
 class HistoryBuffer:
-    """Buffer of points, marks, predictions and dead letters, each by a unique number."""
+    """Bounded buffer of chart points, chart events (marks), predictions and dead letters."""
 
     def __init__(self) -> None:
         self.points: dict[int, Row] = {}
@@ -42,8 +42,8 @@ class HistoryBuffer:
         self._values: dict[int, dict[str, Any]] = {}
         self._sizes: dict[int, int] = {}
 
-    def resume(self, reader: StatusReader) -> None:
-        """Restore the history of an earlier run."""
+    def restore(self, reader: StatusReader) -> None:
+        """Load the history of an earlier run from its status file."""
         for mark in reader.marks():
             # Clients poll for the marks after the number of the last one they have seen.
             number = mark.pop("id")
@@ -51,7 +51,7 @@ class HistoryBuffer:
             self._next = max(self._next, number)
         for point in reader.points():
             batch_time_ms, sequence = point.pop("time"), point.pop("sequence")
-            self.point(
+            self.add_point(
                 batch_time_ms, sequence, {key: point[key] for key in point if key not in RATES}
             )
         self.add_predictions(
@@ -61,30 +61,32 @@ class HistoryBuffer:
             [encode(one) for one in reversed(reader.dead_letters(MOST_DEAD_LETTERS))]
         )
 
-    def point(self, batch_time_ms: int, sequence: int, value: dict[str, Any]) -> None:
-        """Add a point; if there are more than `MOST_POINTS`, merge two old points."""
-        number = self._number()
-        self.points[number] = (batch_time_ms, sequence, text_of(value))
+    def add_point(self, batch_time_ms: int, sequence: int, value: dict[str, Any]) -> None:
+        """Add a chart point; if there are more than `MOST_POINTS`, merge two old points."""
+        number = self._next_number()
+        self.points[number] = (batch_time_ms, sequence, json_text(value))
         self._values[number] = value
         if len(self.points) > MOST_POINTS:
-            self._merge_two(batch_time_ms)
+            self._merge_two_points(batch_time_ms)
 
-    def mark(
+    def add_mark(
         self, batch_time_ms: int, sequence: int, kind: str, version: int | None, text: str
     ) -> None:
-        """Add an event of the charts (drift, deployment, command); evict the oldest if full."""
-        self.marks[self._number()] = (batch_time_ms, sequence, kind, version, text)
-        _evict(self.marks, MOST_MARKS)
+        """Add a chart event, such as a drift or a command; evict the oldest if full."""
+        self.marks[self._next_number()] = (batch_time_ms, sequence, kind, version, text)
+        _evict_oldest_rows(self.marks, MOST_MARKS)
 
     def add_predictions(self, messages: Iterable[bytes]) -> None:
-        """Add the predictions of an interval as they were sent, all in one row.
+        """Add the prediction messages of an interval, stored in one row.
 
         Large predictions are kept without their copy of the record's fields.
         """
-        newest = [_truncated(message) for message in deque(messages, maxlen=MOST_PREDICTIONS)]
+        newest = [
+            _without_fields_if_long(message) for message in deque(messages, maxlen=MOST_PREDICTIONS)
+        ]
         if not newest:
             return
-        number = self._number()
+        number = self._next_number()
         self.predictions[number] = (f"[{b','.join(newest).decode()}]",)
         self._sizes[number] = len(newest)
         shown = sum(self._sizes.values())
@@ -95,13 +97,13 @@ class HistoryBuffer:
             del self.predictions[number], self._sizes[number]
 
     def add_dead_letters(self, messages: Iterable[bytes]) -> None:
-        """Add dead letters as they were sent, with long payloads truncated."""
+        """Add dead letter messages; payloads are truncated to `MOST_PAYLOAD` characters."""
         for message in deque(messages, maxlen=MOST_DEAD_LETTERS):
-            self.dead_letters[self._number()] = (_with_short_payload(message).decode(),)
-        _evict(self.dead_letters, MOST_DEAD_LETTERS)
+            self.dead_letters[self._next_number()] = (_with_short_payload(message).decode(),)
+        _evict_oldest_rows(self.dead_letters, MOST_DEAD_LETTERS)
 
-    def content(self) -> dict[str, Mapping[int, Row]]:
-        """Return a copy of the rows, by table."""
+    def rows_by_table(self) -> dict[str, Mapping[int, Row]]:
+        """Return copies of the rows, by table and number."""
         return {
             "points": dict(self.points),
             "marks": dict(self.marks),
@@ -109,12 +111,12 @@ class HistoryBuffer:
             "dead_letters": dict(self.dead_letters),
         }
 
-    def _number(self) -> int:
+    def _next_number(self) -> int:
         self._next += 1
         return self._next
 
-    def _merge_two(self, now: int) -> None:
-        """Merge the point with the closest neighbours in time, by age, into the next."""
+    def _merge_two_points(self, now: int) -> None:
+        """Merge a point into the next: the one with the smallest time gap relative to its age."""
         numbers = list(self.points)
         times = np.array([self.points[number][0] for number in numbers], dtype=np.int64)
         spans = (times[2:] - times[:-2]) / (now - times[1:-1] + RECENT)
@@ -125,11 +127,11 @@ class HistoryBuffer:
         summed = {key: before.get(key, 0) + after.get(key, 0) for key in COUNTED}
         self._values[kept] = after | summed
         batch_time_ms, sequence, _ = self.points[kept]
-        self.points[kept] = (batch_time_ms, sequence, text_of(self._values[kept]))
+        self.points[kept] = (batch_time_ms, sequence, json_text(self._values[kept]))
 
 
-def text_of(value: Any) -> str:
-    """Return `value` as JSON."""
+def json_text(value: Any) -> str:
+    """Return `value` as JSON text; NumPy scalars are allowed."""
     return encode(value).decode()
 
 
@@ -140,7 +142,7 @@ def _with_short_payload(message: bytes) -> bytes:
     return encode(letter | {"payload": letter["payload"][:MOST_PAYLOAD]})
 
 
-def _truncated(message: bytes) -> bytes:
+def _without_fields_if_long(message: bytes) -> bytes:
     if len(message) <= LONGEST_PREDICTION:
         return message
     prediction = msgspec.json.decode(message, type=dict[str, msgspec.Raw])
@@ -148,6 +150,6 @@ def _truncated(message: bytes) -> bytes:
     return msgspec.json.encode(prediction)
 
 
-def _evict(rows: dict[int, Row], most: int) -> None:
+def _evict_oldest_rows(rows: dict[int, Row], most: int) -> None:
     for number in list(rows)[: max(len(rows) - most, 0)]:
         del rows[number]

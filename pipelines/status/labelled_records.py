@@ -15,16 +15,16 @@ import msgspec
 import numpy as np
 
 from streamboost.checks import Label
-from streamboost.connectors.messages.outgoing import features_of
+from streamboost.connectors.messages.outgoing import features_by_name
 from streamboost.connectors.messages.schema import Schema
-from streamboost.connectors.messages.values import as_fields
+from streamboost.connectors.messages.values import decode_fields
 from streamboost.errors import DataError
-from streamboost.learner.labelled_rows import verdict
+from streamboost.learner.labelled_rows import resolve_label
 from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.pipeline import Pipeline
-from streamboost.pipelines.status.annotators import Annotators, votes_of
+from streamboost.pipelines.status.annotators import AnnotatorAgreement, votes_of
 from streamboost.pipelines.status.file import Row
-from streamboost.pipelines.status.history import text_of
+from streamboost.pipelines.status.history import json_text
 from streamboost.pipelines.status.requests import Sent, other_fields, schema_fields
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ __all__ = [
     "LabelledRecordLog",
     "LabelledRecordRows",
     "Usual",
-    "explanation",
+    "shap_explanation",
 ]
 
 MOST_AT_ONCE = 500
@@ -44,7 +44,7 @@ MOST_AT_ONCE = 500
 
 
 class RequestEvent(msgspec.Struct, frozen=True):
-    """A request: the sent message, the record's row (D,), and the committee that scored it."""
+    """A label request, with its message, the record's features `x` (D,) and the scoring model."""
 
     sent: Sent
     tick: int
@@ -55,7 +55,7 @@ class RequestEvent(msgspec.Struct, frozen=True):
 
 
 class LabelEvent(msgspec.Struct, frozen=True):
-    """A learned label of a record, with its batch time; a label None is a retraction."""
+    """A label of a record that was learned at batch time `tick`; label None is a retraction."""
 
     id: str
     label: Label | None
@@ -68,7 +68,7 @@ class LabelEvent(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LabelledChanges:
-    """Events since the last publication, in order; `columns` are the names of the rows' columns.
+    """Request and label events since the last publication; `columns` names the feature columns.
 
     `on_conflict` is the rule for records with several labels.
     """
@@ -80,21 +80,21 @@ class LabelledChanges:
 
 @dataclass(slots=True)
 class LabelledRecordLog:
-    """Log of the requests and labels of batches, at little cost to the runner."""
+    """Bounded log of the requests and labels of the committed batches."""
 
     pipeline: Pipeline
     _events: deque[tuple[str, RequestEvent | LabelEvent]] = field(
         default_factory=lambda: deque(maxlen=2 * MOST_AT_ONCE)
     )
 
-    def __call__(self, effects: StepResult, asked: Mapping[str, Sent]) -> None:
-        """Log the requests and labels of a batch; `asked` has the sent requests."""
+    def __call__(self, effects: StepResult, sent_requests: Mapping[str, Sent]) -> None:
+        """Log the labels and the `sent_requests`, by record id, of a batch."""
         scored, tick, join = effects.scored, effects.batch_time_ms, self.pipeline.join
         are_open = join.open_requests
-        committee = self.pipeline.versions.committee(scored.version) if asked else None
-        ids = effects.records.ids if asked else ()
-        rows = {id: row for row, id in enumerate(ids) if id in asked}
-        for id, sent in list(asked.items())[-MOST_AT_ONCE:]:
+        committee = self.pipeline.versions.committee(scored.version) if sent_requests else None
+        ids = effects.records.ids if sent_requests else ()
+        rows = {id: row for row, id in enumerate(ids) if id in sent_requests}
+        for id, sent in list(sent_requests.items())[-MOST_AT_ONCE:]:
             if id not in are_open:
                 continue  # the label is in the same batch, and its event is enough
             margin = float(scored.margins[rows[id]]) if id in rows else None
@@ -117,8 +117,8 @@ class LabelledRecordLog:
         for again in joined.corrections[-MOST_AT_ONCE:]:
             self._events.append((again.id, LabelEvent(again.id, again.label, tick, again.source)))
 
-    def take(self) -> LabelledChanges:
-        """Return the events since the last call."""
+    def take_changes(self) -> LabelledChanges:
+        """Return the events since the last call, and clear the log."""
         events, self._events = list(self._events), deque(maxlen=2 * MOST_AT_ONCE)
         pipeline = self.pipeline
         learner = pipeline.learner
@@ -134,20 +134,25 @@ CLASSES = 8
 """Number of classes with contributions: the likeliest."""
 
 
-def explanation(
-    committee: "Committee", x: np.ndarray, columns: Sequence[str], said: Mapping[str, float | None]
+def shap_explanation(
+    committee: "Committee",
+    x: np.ndarray,
+    columns: Sequence[str],
+    probabilities: Mapping[str, float | None],
 ) -> dict[str, Any] | None:
     """Return each feature's contribution to the scores of the likeliest classes (SHAP values).
 
-    `x` (D,) is the row, `columns` its column names, `said` the probabilities by class. None if the
-    committee does not support contributions.
+    `x` (D,) is the row, `columns` its column names. The likeliest classes are those with the
+    largest `probabilities`. Return None if the committee does not support contributions.
     """
     try:
         owed = committee.contributions(x[None, : committee.n_features])[0]
     except DataError:
         return None
     classes = [str(label) for label in committee.classes.tolist()]
-    likely = sorted(range(len(classes)), key=lambda k: -(said.get(classes[k]) or 0.0))[:CLASSES]
+    likely = sorted(range(len(classes)), key=lambda k: -(probabilities.get(classes[k]) or 0.0))[
+        :CLASSES
+    ]
     effect = np.abs(
         owed[likely[0], :-1] - owed[likely[1], :-1] if len(likely) > 1 else owed[0, :-1]
     )
@@ -187,111 +192,115 @@ class LabelledRecordRows:
 
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
-        self.annotators = Annotators()
+        self.annotators = AnnotatorAgreement()
         self._bytes = 0
 
-    def resume(self, rows: Iterable[Row]) -> None:
-        """Restore the rows of an earlier run, the oldest first."""
+    def restore(self, rows: Iterable[Row]) -> None:
+        """Restore the rows of an earlier run; `rows` has the oldest first."""
         for id, *row in rows:
-            self._put(id, tuple(row), _decode(row[-1]))
+            self._put_row(id, tuple(row), _decode(row[-1]))
 
     def update(
         self,
-        judged: LabelledChanges,
+        changes: LabelledChanges,
         schema: Schema,
         usual: Mapping[str, Usual] = MappingProxyType({}),
     ) -> None:
-        """Update the rows by new events; `usual` has the features' recent mean and deviation."""
+        """Update the rows by new events; `usual` has recent mean and deviation by feature name."""
         end, shown = time.thread_time() + WORK, schema_fields(schema)
-        for id, event in judged.events:
+        for id, event in changes.events:
             if isinstance(event, LabelEvent):
-                self._apply_label(event, schema, judged.on_conflict)
+                self._apply_label(event, schema, changes.on_conflict)
                 continue
             before = self.rows.get(id)
-            value = _requested(event, shown)
+            value = _requested_record_data(event, shown)
             if before is not None:
                 known = _decode(before[-1])
                 fields = value["fields"] or known["fields"]
                 # The committee may have learned the label by now: the first prediction stays.
                 if known["labels"]:
-                    self._store(id, {"again": event.tick} | known | {"fields": fields}, before[1])
+                    self._store_record(
+                        id, {"again": event.tick} | known | {"fields": fields}, before[1]
+                    )
                     continue
                 value["fields"] = fields
             if event.committee is not None and time.thread_time() < end:
                 said = value.get("probabilities") or {}
-                value["why"] = explanation(event.committee, event.x, judged.columns, said)
+                value["why"] = shap_explanation(event.committee, event.x, changes.columns, said)
                 named = [row[0] for row in (value["why"] or {}).get("features", ())]
-                value["usual"] = {name: _rounded(usual[name]) for name in named if name in usual}
-            self._store(id, value, None if before is None else before[1])
+                value["usual"] = {
+                    name: _rounded_statistics(usual[name]) for name in named if name in usual
+                }
+            self._store_record(id, value, None if before is None else before[1])
 
-    def fields(self, id: str) -> dict[str, Any]:
-        """Return the further fields of a record; empty if the record is not kept."""
+    def further_fields(self, id: str) -> dict[str, Any]:
+        """Return the fields of a record that are not features; empty if it is not stored."""
         row = self.rows.get(id)
         return {} if row is None else dict(_decode(row[-1])["fields"])
 
-    def _apply_label(self, told: LabelEvent, schema: Schema, rule: str | None) -> None:
-        row = self.rows.get(told.id)
-        value = _unsolicited(told, schema) if row is None else _decode(row[-1])
-        value["labels"] = [*value["labels"], [told.tick, told.label, told.source]][-20:]
-        truth = None if told.label is None else str(told.label)
+    def _apply_label(self, event: LabelEvent, schema: Schema, rule: str | None) -> None:
+        row = self.rows.get(event.id)
+        value = _unsolicited_record_data(event, schema) if row is None else _decode(row[-1])
+        value["labels"] = [*value["labels"], [event.tick, event.label, event.source]][-20:]
+        truth = None if event.label is None else str(event.label)
         if truth is not None and row is not None and row[1] is not None:
             votes = [(one.source, one.label) for one in votes_of(value["labels"])]
-            truth = str(verdict(rule or "last", votes, row[1]))
-        self._store(told.id, value, truth)
+            truth = str(resolve_label(rule or "last", votes, row[1]))
+        self._store_record(event.id, value, truth)
 
-    def _store(self, id: str, value: dict[str, Any], truth: str | None) -> None:
+    def _store_record(self, id: str, value: dict[str, Any], truth: str | None) -> None:
         said = value.get("label")
-        self._put(
+        self._put_row(
             id,
             (
                 value["labels"][-1][0] if value["labels"] else value["arrived"],
                 truth,
                 None if said is None else str(said),
-                text_of(value),
+                json_text(value),
             ),
             value,
         )
 
-    def _put(self, id: str, row: Row, value: Mapping[str, Any]) -> None:
-        self.annotators.note(id, value)
+    def _put_row(self, id: str, row: Row, value: Mapping[str, Any]) -> None:
+        self.annotators.add_record(id, value)
         before = self.rows.pop(id, None)
         self._bytes += len(row[-1]) - (len(before[-1]) if before else 0)
         self.rows[id] = row
         while len(self.rows) > MOST or self._bytes > MOST_BYTES:
             oldest = next(iter(self.rows))
             self._bytes -= len(self.rows.pop(oldest)[-1])
-            self.annotators.forget(oldest)
+            self.annotators.remove_record(oldest)
 
 
-def _rounded(usual: Usual) -> Usual:
+def _rounded_statistics(usual: Usual) -> Usual:
     mean, deviation = (None if one is None else float(f"{one:.5g}") for one in usual)
     return mean, deviation
 
 
-def _requested(seen: RequestEvent, shown: Set[str]) -> dict[str, Any]:
-    request, payload = seen.sent
+def _requested_record_data(event: RequestEvent, shown: Set[str]) -> dict[str, Any]:
+    request, payload = event.sent
     return _decode(request) | {
         "asked": True,
-        "arrived": seen.tick,
-        "version": seen.version,
-        "margin": seen.margin,
+        "arrived": event.tick,
+        "version": event.version,
+        "margin": event.margin,
         "fields": other_fields(payload, shown),
         "labels": [],
     }
 
 
-def _unsolicited(told: LabelEvent, schema: Schema) -> dict[str, Any]:
-    """Return the data of a record with an unsolicited label."""
+def _unsolicited_record_data(event: LabelEvent, schema: Schema) -> dict[str, Any]:
+    """Return the initial data of a record that was labelled without a request."""
     features: Mapping[str, Any] = {}
-    if told.values is not None:
-        features = as_fields(schema.features, told.values)
-    elif told.x is not None:
-        features = features_of(schema.features, told.x[-len(schema.features) :])
+    if event.values is not None:
+        features = decode_fields(schema.features, event.values)
+    elif event.x is not None:
+        features = features_by_name(schema.features, event.x[-len(schema.features) :])
     return {
-        "id": told.id,
-        "label": told.predicted,
+        "id": event.id,
+        "label": event.predicted,
         "asked": False,
-        "arrived": told.tick,
+        "arrived": event.tick,
         "features": features,
         "fields": {},
         "labels": [],

@@ -18,7 +18,7 @@ __all__ = [
     "LABELLED",
     "SMALL_IMAGE",
     "LabelledIndex",
-    "LabelledSummary",
+    "RecordImages",
     "class_medians",
     "nearest_labelled",
     "nearest_rows",
@@ -49,7 +49,7 @@ MOST_LOOKS = 4_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledIndex:
-    """Snapshot of the newest labelled records.
+    """Features and labels of the newest labelled records, for nearest neighbour search.
 
     Attributes
     ----------
@@ -67,15 +67,15 @@ class LabelledIndex:
     steady: Mapping[str, int]
 
 
-class LabelledSummary:
-    """Images of the newest requested records, shown with their nearest neighbours."""
+class RecordImages:
+    """Bounded store of one small image per requested record, the newest records only."""
 
     def __init__(self) -> None:
         self._images: OrderedDict[str, str] = OrderedDict()
         self._held = 0
 
-    def note(self, id: str, fields: Mapping[str, Any]) -> None:
-        """Store a record's first image, if the image is small."""
+    def add_image(self, id: str, fields: Mapping[str, Any]) -> None:
+        """Store the first image among a record's fields, if it is at most `SMALL_IMAGE` long."""
         for value in fields.values():
             if isinstance(value, str) and value.startswith("data:image/"):
                 if len(value) <= SMALL_IMAGE:
@@ -85,40 +85,45 @@ class LabelledSummary:
         while self._held > MOST_LOOKS:
             self._held -= len(self._images.popitem(last=False)[1])
 
-    def of(self, id: str) -> dict[str, str]:
-        """Return a record's stored image under the key `picture`; empty without one."""
+    def image_of(self, id: str) -> dict[str, str]:
+        """Return ``{"picture": image}`` for a record; an empty dict without an image."""
         image = self._images.get(id)
         return {} if image is None else {"picture": image}
 
 
 def nearest_labelled(
-    known: LabelledIndex, rows: Mapping[str, np.ndarray]
+    index: LabelledIndex, rows: Mapping[str, np.ndarray]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the nearest records of `known` for each record of `rows` (D,), by id."""
-    columns = list(known.steady.values())
-    if not rows or not columns or not known.ids:
+    """Return id and label of the nearest labelled records of each of `rows` (D,), by id."""
+    columns = list(index.steady.values())
+    if not rows or not columns or not index.ids:
         return {}
-    wanted = as_wide(list(rows.values()), known.X.shape[1])[:, columns]
-    places, _ = nearest_rows(wanted, known.X[:, columns], NEAR + 1)  # one may be the record itself
+    wanted = as_wide(list(rows.values()), index.X.shape[1])[:, columns]
+    places, _ = nearest_rows(wanted, index.X[:, columns], NEAR + 1)  # one may be the record itself
     found = {}
     for id, row in zip(rows, places.tolist(), strict=True):
-        others = [place for place in row if known.ids[place] != id][:NEAR]
-        found[id] = [{"id": known.ids[place], "label": known.labels[place]} for place in others]
+        others = [place for place in row if index.ids[place] != id][:NEAR]
+        found[id] = [{"id": index.ids[place], "label": index.labels[place]} for place in others]
     return found
 
 
-def nearest_rows(wanted: np.ndarray, there: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nearest rows of `there` (n, D) for each row of `wanted` (m, D), and distances.
+def nearest_rows(
+    wanted: np.ndarray, rows_searched: np.ndarray, n_nearest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return indices and distances of the rows nearest to each row of `wanted` (m, D).
 
-    Both results are (m, min(most, n)), the nearest first. A distance is the root mean square of the
-    column differences, in standard deviations.
+    `rows_searched` is (n, D). Both results are (m, min(n_nearest, n)), the nearest first. A
+    distance is the root mean square of the column differences, in standard deviations.
     """
-    mean, deviation = _mean_and_deviation(there.astype(np.float64))
-    a, b = (_finite_rows((part - mean) / deviation).astype(np.float32) for part in (wanted, there))
+    mean, deviation = _mean_and_deviation(rows_searched.astype(np.float64))
+    a, b = (
+        _finite_rows((part - mean) / deviation).astype(np.float32)
+        for part in (wanted, rows_searched)
+    )
     # The squared norm of `a` is left out: it is constant in a row. `@` would wake BLAS's threads,
     # which then spin for longer than this computation takes.
     distances = (b * b).sum(1) - 2.0 * np.einsum("md,nd->mn", a, b)
-    some = np.argpartition(distances, min(most, len(b)) - 1, axis=1)[:, :most]
+    some = np.argpartition(distances, min(n_nearest, len(b)) - 1, axis=1)[:, :n_nearest]
     order = np.argsort(np.take_along_axis(distances, some, axis=1), axis=1, kind="stable")
     places = np.take_along_axis(some, order, axis=1)
     return places, np.sqrt(((a[:, None] - b[places]) ** 2).mean(axis=2))
@@ -131,26 +136,26 @@ def _finite_rows(X: np.ndarray) -> np.ndarray:
 
 def _mean_and_deviation(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of each column (n, D); 1 for constant columns."""
-    there = ~np.isnan(X)
-    n = np.maximum(there.sum(axis=0), 1)
-    mean = np.where(there, X, 0.0).sum(axis=0) / n
-    deviation = np.sqrt((np.where(there, X - mean, 0.0) ** 2).sum(axis=0) / n)
+    is_known = ~np.isnan(X)
+    n = np.maximum(is_known.sum(axis=0), 1)
+    mean = np.where(is_known, X, 0.0).sum(axis=0) / n
+    deviation = np.sqrt((np.where(is_known, X - mean, 0.0) ** 2).sum(axis=0) / n)
     return mean, np.where(deviation > 0, deviation, 1.0)
 
 
-def class_medians(known: LabelledIndex) -> dict[str, Any]:
-    """Return the medians of each class: `classes`, `names` of columns, `medians` by both."""
-    labels = np.array(known.labels, dtype=object)
-    counts = {label: int((labels == label).sum()) for label in dict.fromkeys(known.labels)}
+def class_medians(index: LabelledIndex) -> dict[str, Any]:
+    """Return `classes`, column `names`, and `medians`: a list of column medians per class."""
+    labels = np.array(index.labels, dtype=object)
+    counts = {label: int((labels == label).sum()) for label in dict.fromkeys(index.labels)}
     common = sorted(counts, key=lambda label: -counts[label])[:MOST_CLASSES]
     classes = [label for label in common if counts[label] >= FEWEST]
-    names = list(known.steady)[: MOST_NUMBERS // max(len(classes), 1)]
-    columns = [known.steady[name] for name in names]
-    medians = [_medians(known.X[labels == label][:, columns]) for label in classes]
+    names = list(index.steady)[: MOST_NUMBERS // max(len(classes), 1)]
+    columns = [index.steady[name] for name in names]
+    medians = [_column_medians(index.X[labels == label][:, columns]) for label in classes]
     return {"classes": classes, "names": names, "medians": medians}
 
 
-def _medians(X: np.ndarray) -> list[float | None]:
+def _column_medians(X: np.ndarray) -> list[float | None]:
     return [None if found is None else found[1] for found in quartiles(X)]
 
 
@@ -163,12 +168,14 @@ def quartiles(X: np.ndarray) -> list[Sequence[float] | None]:
     ordered = np.sort(X, axis=0)  # missing values (NaN) are sorted last
     counts = (~np.isnan(X)).sum(axis=0).tolist()
     return [
-        tuple(_short(column[round(part * (n - 1))]) for part in (0.25, 0.5, 0.75)) if n else None
+        tuple(_six_digits(column[round(part * (n - 1))]) for part in (0.25, 0.5, 0.75))
+        if n
+        else None
         for column, n in zip(ordered.T, counts, strict=True)
     ]
 
 
-def _short(value: Any) -> float:
+def _six_digits(value: Any) -> float:
     """Round a number to six significant digits."""
     number = float(value)
     return float(f"{number:.6g}") if math.isfinite(number) else number

@@ -17,9 +17,9 @@ from streamboost.pipelines.runner.batch_reader import wall_clock
 from streamboost.pipelines.runner.observers import Observer
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.status.documents import (
-    point_of,
+    chart_point,
+    runner_state,
     schema_document,
-    state_of,
     static_columns,
     status_documents,
 )
@@ -51,9 +51,9 @@ class Publisher(Observer):
 
     Parameters
     ----------
-    loop : the pipeline's runner
+    runner : the pipeline's runner
     folder : the pipeline's state folder
-    about : the constant part of the document ``pipeline``
+    constant_document : the constant part of the document ``pipeline``
     every : minimum seconds between two publications; reading the pipeline's state takes at most
         2 % of the runner's time, and writing at most 3 % of a core
     mask : removes secrets from a text
@@ -62,16 +62,16 @@ class Publisher(Observer):
 
     def __init__(
         self,
-        loop: Runner,
+        runner: Runner,
         folder: Path,
-        about: dict[str, Any],
+        constant_document: dict[str, Any],
         *,
         every: float = 1.0,
         mask: Callable[[str], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._loop = loop
-        self._about = about
+        self._loop = runner
+        self._about = constant_document
         self._every = every
         self._mask = mask
         self._clock = clock
@@ -82,21 +82,23 @@ class Publisher(Observer):
         self._due, self._published, self._said = 0.0, clock(), clock()
         self._labels = 0
         self._state, self._is_still, self._has_failed = "", False, False
-        steady = static_columns(loop.pipeline)
+        steady = static_columns(runner.pipeline)
         self._writer = Writer(folder, list(steady))
-        self._notes = IntervalCollector(list(steady.values()), known=self._writer.has_reference)
-        self._requests = OpenRequests(loop.pipeline, self._writer.requests.rows)
-        self._judged = LabelledRecordLog(loop.pipeline)
+        self._notes = IntervalCollector(
+            list(steady.values()), has_reference=self._writer.has_reference
+        )
+        self._requests = OpenRequests(runner.pipeline, self._writer.requests.rows)
+        self._judged = LabelledRecordLog(runner.pipeline)
 
     def committed(self, effects: StepResult) -> None:
-        """Add the effects of a committed batch to the next publication."""
+        """Collect the results of a committed batch for the next publication."""
         with self._logged_errors():
             self._committed = wall_clock()
             self._notes(effects, self._committed)
             self._judged(effects, self._requests(effects))
 
     def replayed(self, effects: StepResult) -> None:
-        """Record the open requests of a replayed batch of an earlier run."""
+        """Collect the requests of a batch that is replayed from the journal."""
         with self._logged_errors():
             self._requests(effects)
 
@@ -109,13 +111,13 @@ class Publisher(Observer):
         return self._clock() >= max(self._due, self._said + pause)
 
     def between_batches(self) -> None:
-        """Publish if a publication is due and something is new."""
+        """Publish the status if a publication is due and the status has changed."""
         if self.is_due:
             with self._logged_errors():
                 self._publish_changes()
 
     def _publish_changes(self) -> None:
-        state = state_of(self._loop)
+        state = runner_state(self._loop)
         is_still = state == self._state and not self._notes.since.batches
         is_still = is_still and not self._writer.has_failed
         if is_still and self._is_still:
@@ -135,7 +137,7 @@ class Publisher(Observer):
 
     def close(self) -> None:
         """Publish the state "stopped", and wait up to `_CLOSING` seconds for each write."""
-        self._writer.wait(_CLOSING)
+        self._writer.wait_until_idle(_CLOSING)
         with self._logged_errors():
             if self._writer.is_idle:
                 self._publish("stopped")
@@ -156,9 +158,9 @@ class Publisher(Observer):
         documents = {"heartbeat": {"time": now}}
         of = self._loop.pipeline
         about = now, of.sequence, of.schema
-        self._writer.take(Publication(*about, documents, None, IntervalStats(), None, None))
+        self._writer.submit(Publication(*about, documents, None, IntervalStats(), None, None))
 
-    def _newly_labelled(self) -> LabelledIndex | None:
+    def _labelled_index_if_changed(self) -> LabelledIndex | None:
         """Return the newest labelled records; None if no label was learned since the last call."""
         pipeline = self._loop.pipeline
         if pipeline.learner.n_labels == self._labels:
@@ -174,11 +176,11 @@ class Publisher(Observer):
         documents: dict[str, dict[str, Any]] = {}
         point, recent, asked, labelled = None, None, None, None
         if loop.is_running and loop.is_committed:
-            asked = self._requests.take()
-            documents, recent = status_documents(loop), self._notes.recent()
-            labelled = self._newly_labelled()
+            asked = self._requests.take_changes()
+            documents, recent = status_documents(loop), self._notes.recent_records()
+            labelled = self._labelled_index_if_changed()
             seconds, self._published = self._clock() - self._published, self._clock()
-            point = point_of(documents, self._notes.since, seconds)
+            point = chart_point(documents, self._notes.since, seconds)
             self._sequence = loop.pipeline.sequence
         # Requests of a batch that was not read yet must not look closed: the sequence stays older.
         documents["pipeline"] = (
@@ -192,11 +194,11 @@ class Publisher(Observer):
             }
         )
         documents["trouble"] = self._trouble
-        since, now = self._notes.take(), wall_clock()
-        judged = self._judged.take()
+        since, now = self._notes.take_interval(), wall_clock()
+        judged = self._judged.take_changes()
         documents["heartbeat"] = {"time": now}
         self._said = self._clock()
-        self._writer.take(
+        self._writer.submit(
             Publication(
                 now,
                 loop.pipeline.sequence,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from streamboost.pipelines.status.file import COUNTED, FILE, FORMAT, RATES, rates
+from streamboost.pipelines.status.file import COUNTED, FILE, FORMAT, RATES, point_rates
 from streamboost.pipelines.status.record_filter import CHOSEN, DISPUTED, RecordFilter
 
 __all__ = ["LabelEvidence", "Status", "StatusReader"]
@@ -24,7 +24,7 @@ Found = TypeVar("Found")
 
 
 class LabelEvidence(NamedTuple):
-    """An answered request: the version that predicted, true and predicted label, and probability.
+    """An answered request: model version, true label (`truth`) and predicted label (`said`).
 
     `propensity` is the inclusion probability of the request. `arrived` is the record's arrival
     time, in milliseconds since 1970.
@@ -45,8 +45,8 @@ class _Connection(sqlite3.Connection):
             self.close()
 
 
-class _Look(threading.local):
-    """Thread-local state: the connection, its file, and the number of files opened so far."""
+class _ThreadConnection(threading.local):
+    """Thread-local connection, the identity of its file, and the number of opened files."""
 
     connection: _Connection | None = None
     file: tuple[int, int, int] = (0, 0, 0)
@@ -70,17 +70,17 @@ class StatusReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path / FILE
-        self._look = _Look()
+        self._look = _ThreadConnection()
 
     def document(self, name: str) -> Status | None:
-        """Return the document `name`, or None."""
-        found = self._read("SELECT value FROM documents WHERE name = ?", (name,), _object)
+        """Return the status document `name` as a dict, or None if there is none."""
+        found = self._read("SELECT value FROM documents WHERE name = ?", (name,), _decode_object)
         return found[0] if found else None
 
     def documents(self) -> dict[str, Status]:
         """Return all documents by name, in one consistent snapshot."""
         query = "SELECT name, value FROM documents"
-        return dict(self._read(query, (), lambda row: (row[0], _object(row))))
+        return dict(self._read(query, (), lambda row: (row[0], _decode_object(row))))
 
     def points(self, since_ms: int = 0) -> list[Status]:
         """Return the points later than `since_ms`, the oldest first.
@@ -92,26 +92,28 @@ class StatusReader:
     def numbered_points(
         self, since_ms: int = 0, known: Mapping[tuple[Any, ...], Status] | None = None
     ) -> dict[tuple[Any, ...], Status]:
-        """Return the points as `points` does, by row; points in `known` are not decoded again."""
+        """Return the points by database row; a row in `known` is not decoded again."""
         query = "SELECT time, sequence, id, value FROM points WHERE time > ? ORDER BY time, id"
         found = known or {}
-        rows = self._read(query, (since_ms,), lambda row: (row, found.get(row) or _point(row)))
+        rows = self._read(
+            query, (since_ms,), lambda row: (row, found.get(row) or _decode_point(row))
+        )
         return dict(rows)
 
     def marks(self, since_id: int = 0) -> list[Status]:
-        """Return the marks after the one numbered `since_id`, the oldest first."""
+        """Return the chart events with an id above `since_id`, the oldest first."""
         query = f"SELECT {', '.join(_MARK)} FROM marks WHERE id > ? ORDER BY id"
         return self._read(query, (since_id,), lambda row: dict(zip(_MARK, row, strict=True)))
 
     def predictions(self, limit: int = 500) -> list[Status]:
-        """Return the newest predictions, the newest first."""
-        rows = self._read("SELECT value FROM predictions ORDER BY id DESC", (), _objects)
+        """Return the newest `limit` predictions, the newest first."""
+        rows = self._read("SELECT value FROM predictions ORDER BY id DESC", (), _decode_objects)
         return [prediction for row in rows for prediction in reversed(row)][:limit]
 
     def dead_letters(self, limit: int = 200) -> list[Status]:
-        """Return the newest dead letters, the newest first, payloads truncated at 4,096."""
+        """Return dead letters, the newest first; payloads have at most 4,096 characters."""
         query = "SELECT value FROM dead_letters ORDER BY id DESC LIMIT ?"
-        return self._read(query, (limit,), _object)
+        return self._read(query, (limit,), _decode_object)
 
     def requests(self, limit: int = -1) -> list[Status]:
         """Return the open requests by utility, the largest first; `limit` -1 returns all.
@@ -119,7 +121,7 @@ class StatusReader:
         In addition to the request's own keys, `fields` has the record's further fields.
         """
         query = "SELECT value FROM requests ORDER BY utility DESC, id LIMIT ?"
-        return self._read(query, (limit,), _object)
+        return self._read(query, (limit,), _decode_object)
 
     def request_ids(self) -> list[str]:
         """Return the ids of the open requests by utility, the largest first."""
@@ -128,7 +130,7 @@ class StatusReader:
 
     def request(self, id: str) -> Status | None:
         """Return the open request for the record `id`, or None."""
-        found = self._read("SELECT value FROM requests WHERE id = ?", (id,), _object)
+        found = self._read("SELECT value FROM requests WHERE id = ?", (id,), _decode_object)
         return found[0] if found else None
 
     def labelled_record(self, id: str) -> Status | None:
@@ -137,7 +139,7 @@ class StatusReader:
         `truth` is the record's label as text; None if it has none.
         """
         query = "SELECT truth, value FROM records WHERE id = ?"
-        found = self._read(query, (id,), _judged)
+        found = self._read(query, (id,), _decode_labelled_record)
         return found[0] if found else None
 
     def confused_records(
@@ -147,23 +149,27 @@ class StatusReader:
         return self.labelled_records(RecordFilter(truth, said), limit)
 
     def labelled_records(
-        self, choice: RecordFilter, limit: int = 100, offset: int = 0
+        self, record_filter: RecordFilter, limit: int = 100, offset: int = 0
     ) -> list[Status]:
         """Return the labelled records that match a filter, the newest first, from `offset` on."""
         query = (
             f"SELECT truth, value FROM records WHERE {CHOSEN} "
             "ORDER BY time DESC, id LIMIT :limit OFFSET :offset"
         )
-        values = {**asdict(choice), "limit": limit, "offset": offset}
-        return self._read(query, values, _judged)
+        values = {**asdict(record_filter), "limit": limit, "offset": offset}
+        return self._read(query, values, _decode_labelled_record)
 
-    def count(self, choice: RecordFilter | None) -> int:
-        """Count the labelled records that match a filter; None counts all kept records."""
-        query = "SELECT count(*) FROM records" + (f" WHERE {CHOSEN}" if choice else "")
-        return sum(self._read(query, asdict(choice) if choice else {}, lambda row: int(row[0])))
+    def count(self, record_filter: RecordFilter | None) -> int:
+        """Return the number of labelled records that match a filter; None: all stored records."""
+        query = "SELECT count(*) FROM records" + (f" WHERE {CHOSEN}" if record_filter else "")
+        return sum(
+            self._read(
+                query, asdict(record_filter) if record_filter else {}, lambda row: int(row[0])
+            )
+        )
 
-    def class_counts(self, choice: RecordFilter) -> list[tuple[str, str | None, int]]:
-        """Count a filter's records by label and predicted label, the largest count first.
+    def class_counts(self, record_filter: RecordFilter) -> list[tuple[str, str | None, int]]:
+        """Return (label, predicted label, count) of a filter's records, the largest count first.
 
         The predicted label of a record without a prediction is None.
         """
@@ -171,10 +177,10 @@ class StatusReader:
             f"SELECT truth, said, count(*) FROM records WHERE {CHOSEN} "
             "GROUP BY truth, said ORDER BY count(*) DESC, truth, said"
         )
-        return self._read(query, asdict(choice), lambda row: (row[0], row[1], int(row[2])))
+        return self._read(query, asdict(record_filter), lambda row: (row[0], row[1], int(row[2])))
 
     def label_evidence(self) -> list[LabelEvidence]:
-        """Return the answered requests as evidence about versions, in arrival order.
+        """Return the answered requests, in arrival order, to compare model versions.
 
         Records with a disputed label are left out.
         """
@@ -188,7 +194,7 @@ class StatusReader:
         return self._read(query, (), lambda row: LabelEvidence(*row))
 
     def ids_with_prefix(self, start: str, limit: int = 20) -> list[str]:
-        """Return the ids of kept records that begin with `start`, the newest first."""
+        """Return up to `limit` ids of stored records that begin with `start`, the newest first."""
         query = "SELECT id FROM records WHERE substr(id, 1, ?) = ? ORDER BY time DESC, id LIMIT ?"
         return self._read(query, (len(start), start, limit), lambda row: str(row[0]))
 
@@ -198,11 +204,11 @@ class StatusReader:
         return self._read(query, (), tuple)
 
     def versions(self) -> list[Status]:
-        """Return the committees that have been active, the oldest first."""
-        return self._read("SELECT value FROM versions ORDER BY id", (), _object)
+        """Return the model versions that have been active, the oldest first."""
+        return self._read("SELECT value FROM versions ORDER BY id", (), _decode_object)
 
     def stamp(self) -> int:
-        """Return a number that changes, within a thread, whenever the file has changed.
+        """Return a counter that changes within a thread whenever the file has changed.
 
         0 means that there is no readable status.
         """
@@ -219,17 +225,17 @@ class StatusReader:
         self,
         query: str,
         values: tuple[Any, ...] | dict[str, Any],
-        make: Callable[[tuple[Any, ...]], Found],
+        convert_row: Callable[[tuple[Any, ...]], Found],
     ) -> list[Found]:
-        """Return `make` applied to each row; an empty list if the file cannot be read."""
+        """Return the converted rows of a query; an empty list if the file cannot be read."""
         try:
-            return [make(row) for row in self._connection().execute(query, values)]
+            return [convert_row(row) for row in self._connection().execute(query, values)]
         except (sqlite3.Error, OSError, msgspec.MsgspecError):
             self.close()
             return []
 
     def _connection(self) -> sqlite3.Connection:
-        """Return this thread's connection to the current file, reopened if it was replaced."""
+        """Return this thread's connection; it is reopened if the file was replaced."""
         look, found = self._look, self.path.stat()
         # Without a write-ahead log, the modification time of the file shows changes.
         file = (found.st_dev, found.st_ino, 0 if self._is_live() else found.st_mtime_ns)
@@ -237,16 +243,16 @@ class StatusReader:
             return look.connection
         self.close()
         address = f"{self.path.resolve().as_uri()}?mode=ro"
-        look.connection = _opened(address if self._is_live() else f"{address}&immutable=1")
+        look.connection = _open_connection(address if self._is_live() else f"{address}&immutable=1")
         look.file, look.opened = file, look.opened + 1
         return look.connection
 
     def _is_live(self) -> bool:
-        """Return whether a pipeline has the file open, or was killed with the file open."""
+        """Return whether the write-ahead log exists: the file is open, or its writer was killed."""
         return self.path.with_name(f"{self.path.name}-wal").exists()
 
 
-def _opened(address: str) -> _Connection:
+def _open_connection(address: str) -> _Connection:
     connection = sqlite3.connect(
         address,
         timeout=_BUSY_SECONDS,
@@ -260,21 +266,21 @@ def _opened(address: str) -> _Connection:
     return connection
 
 
-def _object(row: tuple[Any, ...]) -> Status:
+def _decode_object(row: tuple[Any, ...]) -> Status:
     found: Status = msgspec.json.decode(row[-1], type=dict[str, Any])
     return found
 
 
-def _objects(row: tuple[Any, ...]) -> list[Status]:
+def _decode_objects(row: tuple[Any, ...]) -> list[Status]:
     return msgspec.json.decode(row[-1], type=list[dict[str, Any]])
 
 
-def _judged(row: tuple[Any, ...]) -> Status:
-    return _object(row) | {"truth": row[0]}
+def _decode_labelled_record(row: tuple[Any, ...]) -> Status:
+    return _decode_object(row) | {"truth": row[0]}
 
 
-def _point(row: tuple[Any, ...]) -> Status:
-    value = _object(row)
+def _decode_point(row: tuple[Any, ...]) -> Status:
+    value = _decode_object(row)
     counts = {key: value[key] for key in COUNTED}
-    found = dict(zip(RATES, rates(**counts), strict=True))
+    found = dict(zip(RATES, point_rates(**counts), strict=True))
     return {"time": row[0], "sequence": row[1], **value, **found}

@@ -32,7 +32,7 @@ Mark = tuple[int, int, str, int | None, str]
 
 @dataclass(slots=True)
 class IntervalStats:
-    """Counts and messages of the interval since the last publication, within bounds."""
+    """Counts, and bounded queues of messages, since the last publication."""
 
     batches: int = 0
     records: int = 0
@@ -48,7 +48,7 @@ class IntervalStats:
 
 @dataclass(frozen=True, slots=True)
 class RecentRecords:
-    """Sliding windows of the newest records and answers.
+    """Sliding windows of the newest predictions, requested labels and features.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class RecentRecords:
     first: np.ndarray | None
 
     def class_shares(self) -> dict[str, Any]:
-        """Count the predictions and the answers of each class."""
+        """Return the most frequent `labels`, with counts `predicted` and `labelled` of each."""
         predicted = Counter(label for label in self.predicted if label is not None)
         answered = Counter(label for label, _ in self.answered)
         labels = _most_frequent(predicted + answered)
@@ -75,7 +75,7 @@ class RecentRecords:
         }
 
     def confusion_matrix(self) -> dict[str, Any]:
-        """Return the confusion matrix of requested labels: true classes in rows."""
+        """Return `labels` and the confusion matrix `counts`, with true classes in rows."""
         pairs = [(true, said) for true, said in self.answered if said is not None]
         labels = _most_frequent(Counter(label for pair in pairs for label in pair))
         codes = {label: code for code, label in enumerate(labels)}
@@ -97,7 +97,7 @@ class RecentRows:
     Attributes
     ----------
     seen : number of rows added
-    first : the first rows, or the first since `restart`, once there are enough; None if not wanted
+    first : the first rows, or those since `restart_first_rows`; None until there are enough
     """
 
     def __init__(self, n_features: int, n_rows: int = RECORDS, *, wanted: bool = True) -> None:
@@ -107,30 +107,30 @@ class RecentRows:
         self._wanted = n_rows if wanted else 0
 
     def add(self, X: np.ndarray) -> None:
-        """Add the rows `X` (n, D)."""
+        """Append the rows `X` (n, D), the oldest first."""
         n_rows = len(self._rows)
         while self._wanted and len(X):
             part, X = X[: self._wanted], X[self._wanted :]
-            self._append(part)
+            self._append_rows(part)
             self._wanted -= len(part)
             if not self._wanted:
                 self.first = self._rows.copy()
-        self._append(X[-n_rows:])
+        self._append_rows(X[-n_rows:])
 
     @property
     def needs_first_rows(self) -> bool:
         """Whether first rows are still missing; otherwise, only the newest rows are needed."""
         return self._wanted > 0
 
-    def restart(self) -> None:
-        """Make the next rows the first rows."""
+    def restart_first_rows(self) -> None:
+        """Collect new first rows, from the next row on."""
         self.first, self._wanted = None, len(self._rows)
 
-    def newest(self) -> np.ndarray:
+    def newest_rows(self) -> np.ndarray:
         """Return a copy of the newest rows, in arrival order."""
         return np.roll(self._rows[: self.seen], -(self.seen % len(self._rows)), axis=0)
 
-    def _append(self, X: np.ndarray) -> None:
+    def _append_rows(self, X: np.ndarray) -> None:
         start = self.seen % len(self._rows)
         end = min(start + len(X), len(self._rows))
         self._rows[start:end] = X[: end - start]
@@ -139,18 +139,18 @@ class RecentRows:
 
 
 class IntervalCollector:
-    """Collector of the effects of each batch, at little cost.
+    """Collects counts and messages of each committed batch, and updates sliding windows.
 
     The sliding windows are updated only when they are read. At full speed, most records have left
     the windows by then and are never processed.
 
-    `columns` are the monitored columns of `Records.X`; `known` is true if a reference sample exists
-    already.
+    `columns` are the monitored columns of `Records.X`. With `has_reference`, no first rows are
+    collected.
     """
 
-    def __init__(self, columns: list[int], *, known: bool = False) -> None:
+    def __init__(self, columns: list[int], *, has_reference: bool = False) -> None:
         self.since = IntervalStats()
-        self.rows = RecentRows(len(columns), wanted=not known)
+        self.rows = RecentRows(len(columns), wanted=not has_reference)
         self._columns = columns
         self._predicted: deque[Label | None] = deque(maxlen=RECENT_RECORDS)
         self._answered: deque[tuple[Label, Label | None]] = deque(maxlen=RECENT_ANSWERS)
@@ -170,37 +170,37 @@ class IntervalCollector:
         answers = zip(joined.labels, joined.predicted, joined.propensity, strict=True)
         self._answered.extend((true, said) for true, said, p in answers if not isnan(p))
         if any(training.kind == "drift" for training in effects.trainings):
-            self._apply_deferred()
-            self.rows.restart()
+            self._apply_deferred_batches()
+            self.rows.restart_first_rows()
         if len(effects.records):
-            self._defer(effects)
+            self._defer_batch(effects)
         self._add_marks(effects)
 
-    def take(self) -> IntervalStats:
-        """Return the counts since the last call."""
-        self._apply_deferred()
+    def take_interval(self) -> IntervalStats:
+        """Return the counts and messages since the last call, and reset them."""
+        self._apply_deferred_batches()
         since, self.since = self.since, IntervalStats()
         return since
 
-    def recent(self) -> RecentRecords:
-        """Return copies of the sliding windows, for another thread to count."""
-        self._apply_deferred()
+    def recent_records(self) -> RecentRecords:
+        """Return a copy of the sliding windows, which another thread may read."""
+        self._apply_deferred_batches()
         return RecentRecords(
-            list(self._predicted), list(self._answered), self.rows.newest(), self.rows.first
+            list(self._predicted), list(self._answered), self.rows.newest_rows(), self.rows.first
         )
 
-    def _defer(self, effects: StepResult) -> None:
-        """Keep the predictions of a batch until the windows are read or they have left these."""
+    def _defer_batch(self, effects: StepResult) -> None:
+        """Queue a batch to be added to the windows; drop batches that have left all windows."""
         late, labels = self._late, effects.scored.labels
         late.append((labels, effects.records.X, effects.messages.predictions))
         self._n_late += len(labels)
         if self.rows.needs_first_rows:
-            self._apply_deferred()
+            self._apply_deferred_batches()
         while late and self._n_late - len(late[0][0]) >= _LOOKED_AT:
             self._n_late -= len(late.popleft()[0])
 
-    def _apply_deferred(self) -> None:
-        """Update the windows by the kept batches."""
+    def _apply_deferred_batches(self) -> None:
+        """Add the queued batches to the windows."""
         for labels, X, predictions in self._late:
             self._predicted.extend(labels.tolist())
             self.rows.add(X[:, self._columns])

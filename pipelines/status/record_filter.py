@@ -32,8 +32,8 @@ class RecordFilter:
     closed: bool = False
 
     @property
-    def by_prediction(self) -> bool:
-        """Whether the choice depends on predictions."""
+    def depends_on_prediction(self) -> bool:
+        """Whether a condition of the filter depends on predictions."""
         bounds = self.said, self.since, self.until
         return self.wrong or any(one is not None for one in bounds)
 

@@ -16,9 +16,9 @@ from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.runner.requests import build_request
 from streamboost.pipelines.status.file import Row
-from streamboost.pipelines.status.neighbours import LabelledSummary
+from streamboost.pipelines.status.neighbours import RecordImages
 
-__all__ = ["OpenRequests", "RequestRows", "Sent", "StatusRequest", "other_fields", "schema_fields"]
+__all__ = ["OpenRequests", "RequestChanges", "RequestRows", "Sent", "other_fields", "schema_fields"]
 
 LONGEST_IMAGE = 100_000
 """Maximum characters of an image in a record."""
@@ -52,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _DecodedRequest(msgspec.Struct, gc=False):
-    """The decoded keys of a request; all other keys are passed on as they were sent."""
+    """The keys of a request message that are decoded; other keys are copied as bytes."""
 
     probabilities: dict[str, float | None]
     utility: float
@@ -66,8 +66,8 @@ Sent = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class StatusRequest:
-    """The open requests, and the new ones since the last publication.
+class RequestChanges:
+    """Ids of all open requests, and the messages of the new ones since the last publication.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class StatusRequest:
     rows: dict[str, np.ndarray] = field(default_factory=dict)
 
     def most_useful(self, most: int = COMPARED) -> dict[str, np.ndarray]:
-        """Return the rows of the `most` new requests with the largest utility."""
+        """Return the features of the `most` new requests with the largest utility, by record id."""
         if len(self.rows) <= most:
             return self.rows
         ids = nlargest(most, self.rows, key=lambda id: _look(self.new[id][0]).utility)
@@ -89,7 +89,7 @@ class StatusRequest:
 
 
 class OpenRequests:
-    """Tracker of the open requests of a pipeline from batch to batch, at little cost.
+    """Tracks the open requests of a pipeline and their messages from batch to batch.
 
     The label join knows which requests are open. Their messages are taken from the batch that sent
     them. For a batch of an earlier run without a replay, they are taken from that run's status. If
@@ -99,12 +99,12 @@ class OpenRequests:
     Parameters
     ----------
     pipeline : the pipeline with the requests
-    known : record ids of the requests in an earlier run's status
+    earlier_ids : record ids of the requests in an earlier run's status
     """
 
-    def __init__(self, pipeline: Pipeline, known: Iterable[str]) -> None:
+    def __init__(self, pipeline: Pipeline, earlier_ids: Iterable[str]) -> None:
         self._pipeline = pipeline
-        self._known = set(known)
+        self._known = set(earlier_ids)
         self._new: dict[str, Sent] = {}
         query = pipeline.learner.query_config
         self._pool = query.window if query.mode == "pool" else 0
@@ -112,50 +112,50 @@ class OpenRequests:
         self._held_bytes = 0
 
     def __call__(self, effects: StepResult) -> dict[str, Sent]:
-        """Add the requests of a batch, and return the sent message of each."""
+        """Add the requests of a batch; return their messages by record id."""
         asked: dict[str, Sent] = {}
         ids = [*effects.asked.ids, *effects.relabels.ids]
         if self._pool:
-            self._retain(effects.records)
+            self._retain_records(effects.records)
         if ids:
-            payloads = self._held if self._pool else _payloads(effects.records, set(ids))
+            payloads = self._held if self._pool else _payloads_by_id(effects.records, set(ids))
             for id, request in zip(ids, effects.messages.requests, strict=True):
                 asked[id] = (request, payloads.get(id, _NOTHING))
         self._new |= asked
-        self._evict()
+        self._evict_records()
         if len(self._new) > 2 * len(self._pipeline.join.open_requests) + SLACK:
-            self._drop_closed()
+            self._drop_closed_requests()
         return asked
 
-    def take(self) -> StatusRequest:
-        """Return the open requests; each new request is returned in full only once."""
-        self._drop_closed()
+    def take_changes(self) -> RequestChanges:
+        """Return the open ids, and the requests that are new since the last call."""
+        self._drop_closed_requests()
         ids = frozenset(self._pipeline.join.open_requests)
         if missing := ids - self._known - self._new.keys():
-            self._restore(sorted(missing))
+            self._rebuild_requests(sorted(missing))
         new, self._new, self._known = self._new, {}, set(ids)
         requested = self._pipeline.join.requested_record
-        return StatusRequest(ids, new, {id: requested(id).x for id in new})
+        return RequestChanges(ids, new, {id: requested(id).x for id in new})
 
-    def _retain(self, records: Records) -> None:
+    def _retain_records(self, records: Records) -> None:
         """Keep the records of a batch, as a later batch may request any record of the pool."""
         held = self._held
         for id, message in zip(records.ids, records.messages, strict=True):
             self._held_bytes += len(message.payload) - len(held.pop(id, b""))
             held[id] = message.payload
 
-    def _evict(self) -> None:
-        """Evict the oldest records that have left the pool or exceed `MOST_BYTES`."""
+    def _evict_records(self) -> None:
+        """Evict the oldest records beyond the pool size or `MOST_BYTES`."""
         held = self._held
         while len(held) > self._pool or self._held_bytes > MOST_BYTES:
             self._held_bytes -= len(held.pop(next(iter(held))))
 
-    def _drop_closed(self) -> None:
+    def _drop_closed_requests(self) -> None:
         for id in self._new.keys() - self._pipeline.join.open_requests.keys():
             del self._new[id]
 
-    def _restore(self, ids: list[str]) -> None:
-        """Rebuild open requests whose messages are not available."""
+    def _rebuild_requests(self, ids: list[str]) -> None:
+        """Rebuild the messages of open requests with the current prediction."""
         pipeline, join = self._pipeline, self._pipeline.join
         held = [join.requested_record(id) for id in ids]
         X = as_wide([record.x for record in held], pipeline.learner.n_features or 0)
@@ -177,7 +177,7 @@ class OpenRequests:
             self._new[id] = (request.encode(), _NOTHING)
 
 
-def _payloads(records: Records, ids: Set[str]) -> dict[str, bytes]:
+def _payloads_by_id(records: Records, ids: Set[str]) -> dict[str, bytes]:
     pairs = zip(records.ids, records.messages, strict=True)
     return {id: message.payload for id, message in pairs if id in ids}
 
@@ -196,42 +196,42 @@ class RequestRows:
         self.fields: dict[str, bool] = {}
         self._sizes: dict[str, int] = {}
         self._bytes = 0
-        self._looks = LabelledSummary()
+        self._looks = RecordImages()
 
-    def resume(self, requests: Iterable[dict[str, Any]]) -> None:
+    def restore(self, requests: Iterable[dict[str, Any]]) -> None:
         """Restore the requests of an earlier run."""
         for request in requests:
             fields, near = request.pop("fields"), request.pop("near")
-            self._put(request["id"], _encode(request), fields, near)
+            self._put_row(request["id"], _encode(request), fields, near)
 
     def update(
         self,
-        asked: StatusRequest,
-        near: Mapping[str, list[dict[str, Any]]],
+        changes: RequestChanges,
+        neighbours: Mapping[str, list[dict[str, Any]]],
         schema: Schema,
-        kept: Callable[[str], dict[str, Any]],
+        stored_fields: Callable[[str], dict[str, Any]],
     ) -> None:
-        """Update the rows to the open requests, with the labelled records `near` each new one.
+        """Update the rows to the open requests; `neighbours` has the nearest labelled records.
 
-        Fields of `schema` are part of the request already. `kept` returns the further fields of a
-        record whose payload is not available, because it was requested before.
+        Fields of `schema` are part of the request already. `stored_fields` returns the further
+        fields of a record whose payload is not available, because it was requested before.
         """
-        for id in self.rows.keys() - asked.ids:
+        for id in self.rows.keys() - changes.ids:
             del self.rows[id]
             self._bytes -= self._sizes.pop(id)
         shown = schema_fields(schema)
-        for id, (request, payload) in asked.new.items():
-            fields = kept(id) if payload is _NOTHING else other_fields(payload, shown)
-            self._looks.note(id, fields)
-            nearest = [one | self._looks.of(one["id"]) for one in near.get(id, ())]
-            self._put(id, request, fields, nearest)
+        for id, (request, payload) in changes.new.items():
+            fields = stored_fields(id) if payload is _NOTHING else other_fields(payload, shown)
+            self._looks.add_image(id, fields)
+            nearest = [one | self._looks.image_of(one["id"]) for one in neighbours.get(id, ())]
+            self._put_row(id, request, fields, nearest)
 
-    def _put(
+    def _put_row(
         self, id: str, request: bytes, fields: dict[str, Any], near: list[dict[str, Any]]
     ) -> None:
         looked = _look(request)
         if len(looked.probabilities) > MOST_CLASSES:
-            likely = _most_likely(looked.probabilities)
+            likely = _most_likely_classes(looked.probabilities)
             request = _encode(_decode(request) | {"probabilities": likely})
         text = _append_keys(request, fields, near)
         size = len(text)
@@ -251,19 +251,19 @@ def _append_keys(request: bytes, fields: dict[str, Any], near: list[dict[str, An
     return b'%s,"fields":%s,"near":%s}' % (request[:-1], _encode(fields), _encode(near))
 
 
-def _most_likely(probabilities: dict[str, float | None]) -> dict[str, float | None]:
+def _most_likely_classes(probabilities: dict[str, float | None]) -> dict[str, float | None]:
     ordered = sorted(probabilities.items(), key=lambda one: -(one[1] or 0.0))
     return dict(ordered[:MOST_CLASSES])
 
 
 def schema_fields(schema: Schema) -> set[str]:
-    """Return the record's fields that the schema uses, which are not further fields."""
+    """Return the names of the fields that the schema uses: id, time, label and features."""
     named = schema.id, schema.time or schema.id, schema.label_fields.label
     return {*named, *schema.features}
 
 
 def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of a record except the `hidden` ones, within bounds.
+    """Return the fields of a JSON record except the `hidden` ones; long values are truncated.
 
     An object with a hidden part is flattened: its other parts are named by their paths. Lists and
     other objects are JSON texts. An image (``data:image/...``) that is too large is replaced by a
@@ -286,10 +286,10 @@ def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
     inner = flat({name: value for name, value in record.items() if name in parts})
     names = [name for name in (*whole, *inner) if name not in hidden]
     found = whole | inner
-    return {name[:LONGEST_TEXT]: _bounded(found[name]) for name in names[:MOST_FIELDS]}
+    return {name[:LONGEST_TEXT]: _bounded_value(found[name]) for name in names[:MOST_FIELDS]}
 
 
-def _bounded(value: Any) -> Any:
+def _bounded_value(value: Any) -> Any:
     if isinstance(value, list | dict):
         value = _encode(value).decode()
     if not isinstance(value, str):

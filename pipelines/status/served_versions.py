@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamboost.errors import DataError
 from streamboost.pipelines.status.file import Row
-from streamboost.pipelines.status.history import text_of
+from streamboost.pipelines.status.history import json_text
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -23,24 +23,25 @@ FEATURES = 50
 
 
 class ServedVersions:
-    """Rows of the table ``versions``, by version number."""
+    """Rows of the table ``versions``: each active model version and its number of predictions."""
 
     def __init__(self) -> None:
         self.rows: dict[int, Row] = {}
         self._known: dict[int, dict[str, Any]] = {}
         self._serves: Committee | None = None
 
-    def resume(self, versions: Iterable[Mapping[str, Any]]) -> None:
+    def restore(self, versions: Iterable[Mapping[str, Any]]) -> None:
         """Restore the versions of an earlier run."""
         for one in versions:
-            self._note(int(one["version"]), dict(one))
+            self._store_version(int(one["version"]), dict(one))
 
     def update(
         self, committee: "Committee | None", labels: int, columns: Sequence[str], now: int
     ) -> dict[str, float]:
-        """Record the committee that is active at `now`; return its feature importances.
+        """Add a row for the active committee if it is new; return its feature importances by name.
 
-        `labels` is the number of learned labels, and `columns` are the names of the row's columns.
+        `labels` is the number of learned labels, `columns` has the names of the feature columns,
+        and `now` is in milliseconds since the epoch.
         """
         if committee is None:
             return {}
@@ -54,19 +55,23 @@ class ServedVersions:
                 "importances": _importances(committee, columns),
             }
             first = {"version": committee.version, "began": now, "labels": labels, "predicted": 0}
-            self._note(committee.version, first | self._known.get(committee.version, {}) | made)
+            self._store_version(
+                committee.version, first | self._known.get(committee.version, {}) | made
+            )
         for oldest in sorted(self.rows)[:-MOST]:
             del self.rows[oldest], self._known[oldest]
         return dict(self._known[committee.version]["importances"])
 
-    def count(self, predicted: Mapping[int, int]) -> None:
-        """Add to the number of predictions of each version."""
+    def count_predictions(self, predicted: Mapping[int, int]) -> None:
+        """Add `predicted`, numbers of predictions by version, to the rows."""
         for version in predicted.keys() & self._known.keys():
             known = self._known[version]
-            self._note(version, known | {"predicted": known["predicted"] + predicted[version]})
+            self._store_version(
+                version, known | {"predicted": known["predicted"] + predicted[version]}
+            )
 
-    def _note(self, version: int, about: dict[str, Any]) -> None:
-        self._known[version], self.rows[version] = about, (text_of(about),)
+    def _store_version(self, version: int, about: dict[str, Any]) -> None:
+        self._known[version], self.rows[version] = about, (json_text(about),)
 
 
 def _importances(committee: "Committee", columns: Sequence[str]) -> dict[str, float]:

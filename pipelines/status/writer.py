@@ -18,15 +18,15 @@ from streamboost.pipelines.status.feature_drift import (
     FeatureDrift,
     Moment,
     Reference,
-    largest_peaks,
+    psi_of_largest_peaks,
 )
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
-from streamboost.pipelines.status.history import HistoryBuffer, text_of
+from streamboost.pipelines.status.history import HistoryBuffer, json_text
 from streamboost.pipelines.status.labelled_records import LabelledChanges, LabelledRecordRows, Usual
 from streamboost.pipelines.status.neighbours import LabelledIndex, class_medians, nearest_labelled
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import IntervalStats, RecentRecords
-from streamboost.pipelines.status.requests import RequestRows, StatusRequest
+from streamboost.pipelines.status.requests import RequestChanges, RequestRows
 from streamboost.pipelines.status.served_versions import ServedVersions
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ MOST_DISTRIBUTIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Immutable data that the runner hands to the writer thread."""
+    """Snapshot of the pipeline's status that the runner passes to the writer thread."""
 
     time: int
     sequence: int
@@ -55,7 +55,7 @@ class Publication:
     point: dict[str, Any] | None
     since: IntervalStats
     recent: RecentRecords | None
-    requests: StatusRequest | None
+    requests: RequestChanges | None
     judged: LabelledChanges | None = None
     committee: "Committee | None" = None
     labelled: LabelledIndex | None = None
@@ -89,7 +89,7 @@ class Writer:
         self._judged = LabelledRecordRows()
         self._usual: dict[str, Usual] = {}
         self._versions = ServedVersions()
-        self._resume(StatusReader(folder))
+        self._restore_earlier_status(StatusReader(folder))
         self._condition = threading.Condition()
         self._pending: Publication | None = None
         self._is_closed = False
@@ -105,39 +105,39 @@ class Writer:
 
     @property
     def has_reference(self) -> bool:
-        """Whether there is a reference sample for feature drift, possibly of an earlier run."""
+        """Whether a reference sample for feature drift exists."""
         return self._drift.reference is not None
 
-    def take(self, publication: Publication) -> None:
-        """Queue a publication; the writer must be idle."""
+    def submit(self, publication: Publication) -> None:
+        """Pass a publication to the writer thread; the writer must be idle."""
         with self._condition:
             self._pending = publication
             self._condition.notify_all()
 
-    def wait(self, seconds: float) -> None:
+    def wait_until_idle(self, seconds: float) -> None:
         """Wait until the writer is idle, at most `seconds`."""
         with self._condition:
             self._condition.wait_for(lambda: self.is_idle, seconds)
 
     def close(self, seconds: float) -> None:
-        """End the thread once the writer is idle; wait at most `seconds` for its end."""
+        """End the thread after the pending publication; wait at most `seconds`."""
         with self._condition:
             self._is_closed = True
             self._condition.notify_all()
         self._thread.join(seconds)
 
-    def _resume(self, reader: StatusReader) -> None:
-        """Restore the status of an earlier run, as far as it is readable."""
+    def _restore_earlier_status(self, reader: StatusReader) -> None:
+        """Restore the status of an earlier run; an unreadable part is left out."""
         try:
-            self._board.resume(reader)
+            self._board.restore(reader)
             self._documents = {
-                name: (0, text_of(value)) for name, value in reader.documents().items()
+                name: (0, json_text(value)) for name, value in reader.documents().items()
             }
-            self.requests.resume(reader.requests())
-            self._judged.resume(reader.record_rows())
-            self._versions.resume(reader.versions())
+            self.requests.restore(reader.requests())
+            self._judged.restore(reader.record_rows())
+            self._versions.restore(reader.versions())
             told = reader.document("features") or {}
-            self._farthest.resume(told.get("features") or ())
+            self._farthest.restore(told.get("features") or ())
             kept = reader.document("feature_reference")
             reference = msgspec.convert(kept, Reference) if kept else None
             if reference is not None and len(reference.counts) == len(self._drift.names):
@@ -155,15 +155,15 @@ class Writer:
             if publication is None:
                 self._file.close()
                 return
-            self._try(publication)
+            self._try_write(publication)
             with self._condition:
                 self._pending = None
                 self._condition.notify_all()
 
-    def _try(self, publication: Publication) -> None:
+    def _try_write(self, publication: Publication) -> None:
         before = time.thread_time()
         try:
-            self._write(publication)
+            self._write_publication(publication)
             self.has_failed = False
         except Exception as error:  # no error of the status may stop the pipeline
             if not self.has_failed:
@@ -171,41 +171,41 @@ class Writer:
             self.has_failed = True
         self.cost = time.thread_time() - before
 
-    def _write(self, publication: Publication) -> None:
+    def _write_publication(self, publication: Publication) -> None:
         board, since = self._board, publication.since
         documents = publication.documents
         if publication.labelled is not None:
             self._labelled = publication.labelled
             documents = documents | {"typical": class_medians(self._labelled)}
         if publication.recent is not None:
-            documents = documents | self._count(
+            documents = documents | self._window_documents(
                 publication.recent, documents["join"]["records"], publication.time
             )
         if publication.judged is not None:
             self._judged.update(publication.judged, publication.schema, self._usual)
         if (asked := publication.requests) is not None:
             found = nearest_labelled(self._labelled, asked.most_useful()) if self._labelled else {}
-            self.requests.update(asked, found, publication.schema, self._judged.fields)
+            self.requests.update(asked, found, publication.schema, self._judged.further_fields)
         if (named := documents.get("annotators")) is not None:
-            of = self._judged.annotators.of
+            of = self._judged.annotators.counts_of
             documents = documents | {"annotators": {who: named[who] | of(who) for who in named}}
         for mark in since.marks:
-            board.mark(*mark)
+            board.add_mark(*mark)
         board.add_predictions(since.predictions)
         board.add_dead_letters(since.dead_letters)
         if publication.recent is not None:
             columns = publication.judged.columns if publication.judged else ()
             about = publication.committee, documents["learner"]["labels"], columns
             documents["importances"] = self._versions.update(*about, publication.time)
-        self._versions.count(since.served)
+        self._versions.count_predictions(since.served)
         if publication.point is not None:
-            moved = largest_peaks(documents.get("features", {}).get("features", ()))
+            moved = psi_of_largest_peaks(documents.get("features", {}).get("features", ()))
             point = publication.point | {"psi": moved}
-            board.point(publication.time, publication.sequence, point)
+            board.add_point(publication.time, publication.sequence, point)
         if "pipeline" in documents:
             documents["pipeline"]["fields"] = self.requests.fields
         for name, value in documents.items():
-            text = text_of(value)
+            text = json_text(value)
             if text != self._documents.get(name, (0, ""))[1]:
                 self._documents[name] = (publication.time, text)
         self._file.write(
@@ -214,26 +214,26 @@ class Writer:
                 "requests": self.requests.rows,
                 "records": self._judged.rows,
                 "versions": self._versions.rows,
-                **board.content(),
+                **board.rows_by_table(),
             }
         )
 
-    def _count(self, recent: RecentRecords, records: int, now: int) -> dict[str, Any]:
+    def _window_documents(self, recent: RecentRecords, records: int, now: int) -> dict[str, Any]:
         drift = self._drift
         if recent.first is not None and recent.first is not self._first:
             self._first = recent.first
-            drift.reference = Reference.of(recent.first, now)
+            drift.reference = Reference.from_rows(recent.first, now)
         reference = drift.reference
-        features = drift.measure(recent.rows)
+        features = drift.measure_drift(recent.rows)
         self._came.append((records, now))
         n = len(recent.rows)
 
-        def changed(name: str) -> Moment:
+        def change_time(name: str) -> Moment:
             record = records - n + drift.change_point(recent.rows, name)
             by_then, times = zip(*self._came, strict=True)
             return record, int(np.interp(record, by_then, times))
 
-        self._farthest.note(features, n, (records, now), changed)
+        self._farthest.update(features, n, (records, now), change_time)
         self._usual = {one["name"]: (one["mean"], one["deviation"]) for one in features}
         features.sort(key=lambda one: -(one["psi"] or 0.0))
         return {

@@ -92,7 +92,7 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
         self._config = QueryConfig(
             strategy=strategy, budget=budget, burst=burst, audit=0, window=window
         )
-        if self._config.needs == "votes" and _ensemble(classifier) is None:
+        if self._config.needs == "votes" and _voting_ensemble(classifier) is None:
             others = [name for name, one in UTILITIES.items() if one.needs != "votes"]
             raise ConfigurationError(
                 f"query strategy is {strategy!r}, and {type(classifier).__name__} has no members "
@@ -127,7 +127,7 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
     ) -> bool:
         cold = len(y_pred) < 2 or self._learned < 2 * len(self._labels)
         if not cold and self._learned > 1.05 * self._rescored_at:
-            self._querier.rescore(self._learned, lambda _: self._rescore_newest())
+            self._querier.rescore(self._learned, lambda _: self._newest_utilities())
             self._rescored_at = self._learned
         utility = self._utility(x, y_pred)
         requests = self._querier.decide([""], np.empty((1, 0)), utility, cold=cold)
@@ -135,7 +135,7 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
             self._newest.append(copy(x))
         return len(requests) > 0
 
-    def _rescore_newest(self) -> np.ndarray:
+    def _newest_utilities(self) -> np.ndarray:
         """Return the utilities of the newest records, oldest first."""
         return np.concatenate([self._utility(x) for x in self._newest])
 
@@ -147,7 +147,7 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
         Some classifiers omit classes of probability 0.
         """
         if self._config.needs == "votes":
-            chances = _votes(self.classifier, x)
+            chances = _vote_shares(self.classifier, x)
         else:
             chances = self.classifier.predict_proba_one(x) if y_pred is None else y_pred
         probabilities = np.zeros((1, max(len(chances), len(self._labels))))
@@ -161,20 +161,20 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
         yield {"classifier": StreamBoostClassifier()}
 
 
-def _ensemble(classifier: Any) -> Any:
-    """Return the part of `classifier` whose members vote, or None."""
+def _voting_ensemble(classifier: Any) -> Any:
+    """Return the ensemble in `classifier`, the last step of a pipeline; None if there is none."""
     if isinstance(classifier, compose.Pipeline):
-        return _ensemble(next(reversed(classifier.steps.values())))
+        return _voting_ensemble(next(reversed(classifier.steps.values())))
     return classifier if isinstance(classifier, base.Ensemble | StreamBoostClassifier) else None
 
 
-def _votes(classifier: Any, x: dict[base.typing.FeatureName, Any]) -> Mapping[Any, float]:
+def _vote_shares(classifier: Any, x: dict[base.typing.FeatureName, Any]) -> Mapping[Any, float]:
     """Return the share of the members that vote for each class; members without a vote abstain."""
     if isinstance(classifier, compose.Pipeline):
         *transformers, last = classifier.steps.values()
         for transformer in transformers:
             x = transformer.transform_one(x)
-        return _votes(last, x)
+        return _vote_shares(last, x)
     if isinstance(classifier, StreamBoostClassifier):
         return classifier.predict_votes_one(x)
     votes = Counter(vote for member in classifier if (vote := member.predict_one(x)) is not None)

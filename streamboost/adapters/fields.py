@@ -25,7 +25,7 @@ _N_CHECKED = 20
 
 
 class Fields:
-    """Adds a field to `features` for every feature of River's dictionaries, once it is learned.
+    """Maps River's feature dictionaries to field values, and adds a field for each new feature.
 
     A feature's kind follows from its first value that is not missing: numbers (True and False are 1
     and 0), texts of four words or more, categories, times, or lists of numbers. Features that
@@ -43,15 +43,15 @@ class Fields:
         self._plain: set[type] = set()  # types seen that are no mappings
         self._all: Callable[[Mapping[Hashable, Any]], Values] | None = None
 
-    def values(self, x: Mapping[Hashable, Any], *, grow: bool = False) -> Values:
+    def values(self, x: Mapping[Hashable, Any], *, add_missing: bool = False) -> Values:
         """Return the values of `x` by field, None for missing values.
 
-        Features without a field get one if `grow`; else they are ignored.
+        Features without a field get one if `add_missing`; else they are ignored.
 
         Raises
         ------
         DataError
-            When `grow`, and the value of a new feature is of no supported type.
+            When `add_missing`, and the value of a new feature is of no supported type.
         """
         types = {*map(type, x.values())}
         if not types <= self._plain:
@@ -59,8 +59,8 @@ class Fields:
                 x = _flatten(x)
             else:
                 self._plain |= types
-        if grow:
-            self._grow(x)
+        if add_missing:
+            self._add_new_fields(x)
         if self._all is not None and type(x) is dict:  # subclasses may define `__missing__`
             try:
                 return self._all(x)
@@ -68,28 +68,28 @@ class Fields:
                 pass
         return tuple(map(x.get, self._feature))
 
-    def _grow(self, x: Mapping[Hashable, Any]) -> None:
+    def _add_new_fields(self, x: Mapping[Hashable, Any]) -> None:
         if not x.keys() <= self._places.keys():
             new = {
-                feature: self._field(feature, value)
+                feature: self._infer_field(feature, value)
                 for feature, value in x.items()
                 if feature not in self._places and not is_missing(value)
             }
             for feature in sorted(new, key=lambda f: (type(f).__name__, str(f))):
-                self._add(feature, feature, new[feature])
+                self._add_field(feature, feature, new[feature])
                 if new[feature].kind == "category":
                     self._first_values[feature] = []
         for feature in list(self._first_values):
-            self._check_category(feature, x.get(feature))
+            self._check_for_text(feature, x.get(feature))
 
-    def _add(self, name: Hashable, feature: Hashable, field: Field) -> None:
+    def _add_field(self, name: Hashable, feature: Hashable, field: Field) -> None:
         self._places[feature] = len(self._feature)
         self._feature.append(feature)
         self._all = itemgetter(*self._feature) if len(self._feature) > 1 else None
         self._features.add(name, field)
 
-    def _check_category(self, feature: Hashable, value: Any) -> None:
-        """Check a value of a category, which becomes a text if nearly all values differ."""
+    def _check_for_text(self, feature: Hashable, value: Any) -> None:
+        """Record one of a category's first 20 values; if nearly all differ, it becomes a text."""
         if not isinstance(value, str):
             return
         seen = self._first_values[feature]
@@ -98,10 +98,10 @@ class Fields:
             del self._first_values[feature]
             worded = sum(len(one.split()) > 1 for one in seen)
             if worded > _N_CHECKED // 2 and len(set(seen)) > 0.8 * _N_CHECKED:
-                self._add((feature, "text"), feature, Field("text"))
+                self._add_field((feature, "text"), feature, Field("text"))
 
-    def _field(self, feature: Hashable, value: Any) -> Field:
-        """Return the field for `feature`, by its first value."""
+    def _infer_field(self, feature: Hashable, value: Any) -> Field:
+        """Return the field type for `feature`, inferred from its first value."""
         if isinstance(value, str):
             if len(value.split()) >= _WORDS:
                 return Field("text")
@@ -115,11 +115,11 @@ class Fields:
             return Field("vector", size=len(value))
         elif not isinstance(value, bytes) and _is_numeric(value):
             return Field("number")
-        raise DataError(_remedy(feature, value))
+        raise DataError(_unsupported_value_message(feature, value))
 
 
-def _remedy(feature: Hashable, value: Any) -> str:
-    """Return an error message with a remedy for a value of an unsupported type."""
+def _unsupported_value_message(feature: Hashable, value: Any) -> str:
+    """Return the error message for a feature whose value has an unsupported type."""
     what = f"feature {feature!r} is {value!r}"
     if isinstance(value, str):
         return (
@@ -138,7 +138,7 @@ def _remedy(feature: Hashable, value: Any) -> str:
     )
 
 
-def _flatten(x: Mapping[Hashable, Any], levels: int = _DEEPEST) -> dict[Hashable, Any]:
+def _flatten(x: Mapping[Hashable, Any], max_depth: int = _DEEPEST) -> dict[Hashable, Any]:
     """Return `x` with nested dictionaries flattened to dotted names.
 
     If two paths give one name, the longer key holds, in any order of the keys.
@@ -146,8 +146,8 @@ def _flatten(x: Mapping[Hashable, Any], levels: int = _DEEPEST) -> dict[Hashable
     flat: dict[Hashable, Any] = {}
     within = [feature for feature, value in x.items() if isinstance(value, Mapping)]
     for feature in sorted(within, key=lambda f: (len(str(f)), str(f), type(f).__name__)):
-        if levels > 1:
-            inner = _flatten(x[feature], levels - 1)
+        if max_depth > 1:
+            inner = _flatten(x[feature], max_depth - 1)
             flat |= {f"{feature}.{name}": value for name, value in inner.items()}
     return flat | {f: value for f, value in x.items() if not isinstance(value, Mapping)}
 

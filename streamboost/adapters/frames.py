@@ -17,7 +17,7 @@ __all__ = ["as_list", "frame_like", "records_of", "series_like"]
 
 def records_of(X: Any) -> list[dict[Hashable, Any]]:
     """Return the rows of the frame `X` as dictionaries, with None for missing values."""
-    frame = _frame(X)
+    frame = _as_frame(X)
     columns = [
         [None if gone else value for value, gone in zip(s.to_list(), s.is_null(), strict=True)]
         for s in frame.iter_columns()
@@ -27,7 +27,7 @@ def records_of(X: Any) -> list[dict[Hashable, Any]]:
     return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _frame(X: Any) -> nw.DataFrame[Any]:
+def _as_frame(X: Any) -> nw.DataFrame[Any]:
     frame = to_frame(X)
     if frame is None:
         raise DataError(
@@ -38,7 +38,7 @@ def _frame(X: Any) -> nw.DataFrame[Any]:
 
 
 def as_list(values: Any) -> list[Any]:
-    """Return a series, an array or a list as a list of Python values."""
+    """Convert a series, an array or a list to a list of Python values."""
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return series.to_list()
@@ -50,7 +50,7 @@ def series_like(X: Any, values: Sequence[Any]) -> Any:
 
     In pandas the series has dtype object, so that values keep their types next to None.
     """
-    frame = _frame(X)
+    frame = _as_frame(X)
     if frame.implementation.is_pandas_like():
         return frame.implementation.to_native_namespace().Series(
             list(values), index=X.index, dtype=object
@@ -70,7 +70,7 @@ def frame_like(X: Any, values: np.ndarray, columns: Sequence[Hashable]) -> Any:
     DataError
         When two column names have the same text.
     """
-    frame = _frame(X)
+    frame = _as_frame(X)
     if frame.implementation.is_pandas_like():
         pandas = frame.implementation.to_native_namespace()
         names = pandas.Index(list(columns), dtype=object)

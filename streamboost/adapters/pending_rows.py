@@ -23,7 +23,7 @@ _Key = bytes | Values
 
 
 class PendingRows:
-    """Stores rows by the values that they were made of, as labels may arrive long after.
+    """Stores the feature rows of predicted records by their values, until the labels arrive.
 
     River passes the same features twice, and no id of the record. Of equal records, the first
     predicted gets the first label. A record may be asked for its label and for its probabilities:
@@ -46,26 +46,26 @@ class PendingRows:
         return self._count
 
     def put(self, values: Sequence[Values], rows: np.ndarray, output: str) -> list[str]:
-        """Store that records were predicted by `rows` (n, D), for the output `output`.
+        """Store the `rows` (n, D) from which the records `values` were predicted.
 
-        Returns an id of each record.
+        `output` names the predicted output. Returns an id of each record.
         """
-        keys = [_key(values[0])] if len(values) == 1 else list(map(_key, values))
+        keys = [_lookup_key(values[0])] if len(values) == 1 else list(map(_lookup_key, values))
         newest, ids, outputs = self._newest
         if keys == newest and output not in outputs:
             outputs.add(output)
             return ids
-        ids = list(map(self._remember, keys, rows))
+        ids = list(map(self._store_row, keys, rows))
         self._newest = keys, ids, {output}
         return ids
 
-    def _remember(self, key: _Key, row: np.ndarray) -> str:
+    def _store_row(self, key: _Key, row: np.ndarray) -> str:
         self._total += 1
         id = str(self._total)
         self._rows.setdefault(key, []).append((row, id))
         self._count += 1
         if self._count > self._size:
-            self._drop(next(iter(self._rows)))
+            self._pop_oldest(next(iter(self._rows)))
         return id
 
     def pop(self, values: Values) -> tuple[np.ndarray | None, str]:
@@ -74,10 +74,10 @@ class PendingRows:
         Returns None and an empty id for an unknown record.
         """
         self._newest = [], [], set()
-        return self._drop(_key(values))
+        return self._pop_oldest(_lookup_key(values))
 
-    def _drop(self, key: _Key) -> tuple[np.ndarray | None, str]:
-        """Remove the first of equal records, and return it."""
+    def _pop_oldest(self, key: _Key) -> tuple[np.ndarray | None, str]:
+        """Remove and return the oldest row and id of this key; None and "" if absent."""
         equal = self._rows.get(key)  # one lookup: the hash covers all values
         if equal is None:
             return None, ""
@@ -87,8 +87,8 @@ class PendingRows:
         return equal.pop(0)
 
 
-def _key(values: Values) -> _Key:
-    """Return a key of the values without missing values at the end.
+def _lookup_key(values: Values) -> _Key:
+    """Return the dictionary key of a record's values, without missing values at the end.
 
     The key is a digest, or a few floats themselves.
     """
@@ -104,11 +104,11 @@ def _key(values: Values) -> _Key:
     try:
         written = marshal.dumps(values, _BY_VALUE)
     except ValueError:  # an object, or lists in lists
-        written = "\0".join(map(_written, values)).encode()
+        written = "\0".join(map(_full_text, values)).encode()
     return blake2b(written, digest_size=16).digest()
 
 
-def _written(value: Any) -> str:
+def _full_text(value: Any) -> str:
     """Return the complete text of a value; numpy abbreviates digits and long arrays."""
     value = value.tolist() if isinstance(value, np.ndarray) else value
     try:

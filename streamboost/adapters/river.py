@@ -131,8 +131,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self._learner = StreamLearner(
             estimator=self._trained,
             working_set=working_set,
-            schedule=schedule or _schedule(as_experts(experts)),
-            random_state=_entropy() if seed is None else seed,
+            schedule=schedule or _default_schedule(as_experts(experts)),
+            random_state=_random_seed() if seed is None else seed,
             coverage=0.9 if coverage is None else coverage,
             label_lags=label_lags,
             features=self._features,
@@ -165,7 +165,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             self._pending_rows.pop(self._fields.values(x))
             return
         known = len(self._features)
-        values = self._fields.values(x, grow=True)
+        values = self._fields.values(x, add_missing=True)
         n_features = len(self._features)
         if n_features > known:
             self._learner.update_columns()
@@ -204,8 +204,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> dict[base.typing.ClfTarget, float]:
         """Return the probability of each label learned so far; empty before the first."""
-        scored = self._score([self._fields.values(x)], "probabilities")
-        return dict(zip(self._labels, self._probabilities(scored)[0].tolist(), strict=True))
+        scored = self._score_and_store_rows([self._fields.values(x)], "probabilities")
+        return dict(zip(self._labels, self._label_probabilities(scored)[0].tolist(), strict=True))
 
     def predict_votes_one(
         self, x: dict[base.typing.FeatureName, Any]
@@ -225,11 +225,11 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
     ) -> base.typing.ClfTarget | None:
         """Return the most probable label; None before the first label was learned."""
-        number = self._score([self._fields.values(x)], "label").labels[0]
+        number = self._score_and_store_rows([self._fields.values(x)], "label").labels[0]
         return None if number is None else self._labels[number]
 
     def decide_one(self, x: dict[base.typing.FeatureName, Any]) -> base.typing.ClfTarget | None:
-        """Return the label that `decisions` choose; None without a decision.
+        """Return the label chosen by the cost-sensitive `decisions`; None without a decision.
 
         Raises
         ------
@@ -241,14 +241,16 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "decisions is None: give StreamBoostClassifier(decisions=Decisions(costs=...)), of "
                 "streamboost.learner, for decide_one"
             )
-        P = self._probabilities(self._score([self._fields.values(x)], "decision"))
-        chosen = int(self.decisions.choose(P, self._labels)[0])
+        P = self._label_probabilities(
+            self._score_and_store_rows([self._fields.values(x)], "decision")
+        )
+        chosen = int(self.decisions.decided_columns(P, self._labels)[0])
         return None if chosen < 0 else self._labels[chosen]
 
     def predict_set_one(
         self, x: dict[base.typing.FeatureName, Any]
     ) -> set[base.typing.ClfTarget | None]:
-        """Return the prediction set of `x`: a share `coverage` of the sets has the true label.
+        """Return the prediction set of `x`; a share `coverage` of all sets contains the true label.
 
         None in a set represents any label that was not learned yet. Before the first training, a
         set has all labels and None. A set may be empty if the committee is right more often than
@@ -264,8 +266,8 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
                 "coverage is None: give StreamBoostClassifier(coverage=0.9) or another share for "
                 "predict_set_one"
             )
-        scored = self._score([self._fields.values(x)], "set")
-        numbers = self._learner.evaluator.sets(scored)[0]
+        scored = self._score_and_store_rows([self._fields.values(x)], "set")
+        numbers = self._learner.evaluator.prediction_sets_of(scored)[0]
         return {None if number is None else self._labels[int(number)] for number in numbers}
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -273,12 +275,12 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
 
         pandas names the columns by the labels, other libraries by the labels' text.
         """
-        scored = self._score(self._values_of(X), "probabilities")
-        return frame_like(X, self._probabilities(scored), self._labels)
+        scored = self._score_and_store_rows(self._field_values(X), "probabilities")
+        return frame_like(X, self._label_probabilities(scored), self._labels)
 
     def predict_many(self, X: Any) -> Any:
         """Return a Series: the most probable label of each row of `X` (DataFrame)."""
-        numbers = self._score(self._values_of(X), "label").labels
+        numbers = self._score_and_store_rows(self._field_values(X), "label").labels
         labels = [None if number is None else self._labels[number] for number in numbers]
         return series_like(X, labels)
 
@@ -287,34 +289,34 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         """Whether the row of a record depends on the time at which it is made."""
         return self.label_lags > 0 or not self._features.fixed
 
-    def _score(self, values: list[Values], asked: str) -> Scored:
-        """Return the current predictions of records, and store their rows with `asked`."""
+    def _score_and_store_rows(self, values: list[Values], output: str) -> Scored:
+        """Predict records, and store their rows for `output` until the labels arrive."""
         rows = self._learner.rows(values)
         scored = self._learner.score_rows(rows)
         if self._depends_on_time or self._uses_stacking:  # the label needs row and predictions
-            self._learner.remember(self._pending_rows.put(values, rows, asked), scored)
+            self._learner.remember(self._pending_rows.put(values, rows, output), scored)
         return scored
 
-    def _values_of(self, X: Any) -> list[Values]:
+    def _field_values(self, X: Any) -> list[Values]:
         """Return the values of the rows of a DataFrame."""
         return [self._fields.values(record) for record in records_of(X)]
 
     def _set_class_weights(self) -> None:
-        """Map the estimator's class weights to the numbers of the classes."""
+        """Set the trained estimator's class weights, by class number instead of label."""
         weights = self._trained.get_params().get("class_weight")
         if isinstance(weights, dict):
             given = self.estimator.get_params()["class_weight"] if self.estimator else {}
             by_number = {n: given[label] for label, n in self._numbers.items() if label in given}
             self._trained.set_params(class_weight=by_number)
 
-    def _probabilities(self, scored: Scored) -> np.ndarray:
-        """Return (n, labels so far), with 0 for labels that the committee was not trained on."""
+    def _label_probabilities(self, scored: Scored) -> np.ndarray:
+        """Return the probability of each label so far, (n, K); 0 for labels not trained on yet."""
         probabilities = np.zeros((len(scored), len(self._labels)))
         probabilities[:, scored.classes] = scored.probabilities
         return probabilities
 
 
-def _schedule(experts: tuple[str, ...]) -> Schedule:
+def _default_schedule(experts: tuple[str, ...]) -> Schedule:
     # The other experts follow every label meanwhile: with them fewer trainings had the same
     # accuracy, within 0.1 points in the mean of three seeds on each of seven streams. Fewer still
     # lost 0.4 points on a stream of some 2,000 labels in total.
@@ -328,7 +330,7 @@ def _has_missing(row: np.ndarray) -> bool:
     return bool(total != total)
 
 
-def _entropy() -> int:
+def _random_seed() -> int:
     drawn = np.random.SeedSequence().entropy
     assert isinstance(drawn, int)
     return drawn

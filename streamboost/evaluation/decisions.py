@@ -59,8 +59,10 @@ class Decisions:
         costs: Mapping[Any, Mapping[Any, float]] | None = None,
         threshold: Mapping[Any, float] | None = None,
     ) -> None:
-        self.costs = {str(true): _row_of(true, row) for true, row in (costs or {}).items()}
-        self.threshold = {str(label): _share(label, p) for label, p in (threshold or {}).items()}
+        self.costs = {str(true): _validated_costs(true, row) for true, row in (costs or {}).items()}
+        self.threshold = {
+            str(label): _validated_threshold(label, p) for label, p in (threshold or {}).items()
+        }
         if bool(self.costs) == bool(self.threshold):
             given = "both" if self.costs else "neither"
             raise ConfigurationError(
@@ -70,17 +72,17 @@ class Decisions:
     def decide(self, scored: Scored) -> np.ndarray:
         """Return the decided class of each record, object (n,); None without a decision."""
         classes = scored.classes.tolist()
-        chosen = self.choose(scored.probabilities, classes).tolist()
+        chosen = self.decided_columns(scored.probabilities, classes).tolist()
         decided = np.full(len(scored), None, dtype=object)
         decided[:] = [classes[k] if k >= 0 else None for k in chosen]
         return decided
 
-    def choose(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray:
-        """Return the decided columns, int64 (n,), for probabilities `P` (n, K); -1: none."""
+    def decided_columns(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray:
+        """Return the column of each decided class, int64 (n,), for `P` (n, K); -1: no decision."""
         if not P.shape[1]:
             return np.full(len(P), -1)
         if self.costs:
-            C = self.matrix(classes)
+            C = self.cost_matrix(classes)
             expected = np.where(P > 0.0, P @ C, np.inf)
             least = expected.min(axis=1, keepdims=True)
             among = expected <= least * (1.0 + _SAME)
@@ -92,14 +94,14 @@ class Decisions:
         chosen = np.where(among & (P > 0.0), P, -1.0).argmax(axis=1)
         return np.where((among & (P > 0.0)).any(axis=1), chosen, -1)
 
-    def matrix(self, classes: Sequence[Any]) -> np.ndarray:
-        """Return the cost of deciding on class k if j is true, float64 (K, K) at [j, k]."""
+    def cost_matrix(self, classes: Sequence[Any]) -> np.ndarray:
+        """Return costs, float64 (K, K): at [j, k] of a decision for class k if j is true."""
         names = [str(label) for label in classes]
         rows = [[self.costs.get(j, {}).get(k, float(j != k)) for k in names] for j in names]
         return np.array(rows, dtype=np.float64).reshape(len(names), len(names))
 
     def decision_cost(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray | None:
-        """Return the cost of each decision by true class, float64 (n, K).
+        """Return the cost of each record's decision for every possible true class, float64 (n, K).
 
         NaN for records without a decision; None if there are no costs.
         """
@@ -107,19 +109,19 @@ class Decisions:
             return None
         if not classes:  # records have arrived, but no label yet
             return np.empty((len(P), 0))
-        chosen = self.choose(P, classes)
-        decision_cost: np.ndarray = self.matrix(classes).T[chosen]
+        chosen = self.decided_columns(P, classes)
+        decision_cost: np.ndarray = self.cost_matrix(classes).T[chosen]
         decision_cost[chosen < 0] = np.nan
         return decision_cost
 
     @property
     def classes(self) -> list[str]:
-        """The classes that costs or thresholds name, in their order."""
+        """Names of the classes in `costs` and `threshold`, without duplicates."""
         decided = (name for row in self.costs.values() for name in row)
         return list(dict.fromkeys([*self.costs, *decided, *self.threshold]))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings; `Decisions(**found)` is an equal object."""
+        """Return the constructor's arguments as JSON values: `costs` or `threshold`."""
         if self.costs:
             return {"costs": self.costs}
         return {"threshold": self.threshold}
@@ -135,14 +137,14 @@ class Decisions:
         return f"Decisions({given})"
 
 
-def _row_of(true: Any, row: Any) -> dict[str, float]:
-    if not isinstance(row, Mapping):
+def _validated_costs(true: Any, costs: Any) -> dict[str, float]:
+    if not isinstance(costs, Mapping):
         raise ConfigurationError(
-            f"costs.{true} is {row!r}: name the classes that may be decided on where {true} is "
+            f"costs.{true} is {costs!r}: name the classes that may be decided on where {true} is "
             f"true, such as costs.{true}.other = 10"
         )
     found = {}
-    for decided, cost in row.items():
+    for decided, cost in costs.items():
         where = f"costs.{true}.{decided} is {cost!r}"
         if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) <= _MOST:
             raise ConfigurationError(f"{where}: give a finite number")
@@ -156,7 +158,7 @@ def _row_of(true: Any, row: Any) -> dict[str, float]:
     return found
 
 
-def _share(label: Any, p: Any) -> float:
+def _validated_threshold(label: Any, p: Any) -> float:
     if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
         raise ConfigurationError(
             f"threshold.{label} is {p!r}: give a probability above 0 and at most 1"

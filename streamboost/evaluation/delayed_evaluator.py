@@ -7,7 +7,7 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.evaluation.evaluation import Evaluation
-from streamboost.evaluation.prediction_sets import PredictionSets, reaches, unseen_share
+from streamboost.evaluation.prediction_sets import PredictionSets, is_in_set, new_label_probability
 from streamboost.evaluation.temperature import Temperature
 from streamboost.predictions import Scored, uncalibrated
 from streamboost.query.config import Requests
@@ -30,7 +30,7 @@ class _PendingRequest:
 
 
 class DelayedEvaluator:
-    """Stores predictions until their requested labels arrive, then updates all estimates.
+    """Stores predictions until requested labels arrive; then updates metrics and calibration.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ class DelayedEvaluator:
         probabilities = self.temperature.apply(scored.probabilities)
         return replace(scored, probabilities=probabilities, temperature=self.temperature.value)
 
-    def sets(self, scored: Scored) -> list[list[Label | None]]:
-        """Return each record's set of labels, the most probable first.
+    def prediction_sets_of(self, scored: Scored) -> list[list[Label | None]]:
+        """Return each record's prediction set, a list of labels with the most probable first.
 
         Labels that the committee was not trained on have probability 0 and follow the others. None
         is the last entry and represents labels that have not appeared yet.
@@ -67,52 +67,62 @@ class DelayedEvaluator:
         # Thresholds are drawn from uncalibrated probabilities: a changing temperature would make
         # newer probabilities incomparable.
         P = uncalibrated(scored).probabilities
-        threshold, unseen = self._threshold()
+        threshold, unseen = self._current_threshold()
         order = np.argsort(-P, axis=1, kind="stable")
-        sizes = np.count_nonzero(reaches(P, threshold), axis=1)
+        sizes = np.count_nonzero(is_in_set(P, threshold), axis=1)
         classes = scored.classes.tolist()
         others: list[Label | None] = []
-        if reaches(0.0, threshold):
+        if is_in_set(0.0, threshold):
             others += [label for label in self.evaluation.labels if label not in classes]
-        if reaches(unseen, threshold):
+        if is_in_set(unseen, threshold):
             others.append(None)
         return [
             [classes[k] for k in row[:size]] + others
             for row, size in zip(order.tolist(), sizes.tolist(), strict=True)
         ]
 
-    def _threshold(self) -> tuple[float, float]:
-        """Return the current threshold, and the probability of a label not seen yet."""
-        unseen = unseen_share(self.evaluation.counts)
+    def _current_threshold(self) -> tuple[float, float]:
+        """Return the threshold of prediction sets, and the probability of a label not seen yet."""
+        unseen = new_label_probability(self.evaluation.counts)
         return self.label_sets.threshold(unseen), unseen
 
     def arrive(self, ids: Sequence[str], scored: Scored, requests: Requests) -> None:
-        """Store the predictions of records, and which of them have a request."""
-        own = uncalibrated(scored).probabilities
-        chances = dict(zip(requests.ids, requests.propensity.tolist(), strict=True))
+        """Store the predictions of arriving records, and the requests for some of them."""
+        raw_probabilities = uncalibrated(scored).probabilities
+        propensities = dict(zip(requests.ids, requests.propensity.tolist(), strict=True))
         in_pool = self.evaluation.pool > 0
-        rows = [i for i, id in enumerate(ids) if in_pool or id in chances]
+        rows = [i for i, id in enumerate(ids) if in_pool or id in propensities]
         if scored.version:
-            cut = self._threshold()
-            expected = self.label_sets.arrive(own, scored.probabilities, cut[1])
-            self._store(rows, ids, own, scored.classes.tolist(), chances, cut, expected)
+            threshold_and_unseen = self._current_threshold()
+            expected = self.label_sets.arrive(
+                raw_probabilities, scored.probabilities, threshold_and_unseen[1]
+            )
+            self._store_predictions(
+                rows,
+                ids,
+                raw_probabilities,
+                scored.classes.tolist(),
+                propensities,
+                threshold_and_unseen,
+                expected,
+            )
         propensity = np.full(len(ids), np.nan)
         if not in_pool:
-            propensity[rows] = [chances[ids[i]] for i in rows]
+            propensity[rows] = [propensities[ids[i]] for i in rows]
         self.evaluation.arrive(ids, scored, propensity, requests.inclusion_probabilities)
         if in_pool:
             self.ask(requests)
         while len(self._pending) > self.evaluation.patience + self.evaluation.pool:
             del self._pending[next(iter(self._pending))]
 
-    def _store(
+    def _store_predictions(
         self,
         rows: list[int],
         ids: Sequence[str],
-        own: np.ndarray,
+        raw_probabilities: np.ndarray,
         classes: list[Label],
-        chances: dict[str, float],
-        cut: tuple[float, float],
+        propensities: dict[str, float],
+        threshold_and_unseen: tuple[float, float],
         expected: np.ndarray,
     ) -> None:
         """Store the committee's uncalibrated predictions of `rows` with a possible request."""
@@ -121,23 +131,23 @@ class DelayedEvaluator:
         known = len(self.evaluation.labels)
         least = 1.0 / max(self.evaluation.block, 1)
         with np.errstate(divide="ignore"):
-            logits = np.log(own[rows])
+            logits = np.log(raw_probabilities[rows])
         for i, row in zip(rows, logits, strict=True):
-            weight = 1.0 / max(chances.get(ids[i], 1.0), least)
-            about = (*cut, weight, float(expected[i]))
+            weight = 1.0 / max(propensities.get(ids[i], 1.0), least)
+            about = (*threshold_and_unseen, weight, float(expected[i]))
             self._pending[ids[i]] = _PendingRequest(classes, known, row, *about)
 
     def ask(self, requests: Requests) -> None:
-        """Record which records of the pool are requested, each at most once.
+        """Register label requests for records of the pool; each record is requested at most once.
 
         Records that a query round selected represent only themselves, however small their
         inclusion probability: the audit draws from the other records and compensates for them.
         """
-        chances = np.where(requests.selected, 1.0, requests.propensity)
-        for id, chance in zip(requests.ids, chances.tolist(), strict=True):
+        propensities = np.where(requests.selected, 1.0, requests.propensity)
+        for id, chance in zip(requests.ids, propensities.tolist(), strict=True):
             if id in self._pending:
                 self._pending[id] = replace(self._pending[id], weight=1.0 / chance)
-        for id in self.evaluation.ask(requests.ids, chances):
+        for id in self.evaluation.ask(requests.ids, propensities):
             self._pending.pop(id, None)
 
     def label(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
@@ -145,7 +155,7 @@ class DelayedEvaluator:
         self.evaluation.label_validated(ids, labels)
         for id, label in zip(ids, labels, strict=True):
             if (request := self._pending.pop(id, None)) is not None:
-                self._learn(request, label)
+                self._update_with_label(request, label)
 
     def prediction_of(self, id: str) -> tuple[list[Label], np.ndarray] | None:
         """Return classes and probabilities (K,) of a record with an open request, or None.
@@ -173,22 +183,26 @@ class DelayedEvaluator:
         """Learn from the labels of records just scored, for streams where all labels arrive."""
         if not scored.version:
             return
-        own = uncalibrated(scored).probabilities
+        raw_probabilities = uncalibrated(scored).probabilities
         with np.errstate(divide="ignore"):
-            logits = np.log(own)
+            logits = np.log(raw_probabilities)
         classes, known = scored.classes.tolist(), len(self.evaluation.labels)
-        cut = self._threshold()
-        expected = self.label_sets.arrive(own, scored.probabilities, cut[1]).tolist()
+        threshold_and_unseen = self._current_threshold()
+        expected = self.label_sets.arrive(
+            raw_probabilities, scored.probabilities, threshold_and_unseen[1]
+        ).tolist()
         for row, chance, label in zip(logits, expected, labels, strict=True):
-            self._learn(_PendingRequest(classes, known, row, *cut, 1.0, chance), label)
+            self._update_with_label(
+                _PendingRequest(classes, known, row, *threshold_and_unseen, 1.0, chance), label
+            )
 
     def expire(self, ids: Sequence[str]) -> None:
-        """Expire the requests of these records."""
+        """Remove the open requests of these records, which stay unanswered."""
         self.evaluation.expire(ids)
         for id in ids:
             self._pending.pop(id, None)
 
-    def _learn(self, request: _PendingRequest, label: Label) -> None:
+    def _update_with_label(self, request: _PendingRequest, label: Label) -> None:
         if label in request.classes:
             k = request.classes.index(label)
             probability = float(np.exp(request.logits[k]))
@@ -196,11 +210,11 @@ class DelayedEvaluator:
         else:
             known = self.evaluation.labels.get(label, request.known) < request.known
             probability = 0.0 if known else request.unseen
-        held = bool(reaches(probability, request.threshold))
+        held = bool(is_in_set(probability, request.threshold))
         self.label_sets.learn(held, request.expected, request.weight)
 
     def state(self) -> Arrays:
-        """Return the changing state as arrays."""
+        """Return everything that changes after construction, as arrays for `resume`."""
         evaluation, arrays = self.evaluation.state()
         pending = [
             (id, one.classes, one.known, one.threshold, one.unseen, one.weight, one.expected)

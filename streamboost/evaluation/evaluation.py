@@ -37,9 +37,9 @@ from streamboost.evaluation.pending import (
     Strides,
     similarity_weights,
 )
-from streamboost.evaluation.report import Report, report
+from streamboost.evaluation.report import Report, make_report
 from streamboost.evaluation.sufficient_stats import (
-    Blocks,
+    BatchSums,
     JudgedRecords,
     SufficientStats,
     UnlabelledSums,
@@ -61,7 +61,7 @@ _AT_ONCE = 2**16
 long."""
 
 
-class _PendingLabel(NamedTuple):
+class _PendingSums(NamedTuple):
     """Sums over pending predictions, and imputed sums for open requests."""
 
     judged: SufficientStats
@@ -131,7 +131,7 @@ class Evaluation:
         self._stride = -(-window // PARTS)
         self._strides = Strides()
         self._queue = PendingPredictions()
-        self._blocks = Blocks()
+        self._blocks = BatchSums()
         self._n_final = 0  # final arrivals at the front of the queue
         self._n_left_pool = 0  # arrivals at the front of the queue that have left the pool
         self._open: dict[str, int] = {}  # numbers of the waiting records by id
@@ -145,21 +145,21 @@ class Evaluation:
     @decisions.setter
     def decisions(self, decisions: Decisions | None) -> None:
         self._decisions = decisions
-        self._strides.forget_costs()
+        self._strides.reset_costs()
 
     @property
     def labels(self) -> dict[Label, int]:
-        """The known labels, numbered in order of appearance."""
+        """The class number of each known label, in order of appearance."""
         return self._known.codes
 
     @property
     def counts(self) -> list[int]:
-        """The count of each known label."""
+        """Number of labelled records of each class, by class number."""
         return self._known.counts
 
     @property
     def pending(self) -> int:
-        """Number of open requests."""
+        """Number of label requests without an answer yet."""
         rows = self._queue.rows
         return int(np.count_nonzero(rows["waits"] & (rows["chance"] > 0.0)))
 
@@ -175,9 +175,9 @@ class Evaluation:
         Parameters
         ----------
         ids
-            Their ids.
+            The record ids.
         scored
-            Their predictions.
+            The predictions of the n records.
         propensity
             (n,), the inclusion probability of each requested record; NaN without a request.
         inclusion_probabilities
@@ -192,11 +192,11 @@ class Evaluation:
         asked = as_propensity(propensity, len(scored))
         if inclusion_probabilities is None:
             inclusion_probabilities = np.full(len(ids), 1.0 / max(self.block, 1))
-        columns = [self._code(label) for label in scored.classes.tolist()]
+        columns = [self._class_number(label) for label in scored.classes.tolist()]
         labels = scored.labels.tolist()
         for label in dict.fromkeys(labels):
             if label is not None:
-                self._code(label)
+                self._class_number(label)
         known = self._known
         P = np.zeros((len(ids), len(known)))
         P[:, columns] = scored.probabilities
@@ -210,21 +210,22 @@ class Evaluation:
             self._close_request(ids[i])
             self._open[ids[i]] = number + i
             self._queue.rows["waits"][number + i - self._queue.first] = True
-        self._fold_final()
+        self._fold_final_records()
 
-    def add_unlabelled_sums(self, rest: UnlabelledSums) -> None:
+    def add_unlabelled_sums(self, unlabelled: UnlabelledSums) -> None:
         """Add the sums of records without requests that were scored elsewhere.
 
         Call `arrive` with the requested records of the same batch first; then the estimates cover
         all of its records.
         """
-        codes = [self._code(label) for label in rest.classes]
-        tally = rest.among(codes, len(self._known), (self._known.last, self._known.commonest))
+        codes = [self._class_number(label) for label in unlabelled.classes]
+        baselines = self._known.last, self._known.commonest
+        tally = unlabelled.renumber_classes(codes, len(self._known), baselines)
         self._blocks.add(self._queue.first + len(self._queue), tally)
-        self._fold_final()
+        self._fold_final_records()
 
     def ask(self, ids: Sequence[str], propensity: Any) -> list[str]:
-        """Record the requests for records of the pool; return ids that left without a request.
+        """Register requests for records of the pool; return ids that left it without a request.
 
         Call after every `arrive`, when records leave the pool, and after every query round.
 
@@ -245,11 +246,11 @@ class Evaluation:
         self._n_left_pool = left
         for id in left_ids:
             self._close_request(id)
-        self._fold_final()
+        self._fold_final_records()
         return left_ids
 
     def label(self, ids: Sequence[str], labels: Any) -> None:
-        """Record labels (n,) of any records, requested or not, in arrival order.
+        """Record the `labels` (n,) of records, requested or not, in arrival order.
 
         Raises
         ------
@@ -259,9 +260,9 @@ class Evaluation:
         self.label_validated(ids, as_labels(labels, len(ids), self._known.kind, name="labels"))
 
     def label_validated(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
-        """Record labels of one type; as `label`, without validation."""
+        """Record labels as `label` does, without validation; all must be of one type."""
         for id, label in zip(ids, labels, strict=True):
-            self._code(label)
+            self._class_number(label)
             code = self._known.add(label)
             if id in self._open:
                 number = self._open.pop(id)
@@ -270,7 +271,7 @@ class Evaluation:
                 row["waited"] = self._queue.first + len(self._queue) - number
                 if not row["chance"] > 0.0:
                     row["chance"] = 1.0
-        self._fold_final()
+        self._fold_final_records()
 
     def correct(self, id: str, before: Label, label: Label | None) -> None:
         """Replace the known label `before` of a record; None retracts the label.
@@ -279,7 +280,7 @@ class Evaluation:
         retraction does not enter the estimates.
         """
         if label is not None:
-            self._code(label)
+            self._class_number(label)
         truth = self._known.correct(before, label)
         place = self._queue.find(id)
         if place is None:
@@ -295,34 +296,34 @@ class Evaluation:
         if label not in self.labels:
             return
         if into is not None:
-            code = self._code(into)
+            code = self._class_number(into)
             self._queue.recode(self.labels[label], code, len(self._known))
         self._known.rename(label, into)
 
     def expire(self, ids: Sequence[str]) -> None:
-        """Expire the requests of these records."""
+        """Close the open requests of these records as unanswered."""
         for id in ids:
             self._close_request(id)
-        self._fold_final()
+        self._fold_final_records()
 
     def since_start(self) -> Report:
         """Return the report over all evaluated records."""
-        return self._report([self._strides.total], self._waiting(0, 0))
+        return self._report([self._strides.total], self._pending_sums(0, 0))
 
     def recent(self) -> Report:
         """Return the report over the sliding window of the newest evaluated records."""
-        newest, start, skipped = self._newest()
-        return self._report(newest, self._waiting(start, skipped))
+        newest, start, skipped = self._window_sums()
+        return self._report(newest, self._pending_sums(start, skipped))
 
-    def both(self) -> tuple[Report, Report]:
-        """Return `since_start` and `recent`, with shared sums."""
-        whole, (newest, *since) = self._waiting(0, 0), self._newest()
-        part = self._waiting(*since) if any(since) else whole
+    def both_reports(self) -> tuple[Report, Report]:
+        """Return the reports `since_start()` and `recent()`; faster than two calls."""
+        whole, (newest, *since) = self._pending_sums(0, 0), self._window_sums()
+        part = self._pending_sums(*since) if any(since) else whole
         return self._report([self._strides.total], whole), self._report(newest, part)
 
     def in_numbers(self) -> dict[str, Any]:
-        """Return both reports and the number of open and unanswered requests, for JSON."""
-        since_start, recent = self.both()
+        """Return both reports and the numbers of open and unanswered requests, as JSON values."""
+        since_start, recent = self.both_reports()
         return {
             "since_start": asdict(since_start),
             "recent": asdict(recent),
@@ -330,8 +331,8 @@ class Evaluation:
             "unanswered": self.unanswered,
         }
 
-    def _code(self, label: Label) -> int:
-        """Return the label's number; add a new label and widen the sums."""
+    def _class_number(self, label: Label) -> int:
+        """Return the class number of a label; a new label is added to all sums."""
         if label not in self.labels:
             self._known.code(label)
             self._strides.widen(len(self._known))
@@ -344,8 +345,8 @@ class Evaluation:
             row["waits"] = False
             self.unanswered += bool(row["chance"] > 0.0)
 
-    def _fold_final(self) -> None:
-        """Fold complete strides of final arrivals into the sums."""
+    def _fold_final_records(self) -> None:
+        """Add records to the sums, in complete strides, once their labels can no longer change."""
         queue = self._queue
         while self._n_final < len(queue):
             waits = queue.rows["waits"][self._n_final : self._stride]
@@ -359,16 +360,16 @@ class Evaluation:
             if self._n_final == self._stride:
                 self._fold_stride(self._stride)
         while self._blocks:
-            end, others = self._blocks.whole(queue.first + self._n_final)
+            end, others = self._blocks.complete_batches(queue.first + self._n_final)
             if others + end - queue.first < self._stride:
                 break
             self._fold_stride(end - queue.first)
 
     def _fold_stride(self, n: int) -> None:
-        """Fold a stride of the queue's first `n` arrivals, and the sums of their batches."""
+        """Move a stride, the first `n` records of the queue and their batches, into the sums."""
         queue, rows, n_classes = self._queue, slice(n), len(self._known)
         others = self._blocks.sums(queue.first + n, n_classes, drop=True)
-        judged, waited = self._judged(rows), queue.rows["waited"][rows]
+        judged, waited = self._judged_records(rows), queue.rows["waited"][rows]
         self._strides.add(queue.ids[rows], judged, waited, others)
         queue.drop(n)
         self._n_final, self._n_left_pool = self._n_final - n, max(self._n_left_pool - n, 0)
@@ -378,56 +379,58 @@ class Evaluation:
             None if self._decisions is None else self._decisions.decision_cost(P, list(self.labels))
         )
 
-    def _judged(self, rows: slice) -> JudgedRecords:
-        """Return the arrivals `rows` of the queue for evaluation, with the cost of decisions."""
-        judged = self._queue.judged(rows, len(self._known), self.block)
+    def _judged_records(self, rows: slice) -> JudgedRecords:
+        """Return the records at `rows` of the queue for evaluation, with the cost of decisions."""
+        judged = self._queue.judged_records(rows, len(self._known), self.block)
         return replace(judged, decision_cost=self._decision_cost(judged.P))
 
-    def _newest(self) -> tuple[list[SufficientStats], int, int]:
-        """Return the sums of the sliding window, and the first places in queue and blocks."""
-        covered, first = self._covered(), self._queue.first
-        records = covered + int(self._blocks.whole(first + covered)[1])
+    def _window_sums(self) -> tuple[list[SufficientStats], int, int]:
+        """Return the sliding window's sums, its first index in the queue and in the batches."""
+        covered, first = self._n_covered(), self._queue.first
+        records = covered + int(self._blocks.complete_batches(first + covered)[1])
         if records <= self.window:
             newest = self._strides.newest((self.window - records) // self._stride)
             return newest, 0, 0
         if self._blocks:
-            skipped, number = self._blocks.skip(first, records - self.window)
+            skipped, number = self._blocks.oldest_batches(first, records - self.window)
             return [], number - first, skipped
         strides = -(-(records - self.window) // self._stride)
         return [], strides * self._stride, 0
 
-    def _covered(self) -> int:
-        """Return how many arrivals at the front of the queue the estimates cover."""
-        reached = self._queue.horizon()
+    def _n_covered(self) -> int:
+        """Return the number of records at the front of the queue that the estimates cover."""
+        reached = self._queue.n_final_or_labelled()
         if self.pool:  # the other records may still be requested
             reached = min(reached, self._n_left_pool)
         reached = max(reached, self._n_final)
-        return max(self._blocks.reached(self._queue.first + reached) - self._queue.first, 0)
+        return max(self._blocks.estimates_end(self._queue.first + reached) - self._queue.first, 0)
 
-    def _report(self, tallies: Iterable[SufficientStats], waiting: "_PendingLabel") -> Report:
-        """Return the report over `tallies` and pending predictions."""
+    def _report(self, tallies: Iterable[SufficientStats], waiting: "_PendingSums") -> Report:
+        """Return the report over the sums `tallies` and the pending records."""
         whole = SufficientStats(len(self._known))
         for tally in (waiting.judged, *tallies, *waiting.open):
             whole.merge(tally)
-        return report(whole, list(self.labels), waiting.n_open)
+        return make_report(whole, list(self.labels), waiting.n_open)
 
-    def _waiting(self, start: int, skipped: int) -> "_PendingLabel":
-        """Return the sums of pending predictions and blocks, from these places on."""
-        queue, covered, n_classes = self._queue, self._covered(), len(self._known)
+    def _pending_sums(self, start: int, skipped: int) -> "_PendingSums":
+        """Return the sums of pending records from `start` on, and of batches from `skipped` on."""
+        queue, covered, n_classes = self._queue, self._n_covered(), len(self._known)
         whole = self._blocks.sums(queue.first + covered, n_classes, skip=skipped)
         strides = [
             slice(at, min(at + self._stride, covered)) for at in range(start, covered, self._stride)
         ]
         n = max(_AT_ONCE // (self._stride * max(n_classes, 1)), 1)
         for at in range(0, len(strides), n):
-            whole.add(_concatenated([self._judged(rows) for rows in strides[at : at + n]]))
+            whole.add(
+                _concatenate_judged([self._judged_records(rows) for rows in strides[at : at + n]])
+            )
         places = np.flatnonzero(queue.rows["waits"][start:covered]) + start
-        return _PendingLabel(whole, [self._open_sums(places)] if len(places) else [], len(places))
+        return _PendingSums(whole, [self._imputed_sums(places)] if len(places) else [], len(places))
 
-    def _open_sums(self, places: np.ndarray) -> SufficientStats:
-        """Return the imputed sums of the open requests at `places`."""
+    def _imputed_sums(self, places: np.ndarray) -> SufficientStats:
+        """Return the sums imputed for the open requests at these queue indices."""
         queue, n_classes = self._queue, len(self._known)
-        labels = queue.newest(_MAX_DONORS, self.block)
+        labels = queue.newest_outcomes(_MAX_DONORS, self.block)
         labels += self._strides.outcomes.newest(_MAX_DONORS - len(labels))
         sure = queue.rows["P"][places].max(axis=1, initial=0.0)
         inverse_probability = queue.inverse_probability(slice(None), self.block)[places]
@@ -437,7 +440,7 @@ class Evaluation:
         )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         state, arrays = self._strides.state()
         ids, queue = self._queue.state()
         arrays |= {"queue": self._queue.probabilities(len(self._known))}
@@ -452,7 +455,7 @@ class Evaluation:
         return state, arrays | waiting
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` of an evaluation with equal settings."""
+        """Restore the result of `state` of an evaluation that has equal settings."""
         self._known.resume(state)
         self._strides.resume(state, arrays)
         self.unanswered = state["unanswered"]
@@ -468,8 +471,8 @@ class Evaluation:
         self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
 
 
-def _concatenated(runs: Sequence[JudgedRecords]) -> JudgedRecords:
-    """Concatenate at least one group of consecutive evaluated records."""
+def _concatenate_judged(runs: Sequence[JudgedRecords]) -> JudgedRecords:
+    """Concatenate groups of evaluated records, at least one, in order."""
     P, predicted, truth, others = (
         np.concatenate([getattr(one, name) for one in runs])
         for name in ("P", "predicted", "truth", "others")
@@ -496,7 +499,7 @@ def impute_open_requests(
 
     Parameters
     ----------
-    sure, stand_for, waited
+    sure, inverse_probability, waited
         (m,), of the open requests: the predicted label's probability, 1 / pi, and the number of
         records since.
     labels

@@ -49,18 +49,18 @@ class ClassCounts:
 
     @property
     def kind(self) -> type | None:
-        """Type of the labels, str or int; None before the first."""
+        """Type of the labels, str or int; None before the first label."""
         return type(next(iter(self.codes))) if self.codes else None
 
     def code(self, label: Label) -> int:
-        """Return the label's number, and assign a number to a new label."""
+        """Return the class number of a label; a new label gets the next number."""
         if label not in self.codes:
             self.codes[label] = len(self.codes)
             self.counts.append(0)
         return self.codes[label]
 
     def add(self, label: Label) -> int:
-        """Count an arriving label; return its number."""
+        """Count an arriving label; return its class number."""
         code = self.last = self.code(label)
         self.counts[code] += 1
         if self.commonest < 0 or self.counts[code] > self.counts[self.commonest]:
@@ -68,30 +68,30 @@ class ClassCounts:
         return code
 
     def correct(self, before: Label, label: Label | None) -> int:
-        """Replace a counted label by another, None: remove it; return the new number, or -1."""
+        """Replace one counted label, or remove it if `label` is None; return its number or -1."""
         truth = -1 if label is None else self.code(label)
         self.counts[self.codes[before]] -= 1
         if truth >= 0:
             self.counts[truth] += 1
-        self._update_commonest()
+        self._update_most_frequent()
         return truth
 
     def rename(self, label: Label, into: Label | None) -> None:
-        """Map the counts of one class to another, which may be new; None: drop them."""
+        """Move the counts of one class to another, which may be new; None drops the counts."""
         before = self.codes[label]
         counted, self.counts[before] = self.counts[before], 0
         code = -1 if into is None else self.code(into)
         if code >= 0:
             self.counts[code] += counted
-        self._update_commonest()
+        self._update_most_frequent()
         if self.last == before:
             self.last = code
 
-    def _update_commonest(self) -> None:
+    def _update_most_frequent(self) -> None:
         self.commonest = int(np.argmax(self.counts)) if any(self.counts) else -1
 
     def state(self) -> dict[str, Any]:
-        """Return the complete state for JSON."""
+        """Return the complete state for `resume`, as JSON values."""
         return {
             "labels": list(self.codes),
             "counts": self.counts,
@@ -135,7 +135,7 @@ class Outcome(NamedTuple):
     """Delay of the label in records."""
 
     def sums(self, truth: int, n_classes: int, decision_cost: DecisionCost) -> SufficientStats:
-        """Return the sums of this record alone if its class is `truth`; -1: not known."""
+        """Return the sums of this record alone, if its class number is `truth` (-1: unknown)."""
         P = np.zeros((1, n_classes))
         P[0, : len(self.P)] = self.P
         tally = SufficientStats(n_classes)
@@ -149,7 +149,7 @@ class Outcome(NamedTuple):
 
 
 class Outcomes:
-    """Outcomes by id, of the labelled records that are part of the sums."""
+    """Stores by id the outcomes of labelled records that are included in the sums."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Outcome] = OrderedDict()
@@ -162,9 +162,9 @@ class Outcomes:
     def add(
         self, ids: Sequence[str], judged: JudgedRecords, waited: np.ndarray, stride: int
     ) -> None:
-        """Add the outcomes of a stride's labelled records; the oldest may be evicted."""
+        """Add the outcomes of a stride's labelled records; evict the oldest beyond the limit."""
         for i in np.flatnonzero(judged.truth >= 0).tolist():
-            self._put(
+            self._store_outcome(
                 ids[i],
                 Outcome(
                     stride,
@@ -176,7 +176,7 @@ class Outcomes:
                 ),
             )
 
-    def _put(self, id: str, outcome: Outcome) -> None:
+    def _store_outcome(self, id: str, outcome: Outcome) -> None:
         self.pop(id)
         self._kept[id] = outcome
         self._bytes += outcome.P.nbytes + _EACH
@@ -184,21 +184,21 @@ class Outcomes:
             self.pop(next(iter(self._kept)))
 
     def pop(self, id: str) -> Outcome | None:
-        """Remove and return the outcome of a record, or None."""
+        """Remove and return the outcome of a record; None if not stored."""
         outcome = self._kept.pop(id, None)
         if outcome is not None:
             self._bytes -= outcome.P.nbytes + _EACH
         return outcome
 
     def forget(self, ids: Sequence[str]) -> None:
-        """Remove the outcomes of these records, where there are any."""
+        """Remove the outcomes of these records; ids without an outcome are ignored."""
         for id in self._kept.keys() & ids:
             self.pop(id)
 
     def correct(
         self, id: str, truth: int, n_classes: int, decision_cost: DecisionCost
     ) -> tuple[int, SufficientStats] | None:
-        """Set a record's class to `truth`; -1: not known.
+        """Change a record's class number to `truth`; -1: the label is retracted.
 
         `decision_cost` computes `JudgedRecords.decision_cost`.
 
@@ -216,7 +216,7 @@ class Outcomes:
         return outcome.stride, change
 
     def state(self) -> tuple[list[Any], Arrays]:
-        """Return the complete state: a part for JSON, and arrays."""
+        """Return the complete state for `resume`: values for JSON, and arrays."""
         about = [(id, one.stride, len(one.P), *one[2:]) for id, one in self._kept.items()]
         P = [one.P for one in self._kept.values()]
         return about, {"P": np.concatenate(P) if P else np.zeros(0)}
@@ -226,12 +226,12 @@ class Outcomes:
         self._kept, self._bytes, start = OrderedDict(), 0, 0
         for id, stride, n, predicted, *rest in about:
             P = arrays["P"][start : start + n].copy()
-            self._put(id, Outcome(stride, P, tuple(predicted), *rest))
+            self._store_outcome(id, Outcome(stride, P, tuple(predicted), *rest))
             start += n
 
 
 class Strides:
-    """Sums over strides of records: the total, and each of the newest strides.
+    """Sums over strides, groups of consecutive records: the total, and the newest strides.
 
     Attributes
     ----------
@@ -249,7 +249,7 @@ class Strides:
         self._decided_since = 0  # strides before the current decisions
 
     def newest(self, n: int) -> list[SufficientStats]:
-        """Return the sums of the newest `n` strides, or of as many as are kept."""
+        """Return the sums of each of the newest `n` strides, or of all that are stored."""
         return list(self._recent)[max(len(self._recent) - n, 0) :]
 
     def widen(self, n_classes: int) -> None:
@@ -273,7 +273,7 @@ class Strides:
         self._added += 1
 
     def correct(self, id: str, truth: int, decision_cost: DecisionCost) -> None:
-        """Set the class of a stored record to `truth`; -1: not known.
+        """Change the class number of a stored record to `truth`; -1: the label is retracted.
 
         `decision_cost` computes `JudgedRecords.decision_cost`.
         """
@@ -288,14 +288,14 @@ class Strides:
         if -newest <= len(self._recent):
             self._recent[newest].merge(change)
 
-    def forget_costs(self) -> None:
-        """Reset the cost sums, for new decisions."""
+    def reset_costs(self) -> None:
+        """Set the cost sums to 0, for new decisions."""
         self._decided_since = self._added
         for tally in (self.total, *self._recent):
             tally.cost[:] = 0.0
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the complete state: a part for JSON, and arrays."""
+        """Return the complete state for `resume`: values for JSON, and arrays."""
         outcomes, counted = self.outcomes.state()
         state = {
             "outcomes": outcomes,
@@ -345,14 +345,14 @@ class PendingPredictions:
         self.ids: list[str] = []
         self.first = 0
         self._start = 0
-        self._rows = np.empty(0, dtype=_row(0))
+        self._rows = np.empty(0, dtype=_pending_record_dtype(0))
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def rows(self) -> np.ndarray:
-        """Writable structured array (n,) of the records; see `_row` for the fields."""
+        """Writable structured array (n,) of the records, of `_pending_record_dtype`."""
         return self._rows[self._start : self._start + len(self.ids)]
 
     def append(
@@ -360,32 +360,32 @@ class PendingPredictions:
         ids: Sequence[str],
         P: np.ndarray,
         predicted: Any,
-        chance: np.ndarray,
-        design: np.ndarray,
+        propensity: np.ndarray,
+        inclusion_probability: np.ndarray,
     ) -> int:
-        """Add records; return the number of the first one.
+        """Append records to the queue; return the number of the first of them.
 
         `P` (n, K) are the probabilities, and `predicted` (3,) or (n, 3) the class by each
-        predictor. `chance` (n,) is the inclusion probability of each requested record, NaN without
-        a request; `design` (n,) is the inclusion probability, requested or not.
+        predictor. `propensity` (n,) is the inclusion probability of each requested record, NaN
+        without a request; `inclusion_probability` (n,) is given for all records.
         """
         n = len(self.ids)
-        self._make_room(len(ids), P.shape[1])
+        self._reserve_capacity(len(ids), P.shape[1])
         self.ids += ids
         new = self.rows[n:]  # of zeros
         new["P"][:, : P.shape[1]] = P
-        new["predicted"], new["chance"], new["truth"] = predicted, chance, -1
-        new["design"] = design
+        new["predicted"], new["chance"], new["truth"] = predicted, propensity, -1
+        new["design"] = inclusion_probability
         return self.first + n
 
-    def _make_room(self, n: int, n_classes: int) -> None:
+    def _reserve_capacity(self, n: int, n_classes: int) -> None:
         known = self._rows["P"].shape[1]
         if n_classes <= known and self._start + len(self) + n <= len(self._rows):
             return
         capacity = max(len(self._rows), 256)
         while capacity < 2 * (len(self) + n):
             capacity *= 2
-        grown = np.zeros(capacity, dtype=_row(max(n_classes, known)))
+        grown = np.zeros(capacity, dtype=_pending_record_dtype(max(n_classes, known)))
         for name in _KEPT:
             grown[name][: len(self)] = self.rows[name]
         grown["P"][: len(self), :known] = self.rows["P"]
@@ -398,8 +398,8 @@ class PendingPredictions:
         self.first += n
 
     def recode(self, before: int, code: int, n_classes: int) -> None:
-        """Replace class number `before` by `code` in predictions and labels."""
-        self._make_room(0, n_classes)
+        """Replace class number `before` by `code` in all predictions and labels."""
+        self._reserve_capacity(0, n_classes)
         rows = self.rows
         for name in ("predicted", "truth"):
             rows[name][rows[name] == before] = code
@@ -407,7 +407,7 @@ class PendingPredictions:
         rows["P"][:, before] = 0.0
 
     def find(self, id: str) -> int | None:
-        """Return the place of the newest record with that id, or None."""
+        """Return the queue index of the newest record with this id, or None."""
         for place in range(len(self.ids) - 1, -1, -1):
             if self.ids[place] == id:
                 return place
@@ -421,7 +421,7 @@ class PendingPredictions:
         return P
 
     def state(self) -> tuple[list[str], Arrays]:
-        """Return ids, and all fields except the probabilities as arrays."""
+        """Return the ids, and arrays of all fields except the probabilities."""
         return list(self.ids), {name: self.rows[name].copy() for name in _KEPT}
 
     @classmethod
@@ -433,17 +433,17 @@ class PendingPredictions:
             arrivals.rows[name] = known[name]
         return arrivals
 
-    def horizon(self) -> int:
-        """Return how many of the oldest records the arrived labels have reached.
+    def n_final_or_labelled(self) -> int:
+        """Return the number of oldest records that are labelled, final, or older than a label.
 
-        These are the records up to the newest one with a label, and final records directly after.
+        These are the records up to the newest labelled record, and final records directly after.
         """
         came = np.flatnonzero(self.rows["truth"] >= 0)
         reached = int(came[-1]) + 1 if len(came) else 0
         waits = np.flatnonzero(self.rows["waits"][reached:])
         return reached + int(waits[0]) if len(waits) else len(self)
 
-    def judged(self, rows: slice, n_classes: int, block: int) -> JudgedRecords:
+    def judged_records(self, rows: slice, n_classes: int, block: int) -> JudgedRecords:
         """Return the records at `rows` for evaluation, with the weight of each answered record.
 
         The weight is at most `block`, plus a share of the weights of records whose label will
@@ -465,8 +465,8 @@ class PendingPredictions:
             P=P, predicted=predicted, truth=truth, others=inverse_probability - 1.0
         )
 
-    def newest(self, n: int, block: int) -> list[Outcome]:
-        """Return the outcomes of the newest `n` records with a label, or of all."""
+    def newest_outcomes(self, n: int, block: int) -> list[Outcome]:
+        """Return the outcomes of the newest `n` labelled records, or of all if there are fewer."""
         places = np.flatnonzero(self.rows["truth"] >= 0)[::-1][:n].tolist()
         found = []
         for i in places:
@@ -479,7 +479,7 @@ class PendingPredictions:
         return found
 
     def inverse_probability(self, rows: slice, block: int) -> np.ndarray:
-        """Return 1 / pi (n,) of the records at `rows`, at most `block`."""
+        """Return 1 / inclusion probability (n,) of the records at `rows`, at most `block`."""
         found = self.rows[rows]
         own = np.where(found["chance"] > 0.0, found["chance"], found["design"])
         return np.asarray(1.0 / np.maximum(own, 1.0 / max(block, 1)))
@@ -494,8 +494,8 @@ def similarity_weights(missing: np.ndarray, known: np.ndarray, weight: np.ndarra
     return np.asarray(weight / (_NEAR + np.abs(missing[:, None] - known)))
 
 
-def _row(n_classes: int) -> np.dtype:
-    """Return the dtype of a pending record.
+def _pending_record_dtype(n_classes: int) -> np.dtype:
+    """Return the structured dtype of a pending record, for `n_classes` classes.
 
     - P: the probabilities of the classes known on arrival.
     - predicted: the class by each of `PREDICTORS`, -1 for none.

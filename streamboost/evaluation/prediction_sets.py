@@ -8,7 +8,7 @@ import numpy as np
 from streamboost.errors import ConfigurationError
 from streamboost.query.settings import is_finite
 
-__all__ = ["PredictionSets", "reaches", "unseen_share"]
+__all__ = ["PredictionSets", "is_in_set", "new_label_probability"]
 
 _STEP = 0.02
 """Step size of the level per label. Over fifteen streams at budgets of 5, 10 and 20 %, means of
@@ -32,7 +32,7 @@ _EDGES = np.arange(-14.0, 14.0 + _WIDTH, _WIDTH)
 
 
 class PredictionSets:
-    """Adaptive conformal inference (Gibbs and Candès 2021) where most labels are never known.
+    """Prediction sets by adaptive conformal inference (Gibbs and Candès 2021) from few labels.
 
     A set holds the labels whose probability reaches a threshold, which minimizes the mean set size
     (Sadinle, Lei and Wasserman 2019). The threshold is a quantile over all records, labelled or
@@ -78,7 +78,7 @@ class PredictionSets:
     >>> for _ in range(2000):
     ...     P = rng.permuted([[0.06, 0.04, 0.9]], axis=1)
     ...     truth = P.argmax() if rng.random() < 0.7 else rng.integers(3)
-    ...     held = bool(reaches(P[0, truth], sets.threshold()))
+    ...     held = bool(is_in_set(P[0, truth], sets.threshold()))
     ...     covered += held
     ...     expected = sets.arrive(P, P)
     ...     sets.learn(held, expected[0])
@@ -102,7 +102,7 @@ class PredictionSets:
         self._drawn: tuple[float, float] | None = None  # the threshold with its `unseen`
 
     def threshold(self, unseen: float = 0.0) -> float:
-        """Return the least probability of a label in a set.
+        """Return the least probability with which a label is part of a set.
 
         It is 0 if sets hold all labels, as before the first label, and 2 if sets are empty.
 
@@ -112,10 +112,10 @@ class PredictionSets:
             The probability of a label that has not appeared yet.
         """
         if self._drawn is None or self._drawn[0] != unseen:
-            self._drawn = unseen, self._draw(unseen)
+            self._drawn = unseen, self._compute_threshold(unseen)
         return self._drawn[1]
 
-    def _draw(self, unseen: float) -> float:
+    def _compute_threshold(self, unseen: float) -> float:
         total = self._mass.sum()
         if total == 0.0 or self._labels == 0:
             return 0.0
@@ -123,7 +123,7 @@ class PredictionSets:
         if not 0.0 < level < 1.0:
             return 0.0 if level > 0.0 else 2.0
         mass = self._mass * ((1.0 - unseen) / total)
-        mass[_bins(np.array(unseen))] += unseen
+        mass[_log_odds_bins(np.array(unseen))] += unseen
         above = np.append(mass[::-1].cumsum()[::-1], 0.0)
         edge = int(np.searchsorted(-above, -level, side="right")) - 1
         if edge < 0:  # the level is 1 up to rounding
@@ -134,7 +134,7 @@ class PredictionSets:
     def arrive(
         self, probabilities: np.ndarray, expected: np.ndarray, unseen: float = 0.0
     ) -> np.ndarray:
-        """Update with unlabelled records; return the probability that each set holds its label.
+        """Update with n unlabelled records; return the probability (n,) that each set is right.
 
         Parameters
         ----------
@@ -146,26 +146,26 @@ class PredictionSets:
             The probability of a label that has not appeared yet.
         """
         n, threshold = len(probabilities), self.threshold(unseen)
-        chance = (expected * reaches(probabilities, threshold)).sum(axis=1) * (1.0 - unseen)
-        chance += unseen * reaches(unseen, threshold)
+        chance = (expected * is_in_set(probabilities, threshold)).sum(axis=1) * (1.0 - unseen)
+        chance += unseen * is_in_set(unseen, threshold)
         self._expected[0] += float(chance.sum())
         self._expected[1] += n
         self._drawn = None
         weight = _DECAY ** np.arange(n - 1, -1, -1)
         mass = (expected * weight[:, None]).ravel()
         self._mass *= _DECAY**n
-        self._mass += np.bincount(_bins(probabilities).ravel(), mass, len(self._mass))
+        self._mass += np.bincount(_log_odds_bins(probabilities).ravel(), mass, len(self._mass))
         return np.asarray(chance)
 
     def learn(self, held: bool, expected: float, weight: float = 1.0) -> None:
-        """Learn whether the set that a record was given on arrival held its label.
+        """Update the level with whether the prediction set of a record contained its label.
 
         Parameters
         ----------
         held
-            Whether the set held the label.
+            Whether the set contained the label.
         expected
-            The probability of that, as `arrive` returned it.
+            The probability that the set contains the label, from `arrive`.
         weight
             1 / propensity.
         """
@@ -180,7 +180,7 @@ class PredictionSets:
         self.level += _STEP * (self.coverage - mean + relative * (expected - held))
 
     def state(self) -> dict[str, Any]:
-        """Return the changing state for JSON."""
+        """Return the mutable state for `resume`, as JSON values."""
         return {
             "level": self.level,
             "labels": self._labels,
@@ -191,7 +191,7 @@ class PredictionSets:
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state` of sets with equal coverage."""
+        """Restore the result of `state` of an object with equal coverage."""
         self.level = state["level"]
         self._labels = state["labels"]
         self._weight = state["weight"]
@@ -200,12 +200,12 @@ class PredictionSets:
         self._mean, self._drawn = state["mean"], None
 
 
-def reaches(probability: Any, threshold: float) -> np.ndarray:
-    """Return whether probabilities, of any shape, are large enough for sets with that threshold."""
-    return np.asarray(_within(probability) >= threshold)
+def is_in_set(probability: Any, threshold: float) -> np.ndarray:
+    """Return whether labels of these probabilities are in the set: bool, of the same shape."""
+    return np.asarray(_clip_probability(probability) >= threshold)
 
 
-def unseen_share(counts: Sequence[int]) -> float:
+def new_label_probability(counts: Sequence[int]) -> float:
     """Return the probability that the next label is new (Good 1953).
 
     Parameters
@@ -215,19 +215,19 @@ def unseen_share(counts: Sequence[int]) -> float:
 
     Examples
     --------
-    >>> unseen_share([3, 1, 2, 1])
+    >>> new_label_probability([3, 1, 2, 1])
     0.2857142857142857
     """
     total = sum(counts)
     return sum(count == 1 for count in counts) / total if total else 1.0
 
 
-def _bins(probabilities: np.ndarray) -> np.ndarray:
-    """Return the bins, intp of the same shape, of the probabilities' log odds."""
-    p = _within(probabilities)
+def _log_odds_bins(probabilities: np.ndarray) -> np.ndarray:
+    """Return the histogram bin of each probability's log odds, intp of the same shape."""
+    p = _clip_probability(probabilities)
     return np.asarray((np.log(p / (1.0 - p)) - _EDGES[0]) / _WIDTH).astype(np.intp)
 
 
-def _within(probability: Any) -> Any:
-    """Return the probability clipped, so that a threshold can exceed any probability."""
+def _clip_probability(probability: Any) -> Any:
+    """Clip probabilities below 1, so that a threshold can exceed any of them."""
     return np.minimum(np.maximum(probability, _LEAST), 1.0 - _LEAST)

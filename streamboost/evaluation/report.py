@@ -38,17 +38,17 @@ from streamboost.evaluation.sufficient_stats import BINS, MEAN_COLUMNS, PREDICTO
 from streamboost.storage import Arrays
 
 __all__ = [
-    "Bin",
-    "ClassFigures",
+    "ClassMetrics",
     "Estimate",
-    "Figures",
-    "Question",
+    "LinearizedMetric",
+    "PredictorMetrics",
+    "ReliabilityBin",
     "Report",
-    "difference",
-    "estimate",
+    "difference_estimate",
+    "estimate_metric",
     "estimates_by_class",
-    "naive",
-    "report",
+    "make_report",
+    "naive_share",
 ]
 
 PSEUDO = 10.0
@@ -74,22 +74,23 @@ class Estimate:
     low: float
     high: float
 
-    def within(self, low: float, high: float) -> "Estimate":
-        """Return the estimate clipped to the range of the metric."""
+    def clipped_to(self, low: float, high: float) -> "Estimate":
+        """Return a copy with value and interval clipped to [low, high]."""
         value, a, b = (float(min(max(x, low), high)) for x in (self.value, self.low, self.high))
         return Estimate(value, a, b)
 
-    def moved_to(self, value: float) -> "Estimate":
-        """Return an estimate of another value with an interval of the same width."""
+    def shifted_to(self, value: float) -> "Estimate":
+        """Return a copy with this value; the interval is shifted with it."""
         by = value - self.value
         return Estimate(value, self.low + by, self.high + by)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
-    """Metric as a function of the sums: its value, and t and w (K,) of its residual.
+class LinearizedMetric:
+    """Linearized metric: its value, and the coefficients t and w (K,) of its residual.
 
-    `falls` means that every mistake lowers the metric.
+    The residual of a record is t[a] d[a] - w d: a is the predicted class, and d is the indicator of
+    the true class minus the probabilities (K,). `falls` means that every mistake lowers the metric.
     """
 
     value: float
@@ -98,7 +99,7 @@ class Question:
     falls: bool = False
 
 
-def difference(
+def difference_estimate(
     *,
     rest: float,
     known: float,
@@ -111,7 +112,7 @@ def difference(
     doubt: float,
     falls: bool = False,
 ) -> Estimate | None:
-    """Return the estimate of a total; see `SufficientStats` for the sums.
+    """Return the difference estimate of a total with its interval, from `SufficientStats`.
 
     `doubt` is the sum of v r² over all records if each was predicted wrongly. `falls` means that
     each mistake lowers the total. Returns None if there are too few residuals.
@@ -140,51 +141,53 @@ def difference(
     return Estimate(value, value - below, value + above)
 
 
-def estimate(tally: SufficientStats, predictor: int, question: Question) -> Estimate | None:
-    """Return the metric's estimate with an interval by linearization (Särndal et al., §5.5)."""
-    sums, t, w = tally.sums, question.t, question.w
-    model = _squares(t, w, sums["model"], sums["model_own"][predictor])
-    found = difference(
-        rest=tally.rest,
+def estimate_metric(
+    tally: SufficientStats, predictor: int, linearized: LinearizedMetric
+) -> Estimate | None:
+    """Return a predictor's metric with an interval by linearization (Särndal et al., §5.5)."""
+    sums, t, w = tally.sums, linearized.t, linearized.w
+    model = _squared_residuals(t, w, sums["model"], sums["model_own"][predictor])
+    found = difference_estimate(
+        rest=tally.n_unlabelled,
         known=0.0,
         weight=tally.weight,
         weight_square=tally.weight_square,
         shift=float(t @ np.einsum("aa->a", sums["cells_shift"][predictor]))
         - float(w @ sums["truth_shift"]),
         first=float(t @ sums["first_own"][predictor] - w @ sums["first"]),
-        second=_squares(t, w, sums["second"], sums["second_own"][predictor]),
+        second=_squared_residuals(t, w, sums["second"], sums["second_own"][predictor]),
         model=model,
-        doubt=_doubt(sums, predictor, t, w, model),
-        falls=question.falls,
+        doubt=_worst_case_squares(sums, predictor, t, w, model),
+        falls=linearized.falls,
     )
-    return found and found.moved_to(question.value)
+    return found and found.shifted_to(linearized.value)
 
 
 def estimates_by_class(
     tally: SufficientStats, values: np.ndarray, t: np.ndarray, w: np.ndarray, *, falls: bool = False
 ) -> list[Estimate | None]:
-    """Return the result of `estimate` for the committee's metric on each class, vectorized.
+    """Return the committee's metric for each class, as `estimate_metric` does for one class.
 
     The metric of class k has the value `values[k]`. Its t and w (K,) are `t[k]` and `w[k]` at k
     and 0 elsewhere, so that only diagonals of the sums of squares are needed.
     """
     sums = tally.sums
 
-    def own(name: str) -> np.ndarray:
+    def committee_diagonal(name: str) -> np.ndarray:
         return np.asarray(np.einsum("aa->a", sums[name][0]))
 
-    def squares(name: str) -> np.ndarray:
-        whole, alone = np.einsum("aa->a", sums[name]), own(f"{name}_own")
+    def squared_residuals(name: str) -> np.ndarray:
+        whole, alone = np.einsum("aa->a", sums[name]), committee_diagonal(f"{name}_own")
         return np.asarray(w**2 * whole - 2.0 * t * w * alone + t**2 * alone)
 
-    K, model, stands = len(t), squares("model"), sums["represented"][0]
+    K, model, stands = len(t), squared_residuals("model"), sums["represented"][0]
     P = stands.sum(axis=0)
-    alone = stands.sum(axis=1) / K + (1.0 - 2.0 / K) * own("represented")
+    alone = stands.sum(axis=1) / K + (1.0 - 2.0 / K) * committee_diagonal("represented")
     doubt = w**2 * (P.sum() / K + (1.0 - 2.0 / K) * P) + (t**2 - 2.0 * t * w) * alone - model
     columns = {
-        "shift": t * own("cells_shift") - w * sums["truth_shift"],
+        "shift": t * committee_diagonal("cells_shift") - w * sums["truth_shift"],
         "first": t * sums["first_own"][0] - w * sums["first"],
-        "second": squares("second"),
+        "second": squared_residuals("second"),
         "model": model,
         "doubt": doubt * K / max(K - 1, 1),
     }
@@ -194,18 +197,24 @@ def estimates_by_class(
         values.tolist(), *(one.tolist() for one in columns.values()), strict=True
     ):
         about = dict(zip(columns, row, strict=True))
-        one = difference(rest=tally.rest, known=0.0, **whole, **about, falls=falls)
-        found.append(one and one.moved_to(value))
+        one = difference_estimate(rest=tally.n_unlabelled, known=0.0, **whole, **about, falls=falls)
+        found.append(one and one.shifted_to(value))
     return found
 
 
-def _squares(t: np.ndarray, w: np.ndarray, whole: np.ndarray, own: np.ndarray) -> float:
-    """Return the sum of r², from sums of d dᵀ and, by the predicted class a, of d[a] d."""
-    return float(w @ whole @ w - 2.0 * t @ own @ w + t**2 @ np.einsum("aa->a", own))
+def _squared_residuals(
+    t: np.ndarray, w: np.ndarray, whole: np.ndarray, predicted_class: np.ndarray
+) -> float:
+    """Return the sum of r²; `whole` is the sum of d dᵀ, `predicted_class` of d[a] d by a."""
+    return float(
+        w @ whole @ w - 2.0 * t @ predicted_class @ w + t**2 @ np.einsum("aa->a", predicted_class)
+    )
 
 
-def _doubt(sums: Arrays, predictor: int, t: np.ndarray, w: np.ndarray, model: float) -> float:
-    """Return the sum of v r² over all records if all labels were mistakes; see `difference`.
+def _worst_case_squares(
+    sums: Arrays, predictor: int, t: np.ndarray, w: np.ndarray, model: float
+) -> float:
+    """Return the sum of v r² over all records if every prediction were wrong.
 
     A label that is uniform over the classes, U = 1/K, is a mistake with probability (K - 1)/K, and
     E[d dᵀ] = diag(U) - U Pᵀ - P Uᵀ + P Pᵀ. `SufficientStats` holds P Pᵀ as diag(P) minus the
@@ -223,7 +232,7 @@ def _doubt(sums: Arrays, predictor: int, t: np.ndarray, w: np.ndarray, model: fl
     return float(whole - 2.0 * cross + alone - model) * K / max(K - 1, 1)
 
 
-def naive(hits: float, answered: float) -> Estimate | None:
+def naive_share(hits: float, answered: float) -> Estimate | None:
     """Return the share `hits` / `answered` with the interval of a simple random sample.
 
     Requested labels are no simple random sample, so the interval is not valid.
@@ -236,8 +245,8 @@ def naive(hits: float, answered: float) -> Estimate | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Metrics of one predictor; None where there are too few labels.
+class PredictorMetrics:
+    """Metrics of one predictor; None if there are too few labels for an estimate.
 
     Attributes
     ----------
@@ -261,7 +270,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassFigures:
+class ClassMetrics:
     """Metrics of the committee on one class: its share of the records, recall and precision."""
 
     label: Label
@@ -271,7 +280,7 @@ class ClassFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
+class ReliabilityBin:
     """Bin of the reliability curve: predictions with a probability in [low, high).
 
     Attributes
@@ -324,12 +333,12 @@ class Report:
     records: int
     answered: int
     waiting: int
-    committee: Figures
-    repeat_last: Figures
-    majority: Figures
+    committee: PredictorMetrics
+    repeat_last: PredictorMetrics
+    majority: PredictorMetrics
     log_loss: Estimate | None
-    classes: tuple[ClassFigures, ...]
-    reliability: tuple[Bin, ...]
+    classes: tuple[ClassMetrics, ...]
+    reliability: tuple[ReliabilityBin, ...]
     confusion: tuple[tuple[float, ...], ...] | None
     cost: Estimate | None = None
 
@@ -361,12 +370,12 @@ class Report:
         return metric
 
 
-def report(tally: SufficientStats, labels: Sequence[Label], waiting: int) -> Report:
-    """Return the metrics of `tally`, with classes `labels` and `waiting` open requests."""
-    answered = tally.records - tally.rest
-    judged = [_figures(tally, j, answered) for j in range(len(PREDICTORS))]
+def make_report(tally: SufficientStats, labels: Sequence[Label], waiting: int) -> Report:
+    """Return the report of the sums `tally`, for classes `labels` and `waiting` open requests."""
+    answered = tally.records - tally.n_unlabelled
+    judged = [_predictor_metrics(tally, j, answered) for j in range(len(PREDICTORS))]
     bins, loss = tally.means[:BINS], tally.means[BINS]
-    cells = _cells(tally, 0)
+    cells = _confusion_totals(tally, 0)
     return Report(
         records=int(tally.records),
         answered=int(answered),
@@ -374,77 +383,83 @@ def report(tally: SufficientStats, labels: Sequence[Label], waiting: int) -> Rep
         committee=judged[0],
         repeat_last=judged[1],
         majority=judged[2],
-        log_loss=_mean(loss, 0.0, np.inf),
-        classes=_classes(tally, labels),
-        reliability=tuple(_bin(i, row) for i, row in enumerate(bins)),
+        log_loss=_estimate_mean(loss, 0.0, np.inf),
+        classes=_class_metrics(tally, labels),
+        reliability=tuple(_reliability_bin(i, row) for i, row in enumerate(bins)),
         confusion=None if cells is None else tuple(tuple(row) for row in cells.tolist()),
-        cost=_mean(tally.cost[0], 0.0, np.inf),
+        cost=_estimate_mean(tally.cost[0], 0.0, np.inf),
     )
 
 
-def _cells(tally: SufficientStats, j: int) -> np.ndarray | None:
+def _confusion_totals(tally: SufficientStats, predictor: int) -> np.ndarray | None:
     """Return the estimated number of records (K, K) by predicted and true class."""
-    return _totals(tally, tally.sums["cells"][j], tally.sums["cells_shift"][j])
+    return _estimated_totals(
+        tally, tally.sums["cells"][predictor], tally.sums["cells_shift"][predictor]
+    )
 
 
-def _truth(tally: SufficientStats) -> np.ndarray | None:
-    return _totals(tally, tally.sums["truth"], tally.sums["truth_shift"])
+def _true_class_totals(tally: SufficientStats) -> np.ndarray | None:
+    return _estimated_totals(tally, tally.sums["truth"], tally.sums["truth_shift"])
 
 
-def _totals(tally: SufficientStats, known: np.ndarray, shift: np.ndarray) -> np.ndarray | None:
-    if not tally.rest:
+def _estimated_totals(
+    tally: SufficientStats, known: np.ndarray, shift: np.ndarray
+) -> np.ndarray | None:
+    if not tally.n_unlabelled:
         return known
-    return known + tally.rest * shift / tally.weight if tally.weight else None
+    return known + tally.n_unlabelled * shift / tally.weight if tally.weight else None
 
 
-def _figures(tally: SufficientStats, j: int, answered: float) -> Figures:
+def _predictor_metrics(tally: SufficientStats, predictor: int, answered: float) -> PredictorMetrics:
     sums = tally.sums
     n, K = tally.records, tally.n_classes
-    cells, truth = _cells(tally, j), _truth(tally)
-    share = naive(float(sums["hits"][j]), answered)
+    cells, truth = _confusion_totals(tally, predictor), _true_class_totals(tally)
+    share = naive_share(float(sums["hits"][predictor]), answered)
     if cells is None or truth is None or not n or not answered:
-        return Figures(None, None, None, share)
+        return PredictorMetrics(None, None, None, share)
     right = np.diag(cells)
-    falls = j == 0  # a mistake of the committee need not be one of another predictor
-    accuracy = Question(float(right.sum()) / n, np.full(K, 1.0 / n), np.zeros(K), falls)
+    falls = predictor == 0  # a mistake of the committee need not be one of another predictor
+    accuracy = LinearizedMetric(float(right.sum()) / n, np.full(K, 1.0 / n), np.zeros(K), falls)
     # For classes without an answered request, the size is only the committee's own guess.
     counted = (sums["seen"] > 0) & (truth > 0)
     size = np.where(counted, truth, 1.0)
     recall = np.where(counted, np.clip(right / size, 0.0, 1.0), 0.0)
     t = counted / size / max(counted.sum(), 1)
-    balanced = Question(float(recall.sum()) / max(counted.sum(), 1), t, recall * t, falls)
-    return Figures(
-        accuracy=_bounded(tally, j, accuracy),
-        balanced_accuracy=_bounded(tally, j, balanced),
-        kappa=_kappa(tally, j, accuracy, truth / n),
-        naive_accuracy=share and share.within(0.0, 1.0),
+    balanced = LinearizedMetric(float(recall.sum()) / max(counted.sum(), 1), t, recall * t, falls)
+    return PredictorMetrics(
+        accuracy=_estimate_share(tally, predictor, accuracy),
+        balanced_accuracy=_estimate_share(tally, predictor, balanced),
+        kappa=_estimate_kappa(tally, predictor, accuracy, truth / n),
+        naive_accuracy=share and share.clipped_to(0.0, 1.0),
     )
 
 
-def _kappa(
-    tally: SufficientStats, j: int, accuracy: Question, truth: np.ndarray
+def _estimate_kappa(
+    tally: SufficientStats, predictor: int, accuracy: LinearizedMetric, truth: np.ndarray
 ) -> Estimate | None:
     """Return Cohen's kappa, (p_o - p_e) / (1 - p_e).
 
     p_e is the sum over classes of predicted share x true share.
     """
     n = tally.records
-    predicted = tally.sums["predicted"][j] / n
+    predicted = tally.sums["predicted"][predictor] / n
     chance = float(predicted @ truth)
     if chance >= 1.0:
         return None
     slope = (1.0 - accuracy.value) / (1.0 - chance) ** 2
     value = (accuracy.value - chance) / (1.0 - chance)
     t = accuracy.t / (1.0 - chance)
-    found = estimate(tally, j, Question(value, t, slope * predicted / n, accuracy.falls))
-    return found and found.within(-1.0, 1.0)
+    found = estimate_metric(
+        tally, predictor, LinearizedMetric(value, t, slope * predicted / n, accuracy.falls)
+    )
+    return found and found.clipped_to(-1.0, 1.0)
 
 
-def _classes(tally: SufficientStats, labels: Sequence[Label]) -> tuple[ClassFigures, ...]:
+def _class_metrics(tally: SufficientStats, labels: Sequence[Label]) -> tuple[ClassMetrics, ...]:
     """Return the committee's metrics on each class."""
-    cells, truth, n = _cells(tally, 0), _truth(tally), tally.records
+    cells, truth, n = _confusion_totals(tally, 0), _true_class_totals(tally), tally.records
     if cells is None or truth is None or not n:
-        return tuple(ClassFigures(label, None, None, None) for label in labels)
+        return tuple(ClassMetrics(label, None, None, None) for label in labels)
     none = np.zeros(tally.n_classes)
     shares = estimates_by_class(tally, truth / n, none, none - 1.0 / n)
     has_recall = (truth > 0.0) & (tally.sums["seen"] > 0)
@@ -452,37 +467,46 @@ def _classes(tally: SufficientStats, labels: Sequence[Label]) -> tuple[ClassFigu
     recall = np.clip(np.diag(cells) / size, 0.0, 1.0)
     recalls = estimates_by_class(tally, recall, 1.0 / size, recall / size, falls=True)
     # The number of records predicted as a class is known, so precision is a mean over these.
-    precisions = [_mean(row, 0.0, 1.0, falls=True) for row in tally.means[BINS + 1 :]]
+    precisions = [_estimate_mean(row, 0.0, 1.0, falls=True) for row in tally.means[BINS + 1 :]]
     return tuple(
-        ClassFigures(label, _share(shares[k]), _share(recalls[k]) if told else None, precisions[k])
+        ClassMetrics(
+            label,
+            _clip_to_unit_interval(shares[k]),
+            _clip_to_unit_interval(recalls[k]) if told else None,
+            precisions[k],
+        )
         for k, (label, told) in enumerate(zip(labels, has_recall.tolist(), strict=True))
     )
 
 
-def _share(found: Estimate | None) -> Estimate | None:
-    return found and found.within(0.0, 1.0)
+def _clip_to_unit_interval(found: Estimate | None) -> Estimate | None:
+    return found and found.clipped_to(0.0, 1.0)
 
 
-def _bounded(tally: SufficientStats, j: int, question: Question) -> Estimate | None:
-    return _share(estimate(tally, j, question))
+def _estimate_share(
+    tally: SufficientStats, predictor: int, linearized: LinearizedMetric
+) -> Estimate | None:
+    return _clip_to_unit_interval(estimate_metric(tally, predictor, linearized))
 
 
-def _bin(i: int, row: np.ndarray) -> Bin:
+def _reliability_bin(i: int, row: np.ndarray) -> ReliabilityBin:
     columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
     n = columns["records"]
-    return Bin(
+    return ReliabilityBin(
         low=i / BINS,
         high=(i + 1) / BINS,
         records=int(n),
         confidence=columns["confidence"] / n if n else None,
-        accuracy=_mean(row, 0.0, 1.0, falls=True),
+        accuracy=_estimate_mean(row, 0.0, 1.0, falls=True),
     )
 
 
-def _mean(row: np.ndarray, low: float, high: float, falls: bool = False) -> Estimate | None:
+def _estimate_mean(
+    row: np.ndarray, low: float, high: float, falls: bool = False
+) -> Estimate | None:
     """Return the estimated mean of one row of `SufficientStats.means`."""
     columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
     n = columns.pop("records")
     columns.pop("confidence")
-    found = difference(**columns, falls=falls) if n else None
-    return found and Estimate(found.value / n, found.low / n, found.high / n).within(low, high)
+    found = difference_estimate(**columns, falls=falls) if n else None
+    return found and Estimate(found.value / n, found.low / n, found.high / n).clipped_to(low, high)

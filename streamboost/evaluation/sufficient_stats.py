@@ -35,7 +35,7 @@ __all__ = [
     "LEAST_PROBABILITY",
     "MEAN_COLUMNS",
     "PREDICTORS",
-    "Blocks",
+    "BatchSums",
     "JudgedRecords",
     "SufficientStats",
     "UnlabelledSums",
@@ -125,15 +125,15 @@ class SufficientStats:
     """Additive sums over records with K classes: O(K²) numbers, regardless of the record count."""
 
     def __init__(self, n_classes: int = 0) -> None:
-        self._lay_out(n_classes)
+        self._allocate_sums(n_classes)
 
-    def _lay_out(self, n_classes: int) -> None:
+    def _allocate_sums(self, n_classes: int) -> None:
         """Set all sums to 0, as views of one flat array, so that `merge` is one addition."""
         self.n_classes = n_classes
-        self._all = np.zeros(sum(math.prod(shape) for shape in _shapes(n_classes).values()))
+        self._all = np.zeros(sum(math.prod(shape) for shape in _shapes_of_sums(n_classes).values()))
         self.sums: Arrays = {}
         start = 0
-        for name, shape in _shapes(n_classes).items():
+        for name, shape in _shapes_of_sums(n_classes).items():
             end = start + math.prod(shape)
             self.sums[name] = self._all[start:end].reshape(shape)
             start = end
@@ -143,40 +143,40 @@ class SufficientStats:
 
     @property
     def records(self) -> float:
-        """Records added."""
+        """Number of records added."""
         return float(self.sums["counts"][0])
 
     @property
-    def rest(self) -> float:
-        """Number of records whose label is not known."""
+    def n_unlabelled(self) -> float:
+        """Number of records without a known label."""
         return float(self.sums["counts"][0] - self.sums["counts"][1])
 
     @property
     def weight(self) -> float:
-        """Sum of v."""
+        """Sum of v = 1/pi - 1 over labelled records; pi is the inclusion probability."""
         return float(self.sums["counts"][2])
 
     @property
     def weight_square(self) -> float:
-        """Sum of v (v + 1)."""
+        """Sum of v (v + 1) over labelled records, with v = 1/pi - 1."""
         return float(self.sums["counts"][3])
 
     def widen(self, n_classes: int) -> None:
         """Extend the sums to `n_classes` classes."""
         before = self.state()
-        self._lay_out(n_classes)
-        self._take(before)
+        self._allocate_sums(n_classes)
+        self._copy_sums(before)
 
     def merge(self, other: "SufficientStats", times: float = 1.0) -> None:
-        """Add `times` the sums of `other`, which has the same number of classes."""
+        """Add the sums of `other`, multiplied by `times`; both have the same classes."""
         self._all += other._all if times == 1.0 else times * other._all
 
     def add(self, judged: JudgedRecords) -> None:
-        """Add evaluated records."""
+        """Add the records `judged`, with their predictions and labels, to all sums."""
         truth, others = judged.truth, np.ascontiguousarray(judged.others)
         P, predicted = np.ascontiguousarray(judged.P), np.ascontiguousarray(judged.predicted)
         committee = np.ascontiguousarray(predicted[:, 0])
-        sums, kernels = self.sums, _kernels()
+        sums, kernels = self.sums, _evaluation_kernels()
         kernels.add_to_label_sums(P, truth, others, *(sums[name] for name in _BY_LABEL))
         kernels.add_to_class_sums(
             P, predicted, truth, others, *(sums[name] for name in _BY_PREDICTED)
@@ -188,36 +188,36 @@ class SufficientStats:
             )
 
     def state(self) -> Arrays:
-        """Return the sums; `resume` is the inverse."""
+        """Return all sums as arrays by name, for `resume`."""
         return {**self.sums, "means": self.means, "cost": self.cost}
 
     @classmethod
     def resume(cls, arrays: Arrays) -> "SufficientStats":
         """Restore the sums from the result of `state`."""
         tally = cls(len(arrays["truth"]))
-        tally._take(arrays)
+        tally._copy_sums(arrays)
         return tally
 
     def __reduce__(self) -> Any:
         # Copied separately, the arrays would no longer be views of one array.
         return SufficientStats.resume, (self.state(),)
 
-    def _take(self, arrays: Arrays) -> None:
-        """Copy the sums of at most as many classes; the other sums stay 0."""
+    def _copy_sums(self, arrays: Arrays) -> None:
+        """Copy sums from `arrays`, which may have fewer classes; the other sums stay 0."""
         for name, total in self.state().items():
             total[tuple(slice(length) for length in arrays[name].shape)] = arrays[name]
 
 
 @cache
-def _kernels() -> Any:
-    """Return the kernels, whose slow import is not needed to read sums."""
+def _evaluation_kernels() -> Any:
+    """Return the module of the evaluation kernels; the slow import happens on first use."""
     from streamboost.kernels import evaluation
 
     return evaluation
 
 
 @cache
-def _shapes(n_classes: int) -> dict[str, tuple[int, ...]]:
+def _shapes_of_sums(n_classes: int) -> dict[str, tuple[int, ...]]:
     sizes = {"4": 4, "J": _J, "K": n_classes}
     shapes = {name: tuple(sizes[kind] for kind in kinds) for name, kinds in _SHAPES.items()}
     width = len(MEAN_COLUMNS)
@@ -239,7 +239,7 @@ _MEANS = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnlabelledSums:
-    """Sums over records that were scored elsewhere and have no label request.
+    """Sums over records without a label request that another process scored.
 
     Attributes
     ----------
@@ -253,10 +253,10 @@ class UnlabelledSums:
     tally: SufficientStats
 
     @classmethod
-    def of(
+    def from_scored(
         cls, scored: Scored, asked: Sequence[int], block: int, chances: np.ndarray | None = None
     ) -> "UnlabelledSums":
-        """Sum up the records of `scored` except the rows `asked`.
+        """Return the sums over the records of `scored`, without the requested rows `asked`.
 
         `chances` (n,) are the inclusion probabilities; None: 1 / `block`. Each record represents at
         most `block` records.
@@ -295,7 +295,7 @@ class UnlabelledSums:
 
     @classmethod
     def unpack(cls, classes: Sequence[Label], packed: bytes) -> "UnlabelledSums":
-        """Return the sums that `pack` compressed; raise ValueError for other bytes."""
+        """Return the sums from the result of `pack`; raise ValueError for other bytes."""
         K = len(classes)
         shapes: dict[str, tuple[int, ...]] = {
             "records": (1,),
@@ -325,10 +325,10 @@ class UnlabelledSums:
         tally.means[:, _MEANS] = found["means"]
         return cls(list(classes), tally)
 
-    def among(
+    def renumber_classes(
         self, codes: Sequence[int], n_classes: int, baselines: Sequence[int]
     ) -> SufficientStats:
-        """Return the sums with the classes renumbered to `codes` of `n_classes`.
+        """Return the sums for `n_classes` classes, with own classes renumbered to `codes`.
 
         `baselines` are the classes that the two baselines predict for all these records; -1: none.
         """
@@ -354,8 +354,8 @@ class UnlabelledSums:
         return whole
 
 
-class Blocks:
-    """Sums of batches, each counted once the requests of its records are answered or expired.
+class BatchSums:
+    """Sums of batches; a batch is complete when all its label requests are answered or expired.
 
     One late answer delays all later batches. If many wait, neighbours are merged, the coarser the
     older they are: O(log n) sums wait for n batches (exponential histograms, Datar, Gionis, Indyk
@@ -369,13 +369,13 @@ class Blocks:
         return bool(self._waiting)
 
     def add(self, end: int, tally: SufficientStats) -> None:
-        """Add a batch whose last record with a request is the one before number `end`."""
+        """Add the sums `tally` of a batch; its last requested record is the one before `end`."""
         self._waiting.append((end, tally))
         if len(self._waiting) > MOST:
-            self._put_together()
+            self._merge_old_batches()
 
-    def _put_together(self) -> None:
-        """Merge neighbours whose merged size is small compared with the records after them."""
+    def _merge_old_batches(self) -> None:
+        """Merge neighbouring batches whose size is small compared with the records after them."""
         kept: deque[tuple[int, SufficientStats]] = deque()
         newer = 0.0  # records after the oldest batch that is kept so far
         while self._waiting:
@@ -388,26 +388,26 @@ class Blocks:
             kept.appendleft((end, tally))
         self._waiting = kept
 
-    def whole(self, settled: int) -> tuple[int, float]:
-        """Return the number up to which batches are complete, and the records in their sums.
+    def complete_batches(self, n_final: int) -> tuple[int, float]:
+        """Return the end of the newest complete batch, and the records in all complete batches.
 
-        All records before number `settled` are final.
+        All records before number `n_final` are final.
         """
         number, records = 0, 0.0
-        for end, tally in self._settled(settled):
+        for end, tally in self._iterate_complete(n_final):
             number, records = end, records + tally.records
         return number, records
 
-    def reached(self, settled: int) -> int:
-        """Return `settled`, or the end of the newest complete batch if a batch is incomplete.
+    def estimates_end(self, n_final: int) -> int:
+        """Return the record number up to which all records can be part of the estimates.
 
         Requested records of an incomplete batch do not count without its other records.
         """
         ends = [end for end, _ in self._waiting]
-        return settled if not ends or ends[-1] <= settled else self.whole(settled)[0]
+        return n_final if not ends or ends[-1] <= n_final else self.complete_batches(n_final)[0]
 
-    def skip(self, first: int, records: float) -> tuple[int, int]:
-        """Return how many batches hold at least `records` records, and the end of the last one.
+    def oldest_batches(self, first: int, records: float) -> tuple[int, int]:
+        """Return how many of the oldest batches hold `records` records, and the end of the last.
 
         Numbers start with `first`.
         """
@@ -420,10 +420,10 @@ class Blocks:
         return n, start
 
     def sums(
-        self, settled: int, n_classes: int, *, skip: int = 0, drop: bool = False
+        self, n_final: int, n_classes: int, *, skip: int = 0, drop: bool = False
     ) -> SufficientStats:
-        """Return the sums of the complete batches without the oldest `skip`; remove with `drop`."""
-        total, found = SufficientStats(n_classes), list(self._settled(settled))
+        """Return the sums of complete batches without the oldest `skip`; `drop` removes them."""
+        total, found = SufficientStats(n_classes), list(self._iterate_complete(n_final))
         for _, tally in found[skip:]:
             tally.widen(n_classes)
             total.merge(tally)
@@ -431,8 +431,8 @@ class Blocks:
             self._waiting.popleft()
         return total
 
-    def _settled(self, settled: int) -> Iterator[tuple[int, SufficientStats]]:
-        return takewhile(lambda one: one[0] <= settled, self._waiting)
+    def _iterate_complete(self, n_final: int) -> Iterator[tuple[int, SufficientStats]]:
+        return takewhile(lambda one: one[0] <= n_final, self._waiting)
 
     def state(self, first: int) -> tuple[list[int], Arrays]:
         """Return the state, with numbers relative to `first`: a JSON part and arrays."""

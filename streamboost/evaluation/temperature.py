@@ -59,7 +59,7 @@ class Temperature:
         return self._value
 
     def learn(self, logits: np.ndarray, k: int, weight: float = 1.0) -> None:
-        """Learn from a record with log probabilities `logits` (K,) and class number `k`.
+        """Update the temperature with a record's log probabilities (K,) and class number `k`.
 
         A class of probability 0 is ignored.
         """
@@ -78,7 +78,7 @@ class Temperature:
         return np.asarray(cooled / cooled.sum(axis=1, keepdims=True))
 
     def state(self) -> dict[str, Any]:
-        """Return the changing state for JSON."""
+        """Return everything that changes after construction, as JSON values for `resume`."""
         return {
             "value": self.value,
             "loss": self._loss.tolist(),

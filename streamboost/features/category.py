@@ -77,7 +77,7 @@ class CategoryEncoder(ColumnEncoder):
         self._classes: list[Hashable] = []
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """See `ColumnEncoder`."""
+        """Write this encoder's columns of n records into `X` (n, D), which is filled with NaN."""
         unreadable: Counter[Hashable] = Counter()
         rows, codes, place, column = self._rows, self._codes, self._place, self.columns[0]
         for i, value in enumerate(values):
@@ -89,11 +89,11 @@ class CategoryEncoder(ColumnEncoder):
                 known = rows.get(text)
                 X[i, column] = _RARE if known is None else codes[known]
                 if self._rates:
-                    X[i, self._rates] = self._rate(known)
+                    X[i, self._rates] = self._class_rates(known)
         return unreadable
 
-    def _rate(self, row: int | None) -> np.ndarray:
-        """Return the rates of the classes with a column, for the value at `row`."""
+    def _class_rates(self, row: int | None) -> np.ndarray:
+        """Return the smoothed class rates (n,) of the category at `row` (None: a new category)."""
         n = len(self._rates)
         overall = self._totals[:n] + 1.0
         prior = overall / overall.sum() * _PRIOR
@@ -101,7 +101,7 @@ class CategoryEncoder(ColumnEncoder):
         return np.asarray((counts + prior) / (np.sum(counts) + _PRIOR))
 
     def learn(self, value: Values, k: int) -> None:
-        """See `ColumnEncoder`."""
+        """Update the state with a labelled record, whose class index is `k`."""
         text = as_category(value[self._place])
         if not text:
             return
@@ -119,10 +119,10 @@ class CategoryEncoder(ColumnEncoder):
             self._counts[row, k] += 1.0
             self._totals[k] += 1.0
         if self._codes[row] == _RARE and self._labels[row] >= self._min_frequency:
-            self._number(row)
+            self._assign_code(row)
 
     def correct(self, value: Values, before: int | None, k: int | None) -> None:
-        """See `ColumnEncoder`; the count of the earlier class is subtracted."""
+        """Move one count from class index `before` to `k`; None is no known class."""
         row = self._rows.get(as_category(value[self._place]) or "")
         if row is None:
             return
@@ -133,7 +133,7 @@ class CategoryEncoder(ColumnEncoder):
                 self._totals[one] += step
 
     def rename(self, before: int, k: int | None) -> None:
-        """See `ColumnEncoder`."""
+        """Merge class index `before` into `k`, or remove the class if None."""
         n = self._counts.shape[1]
         if before >= n:
             return
@@ -143,20 +143,20 @@ class CategoryEncoder(ColumnEncoder):
         self._counts[:, before] = 0.0
         self._totals[before] = 0.0
 
-    def _number(self, row: int) -> None:
-        """Assign the value at `row` a code; if no code is free, add the rate columns."""
+    def _assign_code(self, row: int) -> None:
+        """Assign a code to the category at `row`; if no code is free, add the rate columns."""
         if self._numbered < _SET:
             self._numbered += 1
             self._codes[row] = float(self._numbered)
         elif not self._rates:
-            self._take_rates()
+            self._add_rate_columns()
 
-    def _take_rates(self) -> None:
+    def _add_rate_columns(self) -> None:
         for label in self._classes[len(self._rates) : _RATED_CLASSES]:
             self._rates.append(self._layout.add_column(f"{self._name}: rate of {label}"))
 
     def grow(self, classes: Sequence[Hashable]) -> None:
-        """See `ColumnEncoder`."""
+        """Set the classes, in the order of their first label; new classes are at the end."""
         self._classes = list(classes)
         wanted = min(len(classes), _RATED_CLASSES)
         if wanted > self._counts.shape[1]:
@@ -164,10 +164,10 @@ class CategoryEncoder(ColumnEncoder):
             wider[:, : self._counts.shape[1]] = self._counts
             self._counts = wider
         if self._rates:
-            self._take_rates()
+            self._add_rate_columns()
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `ColumnEncoder`."""
+        """Return everything that changes after construction: a dictionary for JSON, and arrays."""
         state = {
             "column": self.columns[0],
             "values": list(self._rows),
@@ -180,7 +180,7 @@ class CategoryEncoder(ColumnEncoder):
         return state, {"counts": self._counts[: len(self._rows)].copy()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """See `ColumnEncoder`."""
+        """Restore the result of `state`."""
         self.columns = [state["column"]]
         self._rows = {value: row for row, value in enumerate(state["values"])}
         self._codes = list(state["codes"])

@@ -86,7 +86,7 @@ class Features:
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns."""
+        """Names of the columns of a row."""
         return self._layout.names
 
     @property
@@ -110,12 +110,12 @@ class Features:
         return list(self._classes)
 
     @property
-    def expert(self) -> list[int]:
-        """Indices of the columns with the text models' log probabilities of the first `classes`."""
+    def text_columns(self) -> list[int]:
+        """Indices of the text models' columns: the log probability of each of the first classes."""
         return self._texts.columns if self._texts else []
 
     def add(self, name: Hashable, field: Field) -> None:
-        """Append a field to the values of a record; it is missing in earlier records."""
+        """Add a field, which is the last of a record's values and missing in earlier records."""
         place = len(self.fields)
         self.fields[name] = field
         self.fixed = self.fixed and field.kind in ("number", "vector")
@@ -148,8 +148,8 @@ class Features:
 
         Values of fields that were added later may be omitted at the end of a record's values.
         """
-        values = self._whole(values)
-        X = self._empty(len(values))
+        values = self._pad_values(values)
+        X = self._missing_rows(len(values))
         for encoder in self._encoders.values():
             if encoder.is_stateful:
                 for i in range(len(values)):
@@ -161,43 +161,43 @@ class Features:
 
     def observe(self, values: Values) -> None:
         """Observe the arrival of a record whose row was computed earlier by `rows`."""
-        values = self._whole([values])[0]
+        values = self._pad_values([values])[0]
         for encoder in self._encoders.values():
             encoder.observe(values)
 
     def rows(self, values: Sequence[Values]) -> np.ndarray:
         """Return the rows of records, float32 (n, D), without a change of state."""
-        values = self._whole(values)
-        X = self._empty(len(values))
+        values = self._pad_values(values)
+        X = self._missing_rows(len(values))
         for encoder in self._encoders.values():
             encoder.fill(values, X)
         return X
 
     def learn(self, values: Values, label: Label) -> None:
-        """Learn the label of one record."""
-        k = self._number(label)
+        """Update all encoders with the label of one record, given its `values`."""
+        k = self._class_index(label)
         if self.fixed:
             return
-        values = self._whole([values])[0]
+        values = self._pad_values([values])[0]
         for encoder in self._encoders.values():
             encoder.learn(values, k)
 
     def correct(self, values: Values, before: Label | None, label: Label | None) -> None:
         """Correct the label of a record from `before` to `label`; None is no label."""
-        k = None if label is None else self._number(label)
-        values = self._whole([values])[0]
+        k = None if label is None else self._class_index(label)
+        values = self._pad_values([values])[0]
         for encoder in self._encoders.values():
             encoder.correct(values, None if before is None else self._classes[before], k)
 
     def rename(self, label: Label, into: Label | None) -> None:
         """Merge a class into another, or remove it if None; the columns of the class are kept."""
         if label in self._classes:
-            k = None if into is None else self._number(into)
+            k = None if into is None else self._class_index(into)
             for encoder in self._encoders.values():
                 encoder.rename(self._classes[label], k)
 
-    def _number(self, label: Label) -> int:
-        """Return the index of a class, and add the class if it is new."""
+    def _class_index(self, label: Label) -> int:
+        """Return the index of the class `label`; a new class gets the next index."""
         k = self._classes.get(label)
         if k is None:
             k = self._classes[label] = len(self._classes)
@@ -206,32 +206,32 @@ class Features:
         return k
 
     def categories_only(self, values: Values) -> Values | None:
-        """Return a record's values with only the categories, which `correct` needs for the rates.
+        """Return a record's values with all but the categories set to None, for `correct`.
 
         Returns None if there are no categorical fields.
         """
         kinds = [field.kind for field in self.fields.values()]
         if "category" not in kinds:
             return None
-        values = self._whole([values])[0]
+        values = self._pad_values([values])[0]
         return tuple(
             as_category(value) if kind == "category" else None
             for value, kind in zip(values, kinds, strict=True)
         )
 
-    def _whole(self, values: Sequence[Values]) -> Sequence[Values]:
+    def _pad_values(self, values: Sequence[Values]) -> Sequence[Values]:
         n = len(self.fields)
         if (len(values) == 1 and len(values[0]) == n) or {*map(len, values)} <= {n}:
             return values
         return [value + (None,) * (n - len(value)) for value in values]
 
-    def _empty(self, n: int) -> np.ndarray:
+    def _missing_rows(self, n: int) -> np.ndarray:
         X = np.empty((n, len(self._layout)), dtype=np.float32)
         X.fill(np.nan)
         return X
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the whole state: one part as JSON values, the other as arrays."""
+        """Return the complete state for `resume`: a dictionary for JSON, and arrays."""
         parts = {key: encoder.state() for key, encoder in self._encoders.items()}
         about = {
             "fields": [(name, field.given()) for name, field in self.fields.items()],
@@ -249,13 +249,13 @@ class Features:
 
     @classmethod
     def restore(cls, about: dict[str, Any], arrays: Arrays) -> "Features":
-        """Rebuild features from the output of `state`."""
+        """Create an encoder from the result of `state`."""
         features = cls(dict(about["fields"]), table_bytes=about["table_bytes"])
         features.resume(about, arrays)
         return features
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the state that `state` returned for the same fields."""
+        """Restore the result of `state` in an encoder with the same fields."""
         self._classes = {label: k for k, label in enumerate(about["classes"])}
         self.unreadable = Counter(dict(about["unreadable"]))
         self._layout.names[:] = about["names"]

@@ -51,7 +51,7 @@ class Field:
 
     def __post_init__(self) -> None:
         if self.kind not in _OPTIONS:
-            raise ConfigurationError(f"type is {self.kind!r}{_nearest(self.kind, _OPTIONS)}")
+            raise ConfigurationError(f"type is {self.kind!r}{_suggestion(self.kind, _OPTIONS)}")
         if not _is_count(self.min_frequency):
             raise ConfigurationError(
                 f"min_frequency is {self.min_frequency!r}: give a whole number of at least 1"
@@ -64,7 +64,7 @@ class Field:
         as_zone(self.zone)
 
     def given(self) -> str | dict[str, Any]:
-        """Return the description of this field that `as_field` reads."""
+        """Return the configuration of this field, from which `as_field` creates an equal field."""
         default = Field(self.kind, size=self.size)
         options = {
             name: getattr(self, name)
@@ -75,7 +75,7 @@ class Field:
 
 
 def as_field(name: Any, given: "Field | str | Mapping[str, Any]") -> Field:
-    """Create a field from its description: the kind, or a table of `type` and options.
+    """Create a field from its configuration: the kind, or a table with `type` and options.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def as_field(name: Any, given: "Field | str | Mapping[str, Any]") -> Field:
     if isinstance(given, Field):
         return given
     try:
-        return _described({"type": given} if isinstance(given, str) else given)
+        return _parse_field({"type": given} if isinstance(given, str) else given)
     except ConfigurationError as error:
         raise ConfigurationError(f"field {name!r}: {error}") from error
 
@@ -111,22 +111,22 @@ def as_zone(name: str) -> tzinfo:
         ) from error
 
 
-def _described(given: Any) -> Field:
+def _parse_field(given: Any) -> Field:
     if not isinstance(given, Mapping) or "type" not in given:
         raise ConfigurationError(
-            f"{given!r} does not say what it holds: write one of {_quoted(get_args(Kind))}, or a "
-            "table with `type`"
+            f"{given!r} does not say what it holds: write one of {_quoted_list(get_args(Kind))}, "
+            "or a table with `type`"
         )
     kind = given["type"]
     if kind not in get_args(Kind):
-        raise ConfigurationError(f"type is {kind!r}{_nearest(kind, _OPTIONS)}")
+        raise ConfigurationError(f"type is {kind!r}{_suggestion(kind, _OPTIONS)}")
     options = {name: value for name, value in given.items() if name != "type"}
     for option in options:
         if option not in _OPTIONS[kind]:
             allowed = _OPTIONS[kind]
             raise ConfigurationError(
                 f"{option!r} is no option of a {kind}"
-                + (f": it takes {_quoted(allowed)}" if allowed else ", which takes none")
+                + (f": it takes {_quoted_list(allowed)}" if allowed else ", which takes none")
             )
     return Field(kind, **options)
 
@@ -135,10 +135,10 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _quoted(words: Any) -> str:
+def _quoted_list(words: Any) -> str:
     return ", ".join(f"{word!r}" for word in words)
 
 
-def _nearest(word: Any, words: Any) -> str:
+def _suggestion(word: Any, words: Any) -> str:
     near = get_close_matches(str(word), words, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f": write one of {_quoted(words)}"
+    return f"; did you mean {near[0]!r}?" if near else f": write one of {_quoted_list(words)}"

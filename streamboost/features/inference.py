@@ -12,11 +12,11 @@ from streamboost.features.paths import flat, getter, is_vector, lies_in
 from streamboost.features.values import (
     FieldSample,
     are_distinct,
+    count_json_texts,
+    have_equal_length,
     is_counter,
     is_evenly_spaced,
     is_named_as,
-    json_within,
-    of_one_length,
 )
 
 __all__ = ["NEVER", "Inference", "infer"]
@@ -39,7 +39,7 @@ _SOME = 5
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """Inferred field types, with reasons.
+    """Result of type inference: the type of each field, and the reason for it.
 
     Attributes
     ----------
@@ -84,13 +84,16 @@ def infer(
     reasons: dict[str, str] = {}
     for path, given in values.items():
         if path in named:
-            fields[path], reasons[path] = named[path], _named_type(path, named[path], records)
+            fields[path], reasons[path] = (
+                named[path],
+                _named_field_reason(path, named[path], records),
+            )
         elif not path:
             reasons[path] = "the field has no name"
         elif lies_in(path, left_out):
             reasons[path] = "excluded, as the file says"
         elif not lies_in(path, hidden):
-            nested = _nested(path, records, values)
+            nested = _count_nested(path, records, values)
             plain = sum(value is not None for value in given)
             if nested > plain:
                 if plain:
@@ -99,15 +102,18 @@ def infer(
                         "fields stand for themselves"
                     )
                 continue
-            field, reasons[path] = _infer(path, given)
+            field, reasons[path] = _infer_field(path, given)
             if field is not None:
                 fields[path] = field
     for path in [path for path in named if path not in fields]:
-        fields[path], reasons[path] = named[path], _empty_field(path, named[path], records, values)
+        fields[path], reasons[path] = (
+            named[path],
+            _absent_field_reason(path, named[path], records, values),
+        )
     return Inference(fields, reasons)
 
 
-def _nested(path: str, records: Sequence[Mapping[str, Any]], seen: Collection[str]) -> int:
+def _count_nested(path: str, records: Sequence[Mapping[str, Any]], seen: Collection[str]) -> int:
     """Return the number of `records` in which the value at `path` has nested fields."""
     if not any(other.startswith(f"{path}.") for other in seen):
         return 0
@@ -117,22 +123,22 @@ def _nested(path: str, records: Sequence[Mapping[str, Any]], seen: Collection[st
     )
 
 
-def _named_type(path: str, field: Field, records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the reason of a named field, with the number of values of another kind."""
+def _named_field_reason(path: str, field: Field, records: Sequence[Mapping[str, Any]]) -> str:
+    """Return the reason for a configured field's type, with the number of unreadable values."""
     features = Features({path: field})
     values = [value for value in map(features.values, records) if value[0] not in (None, "")]
     features.arrive(values)
     n, lost = len(values), features.unreadable[path]
     told = f"; {lost} of {n} values cannot be read as that, and are missing" if lost else ""
-    return f"as the file says{told}{_json([value for value, *_ in values])}"
+    return f"as the file says{told}{_json_hint([value for value, *_ in values])}"
 
 
-def _empty_field(
+def _absent_field_reason(
     path: str, field: Field, records: Sequence[Mapping[str, Any]], seen: Collection[str]
 ) -> str:
     read = getter(path)
     if not records or any(read(record) is not None for record in records):
-        return _named_type(path, field, records)  # for example, a whole list or object
+        return _named_field_reason(path, field, records)  # for example, a whole list or object
     near = get_close_matches(path, seen, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"as the file says, but none of {len(records)} records has it{hint}"
@@ -141,21 +147,21 @@ def _empty_field(
 _Inferred = tuple[Field | None, str]
 
 
-def _infer(path: str, values: Sequence[Any]) -> _Inferred:
-    sample = FieldSample.of(values)
+def _infer_field(path: str, values: Sequence[Any]) -> _Inferred:
+    sample = FieldSample.from_values(values)
     if not sample.n:
         return None, NEVER
     if 2 * len(sample.lists) > sample.n:
-        return _lists(path, sample)
+        return _infer_from_lists(path, sample)
     if 2 * sample.plain > sample.n or len(sample.numbers) == sample.n:
-        return _numbers(path, sample)
+        return _infer_from_numbers(path, sample)
     if sample.times >= 0.9 * sample.n:
         return Field("time"), "dates or times (ISO 8601)"
-    field, why = _texts(path, sample)
-    return field, f"{why}{_are_numeric_codes(sample)}{_json(values)}"
+    field, why = _infer_from_texts(path, sample)
+    return field, f"{why}{_numeric_text_hint(sample)}{_json_hint(values)}"
 
 
-def _are_numeric_codes(sample: FieldSample) -> str:
+def _numeric_text_hint(sample: FieldSample) -> str:
     """Return a hint for a field if most of its values can be read as numbers."""
     n = sample.plain + sample.written
     if 2 * n <= sample.n:
@@ -167,14 +173,14 @@ def _are_numeric_codes(sample: FieldSample) -> str:
     )
 
 
-def _json(values: Sequence[Any]) -> str:
+def _json_hint(values: Sequence[Any]) -> str:
     """Return a hint for a field if its text is JSON, as in the cells of a CSV file."""
-    n = json_within(values)
+    n = count_json_texts(values)
     told = f"; text with JSON inside in {n} of {len(values)} records: write JSON Lines to use it"
     return told if n else ""
 
 
-def _lists(path: str, sample: FieldSample) -> _Inferred:
+def _infer_from_lists(path: str, sample: FieldSample) -> _Inferred:
     lengths = {len(value) for value in sample.lists}
     if len(lengths) > 1:
         between = f"{min(lengths)} to {max(lengths)}"
@@ -182,28 +188,28 @@ def _lists(path: str, sample: FieldSample) -> _Inferred:
     return Field("vector", size=lengths.pop()), "lists of numbers of one length"
 
 
-def _numbers(path: str, sample: FieldSample) -> _Inferred:
+def _infer_from_numbers(path: str, sample: FieldSample) -> _Inferred:
     if sample.booleans == sample.n:
         return Field("number"), "true or false, as 1 and 0"
     written = "numbers"
     if len(sample.numbers) < sample.n:
         written += f"; {sample.n - len(sample.numbers)} of {sample.n} values are not, and missing"
     if sample.leading_zeros:
-        return _category(sample, "codes: numbers with zeros in front")
+        return _as_category_field(sample, "codes: numbers with zeros in front")
     if is_named_as("time", path) and sample.since_1990:
         return Field("time"), "seconds or milliseconds since 1970"
     if sample.whole is None:
         return Field("number"), written
-    if fault := _identifier(path, sample):
+    if fault := _identifier_reason(path, sample):
         return None, f'{fault}: an identifier; name it as "number" to use it'
-    if _is_code(path, sample):
+    if _looks_like_code(path, sample):
         hint = 'they look like codes: name it as "category" if they are'
         return Field("number"), f"whole {written}; {hint}"
     return Field("number"), written
 
 
-def _identifier(path: str, sample: FieldSample) -> str | None:
-    """Return the reason if whole numbers are identifiers, or None if they are amounts.
+def _identifier_reason(path: str, sample: FieldSample) -> str | None:
+    """Return why whole numbers are identifiers, or None if they are amounts.
 
     Amounts may also be nearly unique. The name of the field decides first. Otherwise amounts vary
     in size, whereas identifiers count up, have equal lengths, or are uniform over a range.
@@ -217,23 +223,23 @@ def _identifier(path: str, sample: FieldSample) -> str | None:
         return None
     if is_counter(sample.whole):
         return "whole numbers that count up"
-    if of_one_length(sample.whole, 8) or is_evenly_spaced(sample.whole):
+    if have_equal_length(sample.whole, 8) or is_evenly_spaced(sample.whole):
         return "nearly every whole number differs"
     return None
 
 
-def _is_code(path: str, sample: FieldSample) -> bool:
+def _looks_like_code(path: str, sample: FieldSample) -> bool:
     assert sample.whole is not None
     if is_named_as("amount", path) or sample.distinct <= 2:
         return False
     return (
         is_named_as("code", path)
         or is_named_as("identifier", path)
-        or (not is_named_as("year", path) and of_one_length(sample.whole, 4))
+        or (not is_named_as("year", path) and have_equal_length(sample.whole, 4))
     )
 
 
-def _texts(path: str, sample: FieldSample) -> _Inferred:
+def _infer_from_texts(path: str, sample: FieldSample) -> _Inferred:
     many = sample.distinct > 0.2 * sample.n
     if sample.words >= MANY_WORDS and (many or sample.n < _ENOUGH):
         return Field("text"), f"text of {sample.words:.0f} words on average"
@@ -244,13 +250,13 @@ def _texts(path: str, sample: FieldSample) -> _Inferred:
         told = f"called so, and {sample.distinct} of {sample.n} values differ"
         return None, f'{told}: an identifier; name it as "category" to use it'
     if sample.leading_zeros and sample.written == sample.n:
-        return _category(sample, "codes: numbers with zeros in front")
-    return _category(sample, "text" if sample.n_texts else "values of several kinds")
+        return _as_category_field(sample, "codes: numbers with zeros in front")
+    return _as_category_field(sample, "text" if sample.n_texts else "values of several kinds")
 
 
-def _category(sample: FieldSample, what: str) -> _Inferred:
+def _as_category_field(sample: FieldSample, kind_of_values: str) -> _Inferred:
     several = "1 value" if sample.distinct == 1 else f"{sample.distinct} values"
-    said = f"{what}, {several} in {sample.n} records"
+    said = f"{kind_of_values}, {several} in {sample.n} records"
     if sample.n >= _ENOUGH and sample.distinct > 0.3 * sample.n:
         return Field("category", min_frequency=RARE), f"{said}: rare ones share a place"
     return Field("category"), said

@@ -28,7 +28,7 @@ def is_missing(value: Any) -> bool:
 
 
 class Layout:
-    """List of the columns. Columns are appended, and never removed or reordered."""
+    """Names and kinds of all columns; columns are appended, never removed or reordered."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -46,7 +46,7 @@ class Layout:
 
 
 class ColumnEncoder:
-    """Encoder that computes the columns of one or more fields of a kind.
+    """Base class of encoders; an encoder computes the columns of one or more fields.
 
     Attributes
     ----------
@@ -63,17 +63,17 @@ class ColumnEncoder:
     columns: list[int]
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Write the columns of records into `X` (n, D), which contains NaN.
+        """Write this encoder's columns of n records into `X` (n, D), which is filled with NaN.
 
         Returns the number of unreadable values of each field.
         """
         raise NotImplementedError
 
     def observe(self, value: Values) -> None:
-        """Observe the arrival of a record, after its columns are computed."""
+        """Update the state with an arriving record, after its columns have been computed."""
 
     def learn(self, value: Values, k: int) -> None:
-        """Learn from a record with a label of class index `k`."""
+        """Update the state with a labelled record, whose class index is `k`."""
 
     def correct(self, value: Values, before: int | None, k: int | None) -> None:
         """Correct the label of a record from class index `before` to `k`; None is no known class.
@@ -89,9 +89,9 @@ class ColumnEncoder:
         """Set the classes, in the order of their first label; new classes are at the end."""
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the state that changes: one part as JSON values, the other as arrays."""
+        """Return everything that changes after construction: a dictionary for JSON, and arrays."""
         return {"columns": self.columns}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the state that `state` returned."""
+        """Restore the result of `state`."""
         self.columns = list(state["columns"])

@@ -47,7 +47,7 @@ def as_number(value: Any) -> float | None:
 
 
 class NumberEncoder(ColumnEncoder):
-    """Encoder of all number fields, with one column each."""
+    """Encoder of all number fields; each field has one column."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -62,7 +62,7 @@ class NumberEncoder(ColumnEncoder):
         self.columns.append(self._layout.add_column(str(name)))
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """See `ColumnEncoder`."""
+        """Write this encoder's columns of n records into `X` (n, D), which is filled with NaN."""
         places = self._places
         if not places:
             return ALL_READ
@@ -71,7 +71,7 @@ class NumberEncoder(ColumnEncoder):
             rows = [[value[place] for place in places] for value in values]
         first, end = self.columns[0], self.columns[-1] + 1
         together = slice(first, end) if end - first == len(places) else self.columns
-        if len(rows) == 1 and _fit(rows[0]):
+        if len(rows) == 1 and _are_float32(rows[0]):
             X[0, together] = rows[0]
             return ALL_READ
         if not _is_text(rows):
@@ -98,7 +98,7 @@ def _is_text(rows: Sequence[Sequence[Any]]) -> bool:
     return any(issubclass(kind, str) for kind in {*map(type, chain.from_iterable(rows))})
 
 
-def _fit(row: Sequence[Any]) -> bool:
+def _are_float32(row: Sequence[Any]) -> bool:
     """Return True if all values of a record are floats in the range of float32.
 
     For a few values, Python is faster than numpy. NaN as the first value gives False, and the

@@ -30,18 +30,18 @@ def getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
     if not dot:
         return lambda record: record.get(path)
     if "." in rest:
-        return lambda record: _found(record, path, None)
+        return lambda record: _value_at(record, path, None)
 
-    def two(record: Mapping[str, Any]) -> Any:
+    def read_two_levels(record: Mapping[str, Any]) -> Any:
         if path in record:
             return record[path]
         inner = record.get(head)
-        return inner.get(rest) if isinstance(inner, dict) else _found(record, path, None)
+        return inner.get(rest) if isinstance(inner, dict) else _value_at(record, path, None)
 
-    return two
+    return read_two_levels
 
 
-def _found(value: Any, path: str, otherwise: Any) -> Any:
+def _value_at(value: Any, path: str, otherwise: Any) -> Any:
     """Return the value at `path` within `value`, which may be of any type, else `otherwise`."""
     if isinstance(value, Mapping):
         if path in value:
@@ -49,7 +49,7 @@ def _found(value: Any, path: str, otherwise: Any) -> Any:
         cut = path.rfind(".")
         while cut >= 0:
             if path[:cut] in value:
-                inner = _found(value[path[:cut]], path[cut + 1 :], _ABSENT)
+                inner = _value_at(value[path[:cut]], path[cut + 1 :], _ABSENT)
                 if inner is not _ABSENT:
                     return inner
             cut = path.rfind(".", 0, cut)
@@ -58,7 +58,7 @@ def _found(value: Any, path: str, otherwise: Any) -> Any:
         position, dot, rest = path.partition(".")
         if position.isdecimal() and int(position) < len(value):
             inner = value[int(position)]
-            return _found(inner, rest, otherwise) if dot else inner
+            return _value_at(inner, rest, otherwise) if dot else inner
     return otherwise
 
 
@@ -68,7 +68,7 @@ def is_null(record: Mapping[str, Any], path: str) -> bool:
     >>> is_null({"a": {"b": None}}, "a.b"), is_null({"a": {}}, "a.b"), is_null({"a": 1}, "a")
     (True, False, False)
     """
-    return _found(record, path, _ABSENT) is None
+    return _value_at(record, path, _ABSENT) is None
 
 
 def flat(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,14 +81,18 @@ def flat(record: Mapping[str, Any]) -> dict[str, Any]:
     {'a': 1, 'device.os': 'ios', 'at': [1.5, 2], 'tags.0': 'x', 'tags.1': 'y'}
     """
     found: dict[str, Any] = {}
-    for path, value in _leaves(record, _DEEPEST):
+    for path, value in _iterate_leaves(record, _DEEPEST):
         found.setdefault(path, value)
     return found
 
 
-def _leaves(within: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]]:
+def _iterate_leaves(within: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]]:
     # As in `getter`, if two values have the same path, the longer key has priority.
-    names = sorted(within, key=_dots, reverse=True) if any(map(_dots, within)) else list(within)
+    names = (
+        sorted(within, key=_count_dots, reverse=True)
+        if any(map(_count_dots, within))
+        else list(within)
+    )
     for name in names:
         value = within[name]
         if isinstance(value, list) and not is_vector(value):
@@ -96,11 +100,11 @@ def _leaves(within: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]]
         if not isinstance(value, Mapping):
             yield name, value
         elif levels > 1:
-            for path, leaf in _leaves(value, levels - 1):
+            for path, leaf in _iterate_leaves(value, levels - 1):
                 yield f"{name}.{path}", leaf
 
 
-def _dots(name: str) -> int:
+def _count_dots(name: str) -> int:
     return name.count(".")
 
 
@@ -112,7 +116,7 @@ def is_vector(value: Any) -> bool:
 
 
 def lies_in(path: str, names: frozenset[str]) -> bool:
-    """Return True if `path` equals one of `names` or is nested in one.
+    """Return True if `path` equals one of the paths `names`, or is nested in one of them.
 
     >>> lies_in("card.number", frozenset({"card"})), lies_in("cards", frozenset({"card"}))
     (True, False)

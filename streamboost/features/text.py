@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from streamboost.features.layout import ColumnEncoder, Layout, Values, is_missing
-from streamboost.features.words import hashed
+from streamboost.features.words import hash_words
 from streamboost.storage import Arrays
 
-__all__ = ["MOST_CLASSES", "TextEncoder", "normalized"]
+__all__ = ["MOST_CLASSES", "TextEncoder", "log_softmax"]
 
 MOST_CLASSES = 64
 """Largest number of classes that the text models have: the first classes learned."""
@@ -64,7 +64,7 @@ class TextEncoder(ColumnEncoder):
         self._mix = np.array([0.4, 0.6])
         self._mix_squares = np.ones(2)
         self._newest: tuple[Values, tuple[np.ndarray, np.ndarray]] | None = None
-        self._fold()
+        self._halve_buckets()
 
     def add(self, name: Hashable, place: int) -> None:
         """Add the field at index `place` of a record's values."""
@@ -72,19 +72,21 @@ class TextEncoder(ColumnEncoder):
         self._places.append(place)
 
     def observe(self, value: Values) -> None:
-        """See `ColumnEncoder`."""
+        """Update the state with an arriving record, after its columns have been computed."""
         self._seen += 1
         self._frequency[self._hash(value)[0]] += 1
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """See `ColumnEncoder`."""
+        """Write this encoder's columns of n records into `X` (n, D), which is filled with NaN."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
             for name, place in zip(self._names, self._places, strict=True):
                 given = value[place]
                 unreadable[name] += not (isinstance(given, str) or is_missing(given))
             if self.columns:
-                row[self.columns] = self._combine(self._log_probabilities(*self._hash(value)))
+                row[self.columns] = self._weighted_log_probabilities(
+                    self._log_probabilities(*self._hash(value))
+                )
         return +unreadable
 
     def _hash(self, value: Values) -> tuple[np.ndarray, np.ndarray]:
@@ -96,7 +98,7 @@ class TextEncoder(ColumnEncoder):
             return self._newest[1]
         given = [value[place] for place in self._places]
         texts = [text if isinstance(text, str) else "" for text in given]
-        places, counts = hashed(texts, len(self._frequency))
+        places, counts = hash_words(texts, len(self._frequency))
         self._newest = value, (places, 1.0 + np.log(counts))
         return self._newest[1]
 
@@ -115,20 +117,20 @@ class TextEncoder(ColumnEncoder):
         bayes = np.log(self._records[:n] + 1.0) - counts @ (np.log(others) - np.log(totals))
         softmax = self._tf_idf(places, counts) @ self._weights[places, :n] + self._bias[:n]
         scores = [bayes / np.sqrt(max(len(places), 1)), softmax]
-        return normalized(np.stack(scores))
+        return log_softmax(np.stack(scores))
 
-    def _combine(self, log_probabilities: np.ndarray) -> np.ndarray:
+    def _weighted_log_probabilities(self, log_probabilities: np.ndarray) -> np.ndarray:
         """Return the log probabilities (K,) of the weighted sum of both models."""
-        return normalized(self._mix @ log_probabilities)
+        return log_softmax(self._mix @ log_probabilities)
 
     def learn(self, value: Values, k: int) -> None:
-        """See `ColumnEncoder`."""
+        """Update the state with a labelled record, whose class index is `k`."""
         if k >= len(self.columns):
             return
         n = len(self.columns)
         places, counts = self._hash(value)
         log_probabilities = self._log_probabilities(places, counts)
-        off = np.exp(self._combine(log_probabilities))
+        off = np.exp(self._weighted_log_probabilities(log_probabilities))
         off[k] -= 1.0
         slope = log_probabilities @ off
         self._mix_squares += slope * slope
@@ -147,12 +149,12 @@ class TextEncoder(ColumnEncoder):
         self._records[k] += 1.0
 
     def correct(self, value: Values, before: int | None, k: int | None) -> None:
-        """See `ColumnEncoder`; the label is learned as another example if the words are known."""
+        """Learn the new class index `k` as one more example; do nothing if `k` is None."""
         if k is not None and len(self._hash(value)[0]):
             self.learn(value, k)
 
     def rename(self, before: int, k: int | None) -> None:
-        """See `ColumnEncoder`; word counts are merged, and softmax weights are reset to zero."""
+        """Merge the word counts of class index `before` into `k`, and reset its softmax weights."""
         n = len(self.columns)
         if before >= n:
             return
@@ -165,15 +167,15 @@ class TextEncoder(ColumnEncoder):
         self._newest = None
 
     def grow(self, classes: Sequence[Hashable]) -> None:
-        """See `ColumnEncoder`."""
+        """Set the classes, in the order of their first label; new classes are at the end."""
         wanted = min(len(classes), MOST_CLASSES)
         while self._words.shape[1] < wanted:
-            self._double()
+            self._double_classes()
         for label in classes[len(self.columns) : wanted]:
             self.columns.append(self._layout.add_column(f"words for {label}"))
 
-    def _double(self) -> None:
-        """Double the number of classes in the tables; fold the buckets to keep the size limit."""
+    def _double_classes(self) -> None:
+        """Double the number of classes in the tables; halve the buckets beyond the size limit."""
         n = self._words.shape[1]
         for name in ("_words", "_weights", "_squares"):
             table = getattr(self, name)
@@ -181,11 +183,11 @@ class TextEncoder(ColumnEncoder):
         for name, filler in (("_records", 0.0), ("_totals", 0.0), ("_bias", 0.0)):
             setattr(self, name, np.append(getattr(self, name), np.full(n, filler)))
         self._bias_squares = np.append(self._bias_squares, np.ones(n))
-        self._fold()
+        self._halve_buckets()
 
-    def _fold(self) -> None:
+    def _halve_buckets(self) -> None:
         """Halve the number of buckets until the tables take at most `table_bytes`."""
-        while self._bytes > self._table_bytes and len(self._words) > _LEAST_BUCKETS:
+        while self._bytes_of_tables > self._table_bytes and len(self._words) > _LEAST_BUCKETS:
             for name in ("_frequency", "_words", "_weights", "_squares"):
                 table = getattr(self, name)
                 half = len(table) // 2
@@ -195,11 +197,11 @@ class TextEncoder(ColumnEncoder):
             self._newest = None
 
     @property
-    def _bytes(self) -> int:
+    def _bytes_of_tables(self) -> int:
         return self._frequency.nbytes + _TABLES * self._words.nbytes
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `ColumnEncoder`; the arrays only hold the buckets in use."""
+        """Return a dictionary for JSON, and arrays of the buckets in use."""
         used = np.flatnonzero(self._squares.any(axis=1) | self._words.any(axis=1))
         state = {
             "seen": self._seen,
@@ -220,7 +222,7 @@ class TextEncoder(ColumnEncoder):
         return state, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """See `ColumnEncoder`."""
+        """Restore the result of `state`."""
         self._seen = state["seen"]
         self.columns = list(state["columns"])
         self._distinct = state["distinct"]
@@ -238,7 +240,7 @@ class TextEncoder(ColumnEncoder):
 _SMALL = ("records", "totals", "bias", "bias_squares", "mix", "mix_squares")
 
 
-def normalized(scores: np.ndarray) -> np.ndarray:
-    """Convert scores (..., K) to log probabilities."""
+def log_softmax(scores: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the softmax of scores (..., K) over the last axis."""
     scores = scores - scores.max(axis=-1, keepdims=True)
     return np.asarray(scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True)))

@@ -13,19 +13,19 @@ from streamboost.features.layout import ColumnEncoder, Layout, Values, is_missin
 from streamboost.features.values import is_plain
 from streamboost.storage import Arrays
 
-__all__ = ["TimeEncoder", "as_moment"]
+__all__ = ["TimeEncoder", "as_datetime"]
 
 _MILLISECONDS = 1e11
 """Least number that is read as milliseconds since the epoch; as seconds, it is the year 5138."""
 
 
-def as_moment(value: Any, zone: tzinfo) -> datetime | None:
+def as_datetime(value: Any, zone: tzinfo) -> datetime | None:
     """Convert `value` to a time in `zone`; return None if it is not a time.
 
     >>> from zoneinfo import ZoneInfo
-    >>> as_moment("2026-03-01T07:30:00Z", ZoneInfo("Europe/Berlin")).isoformat()
+    >>> as_datetime("2026-03-01T07:30:00Z", ZoneInfo("Europe/Berlin")).isoformat()
     '2026-03-01T08:30:00+01:00'
-    >>> as_moment(1772350200000, UTC).isoformat()
+    >>> as_datetime(1772350200000, UTC).isoformat()
     '2026-03-01T07:30:00+00:00'
     """
     try:
@@ -67,17 +67,17 @@ class TimeEncoder(ColumnEncoder):
         self._newest = math.nan  # seconds since the epoch
 
     def observe(self, value: Values) -> None:
-        """See `ColumnEncoder`."""
-        moment = as_moment(value[self._place], self._zone)
+        """Update the state with an arriving record, after its columns have been computed."""
+        moment = as_datetime(value[self._place], self._zone)
         if moment is not None:
             self._newest = moment.timestamp()
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """See `ColumnEncoder`."""
+        """Write this encoder's columns of n records into `X` (n, D), which is filled with NaN."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
             given = value[self._place]
-            moment = as_moment(given, self._zone)
+            moment = as_datetime(given, self._zone)
             if moment is None:
                 unreadable[self._name] += not is_missing(given)
                 continue
@@ -87,10 +87,10 @@ class TimeEncoder(ColumnEncoder):
         return +unreadable
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `ColumnEncoder`."""
+        """Return everything that changes after construction: a dictionary for JSON, and arrays."""
         return {"columns": self.columns, "newest": self._newest}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """See `ColumnEncoder`."""
+        """Restore the result of `state`."""
         self.columns = list(state["columns"])
         self._newest = state["newest"]

@@ -14,12 +14,12 @@ from streamboost.features.paths import is_vector
 __all__ = [
     "FieldSample",
     "are_distinct",
+    "count_json_texts",
+    "have_equal_length",
     "is_counter",
     "is_evenly_spaced",
     "is_named_as",
     "is_plain",
-    "json_within",
-    "of_one_length",
 ]
 
 _WRITTEN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
@@ -45,7 +45,7 @@ _NAMES = {
     "speed fee tax revenue sales budget debt loan rate ms seconds age width height depth pressure",
     "year": "year yr",
 }
-_WORDS = {what: frozenset(names.split()) for what, names in _NAMES.items()}
+_WORDS = {meaning: frozenset(names.split()) for meaning, names in _NAMES.items()}
 
 _LARGEST = 3.4028234663852886e38
 """Largest float32; larger numbers cannot be features."""
@@ -84,8 +84,8 @@ class FieldSample:
     """Whether at least 90 % of the numbers would be times between 1990 and 2100."""
 
     @classmethod
-    def of(cls, values: Sequence[Any]) -> "FieldSample":
-        """Compute the statistics of a field's values in some records."""
+    def from_values(cls, values: Sequence[Any]) -> "FieldSample":
+        """Return the statistics of a field's values, one for each record of a sample."""
         there = [value for value in values if not _is_missing(value)]
         texts = [value.strip() for value in there if isinstance(value, str)]
         written = [text for text in texts if _WRITTEN.fullmatch(text)]
@@ -100,7 +100,7 @@ class FieldSample:
             n=len(there),
             distinct=len({tuple(v) if isinstance(v, list) else v for v in there}),
             numbers=numbers,
-            whole=_whole(there),
+            whole=_integers_only(there),
             plain=len(plain),
             written=len(written),
             leading_zeros=zeros > 0.02 * len(there),
@@ -124,10 +124,10 @@ def is_plain(text: str) -> bool:
     return _PLAIN.fullmatch(text) is not None and abs(float(text)) <= _LARGEST
 
 
-def json_within(values: Sequence[Any]) -> int:
+def count_json_texts(values: Sequence[Any]) -> int:
     """Return the number of `values` that are text with a JSON object or list.
 
-    >>> json_within(['{"a": 1}', "[1, 2]", "[draft]", {"a": 1}])
+    >>> count_json_texts(['{"a": 1}', "[1, 2]", "[draft]", {"a": 1}])
     2
     """
     return sum(isinstance(value, str) and _is_json(value.strip()) for value in values)
@@ -142,15 +142,15 @@ def are_distinct(sample: FieldSample) -> bool:
     return sample.n - sample.distinct <= max(1, 0.01 * sample.n)
 
 
-def is_named_as(what: str, path: str) -> bool:
-    """Return True if the name of a field suggests `what`: "time", "identifier", "code" and so on.
+def is_named_as(meaning: str, path: str) -> bool:
+    """Return True if the last name in `path` suggests a meaning: "time", "code", "identifier".
 
     >>> is_named_as("identifier", "customer.cardNo"), is_named_as("time", "createdAt")
     (True, True)
     >>> is_named_as("identifier", "width"), is_named_as("time", "rates")
     (False, False)
     """
-    return any(step.lower() in _WORDS[what] for step in _STEPS.findall(path.rpartition(".")[2]))
+    return any(step.lower() in _WORDS[meaning] for step in _STEPS.findall(path.rpartition(".")[2]))
 
 
 def is_counter(numbers: Sequence[int]) -> bool:
@@ -158,7 +158,7 @@ def is_counter(numbers: Sequence[int]) -> bool:
     return sum(a < b for a, b in pairwise(numbers)) >= 0.98 * (len(numbers) - 1)
 
 
-def of_one_length(numbers: Sequence[int], least: int) -> bool:
+def have_equal_length(numbers: Sequence[int], least: int) -> bool:
     """Return True if nearly all numbers have an equal number of digits, at least `least`."""
     lengths = [len(str(abs(number))) for number in numbers]
     usual = max(set(lengths), key=lengths.count)
@@ -196,7 +196,7 @@ def _is_json(text: str) -> bool:
         return False
 
 
-def _whole(values: Sequence[Any]) -> list[int] | None:
+def _integers_only(values: Sequence[Any]) -> list[int] | None:
     """Return the integers among the values; None if there are fractions or no integers."""
     found = []
     for value in values:

@@ -21,7 +21,7 @@ class VectorEncoder(ColumnEncoder):
         self.columns = [layout.add_column(f"{name}[{i}]") for i in range(size)]
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """See `ColumnEncoder`; a list of another length, or with invalid values, is unreadable."""
+        """Write the vectors into `X` (n, D); other lists and values count as unreadable."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
             given = value[self._place]

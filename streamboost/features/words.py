@@ -6,7 +6,7 @@ from zlib import crc32
 
 import numpy as np
 
-__all__ = ["LONGEST", "hashed"]
+__all__ = ["LONGEST", "hash_words"]
 
 # A word, a character of a script that is written without spaces, or a punctuation mark.
 _WORDS = re.compile(r"[぀-ヿ㐀-鿿가-힯]|\w+|[^\w\s]")
@@ -16,7 +16,7 @@ LONGEST = 10_000
 _FIRST, _SECOND = np.uint64(0x9E3779B1), np.uint64(0x85EBCA6B)
 
 
-def hashed(texts: Sequence[str], places: int = 2**32) -> tuple[np.ndarray, np.ndarray]:
+def hash_words(texts: Sequence[str], places: int = 2**32) -> tuple[np.ndarray, np.ndarray]:
     """Hash and count the words and pairs of neighbouring words in a record's texts.
 
     Words of all texts share their hashes. If there are several texts, each word is also hashed

@@ -9,7 +9,7 @@ import numpy as np
 from streamboost.checks import Label
 from streamboost.learner.labelled_rows import AnnotatedRow
 
-__all__ = ["MOST_SOURCES", "Annotator", "Annotators", "guess_of", "reliable"]
+__all__ = ["MOST_SOURCES", "Annotator", "Annotators", "confident_label", "estimate_reliability"]
 
 MOST_SOURCES = 1_000
 """Most annotators counted separately: labels with ever new names cannot fill the memory."""
@@ -27,7 +27,7 @@ _WORST, _BEST = 0.05, 0.98
 
 @dataclass(slots=True)
 class Annotator:
-    """Label statistics of one annotator.
+    """Counts of one annotator's labels, and how often others agreed.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Annotator:
     @property
     def reliability(self) -> float:
         """The estimated share of correct labels, between 0.05 and 0.98."""
-        return float(reliable(self.agreed + self.confirmed, self.shared + self.judged))
+        return float(estimate_reliability(self.agreed + self.confirmed, self.shared + self.judged))
 
 
 class Annotators:
@@ -65,8 +65,8 @@ class Annotators:
     def __init__(self) -> None:
         self._known: dict[str, Annotator] = {}
 
-    def of(self, source: str | None) -> Annotator:
-        """Return the statistics of one annotator."""
+    def get_or_create(self, source: str | None) -> Annotator:
+        """Return the statistics of the annotator `source`; a new annotator is added."""
         name = source or ""
         if name not in self._known:
             if len(self._known) >= MOST_SOURCES:
@@ -75,28 +75,28 @@ class Annotators:
         return self._known[name]
 
     def observe(self, row: AnnotatedRow) -> None:
-        """Count the newest label of a row, whose earlier votes have been counted before."""
+        """Count the newest vote of a row; its earlier votes have already been counted."""
         source, label = row.votes[-1]
-        who, others = self.of(source), row.votes[:-1]
+        who, others = self.get_or_create(source), row.votes[:-1]
         who.labels += 1
         if not others and row.guess is not None:
             who.judged += 1
             who.confirmed += label == row.guess
         for other, said in others:
-            for one in (who, self.of(other)):
+            for one in (who, self.get_or_create(other)):
                 one.shared += 1
                 one.agreed += label == said
         if len(others) == 1 and row.guess is not None:  # now it counts as shared
             first, said = others[0]
-            self.of(first).judged -= 1
-            self.of(first).confirmed -= said == row.guess
+            self.get_or_create(first).judged -= 1
+            self.get_or_create(first).confirmed -= said == row.guess
 
     def in_numbers(self) -> dict[str, dict[str, int]]:
-        """Return the statistics of each named annotator, for JSON."""
+        """Return the statistics of each named annotator, as JSON values."""
         return {name: asdict(one) for name, one in self._known.items() if name}
 
     def state(self) -> list[Any]:
-        """Return the changing state for JSON."""
+        """Return the mutable state for `resume`, as JSON values."""
         return [(name, *astuple(one)) for name, one in self._known.items()]
 
     def resume(self, state: Iterable[Any]) -> None:
@@ -104,12 +104,12 @@ class Annotators:
         self._known = {name: Annotator(*counts) for name, *counts in state}
 
 
-def reliable(right: Any, given: Any) -> Any:
-    """Return the estimated reliability from `right` correct of `given` labels."""
-    return np.clip((right + _PRIOR_RIGHT) / (given + _PRIOR), _WORST, _BEST)
+def estimate_reliability(n_right: Any, n_labels: Any) -> Any:
+    """Return the estimated reliability from `n_right` correct labels of `n_labels`."""
+    return np.clip((n_right + _PRIOR_RIGHT) / (n_labels + _PRIOR), _WORST, _BEST)
 
 
-def guess_of(classes: Sequence[Label], probabilities: np.ndarray) -> Label | None:
+def confident_label(classes: Sequence[Label], probabilities: np.ndarray) -> Label | None:
     """Return the label that probabilities (K,) predict with confidence, or None."""
     k = int(probabilities.argmax())
     return classes[k] if probabilities[k] >= _SURE else None

@@ -8,7 +8,7 @@ import numpy as np
 from streamboost.checks import Label
 from streamboost.learner.labelled_rows import LabelledRows
 from streamboost.learner.schedule import Schedule
-from streamboost.predictions import Scored, gap_of, uncalibrated
+from streamboost.predictions import Scored, top_two_gap, uncalibrated
 from streamboost.storage import Arrays
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _WINDOW, _NEWEST = 100, 30  # KSWIN compares the newest of its window with as ma
 
 
 class Detector:
-    """Detects rises of one signal from 0 (good) to 1 (bad), and estimates where they began.
+    """Detects rises of a signal in [0, 1], 1 being worst, and estimates where they began.
 
     Wraps a detector of River with River's settings. Its state cannot be exported, so the values
     since the last change are stored, and a restored detector processes them again. At 4,096 values
@@ -51,9 +51,9 @@ class Detector:
         self._kind = kind
         self._seed = seed
         self._values: list[float] = []
-        self._changes = self._new()
+        self._changes = self._make_detector()
 
-    def _new(self) -> Any:
+    def _make_detector(self) -> Any:
         from river import drift
 
         if self._kind == "adwin":
@@ -67,7 +67,7 @@ class Detector:
         self._values.append(float(value))
         self._changes.update(float(value))
         if self._changes.drift_detected:
-            n = self._since_change() if self._is_worse() else 0
+            n = self._n_since_change() if self._is_worse() else 0
             self.restart()
             return n or None
         if len(self._values) == _LONGEST:
@@ -84,29 +84,29 @@ class Detector:
             newest, whole = _NEWEST, self._values[-_WINDOW:]
         return bool(np.mean(whole[-newest:]) > np.mean(whole))
 
-    def _since_change(self) -> int:
-        """Return how many values follow the change, if it is a rise."""
+    def _n_since_change(self) -> int:
+        """Return the estimated number of values since the change, if the change is a rise."""
         values = np.array(self._values)
         return len(values) - 1 - int(np.cumsum(values - values.mean()).argmin())
 
     def restart(self) -> None:
-        """Forget all values."""
+        """Remove all values, and restart the detection."""
         self.resume([])
 
     def state(self) -> np.ndarray:
-        """Return the changing state, float64 (n,)."""
+        """Return the mutable state for `resume`: the stored values, float64 (n,)."""
         return np.array(self._values, dtype=np.float64)
 
     def resume(self, values: Iterable[float]) -> None:
         """Restore the result of `state` of a detector with equal settings."""
         self._values = [float(value) for value in values]
-        self._changes = self._new()
+        self._changes = self._make_detector()
         for value in self._values:
             self._changes.update(value)
 
 
 class DriftWatch:
-    """Detects drift by the signals of a schedule, and marks its begin in the labelled rows.
+    """Detects drift from a schedule's signals, and marks the labelled rows from before the drift.
 
     The error signal is that of each labelled record's prediction on arrival. The margin signal is
     that of each queried record, a difference of the committee's own probabilities that needs no
@@ -120,52 +120,52 @@ class DriftWatch:
         self._names = [name for name in signals if schedule.drift_signal in (name, "both")]
         self._version = 0
         self._rounds = 0
-        self._begin(int(seeds.generate_state(1)[0]))
+        self._create_detectors(int(seeds.generate_state(1)[0]))
 
-    def _begin(self, seed: int) -> None:
+    def _create_detectors(self, seed: int) -> None:
         self._seed = seed
         self._signals = {name: Detector(self._kind, seed) for name in self._names}
 
     @property
     def uses_errors(self) -> bool:
-        """Whether the error is a signal, which needs predictions of labelled records."""
+        """Whether errors are a signal: then predictions of labelled records are needed."""
         return "error" in self._signals
 
     def observe_error(self, predicted: Label, label: Label, rows: LabelledRows) -> None:
-        """Process the newest of `rows`, whose class is `label` and was predicted as `predicted`."""
+        """Update the error signal with the newest of `rows`: its true and its predicted class."""
         n = self._signals["error"].update(predicted != label)
         if n is not None:
-            rows.suspect(rows.total - n + 1)
+            rows.mark_drift(rows.total - n + 1)
 
-    def watch(
+    def observe_margins(
         self, scored: Scored, committee: "Committee | None", rows: LabelledRows, seen: int
     ) -> None:
-        """Process records scored by `committee`, after `seen` records had been queried."""
+        """Update the margin signal with queried records; `seen` records were queried before."""
         detector = self._signals.get("margin")
         if detector is None or committee is None or not scored.version:
             return
-        self._observe_version(committee, detector)
+        self._restart_after_retraining(committee, detector)
         # A changing temperature is no property of the records: use uncalibrated probabilities.
-        gaps = gap_of(uncalibrated(scored).probabilities).tolist()
+        gaps = top_two_gap(uncalibrated(scored).probabilities).tolist()
         for i, gap in enumerate(gaps, start=1):
             n = detector.update(1.0 - gap)
             if n is not None:
-                rows.suspect(rows.first_after(seen + i - n))
+                rows.mark_drift(rows.first_order_after(seen + i - n))
 
-    def _observe_version(self, committee: "Committee", detector: Detector) -> None:
+    def _restart_after_retraining(self, committee: "Committee", detector: Detector) -> None:
         if committee.version != self._version:
             if committee.n_rounds <= self._rounds:  # an extension would have more
                 detector.restart()
             self._version, self._rounds = committee.version, committee.n_rounds
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         about = {"version": self._version, "rounds": self._rounds, "seed": self._seed}
         return about, {name: detector.state() for name, detector in self._signals.items()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Restore the result of `state` of a watch with an equal schedule."""
         self._version, self._rounds = state["version"], state["rounds"]
-        self._begin(state["seed"])
+        self._create_detectors(state["seed"])
         for name, detector in self._signals.items():
             detector.resume(arrays[name])

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Trainable",
+    "adapt_to_size",
     "class_weight_of",
     "default_estimator",
-    "describe",
+    "describe_estimator",
     "every_label_estimator",
-    "rebuild",
-    "suited",
+    "rebuild_estimator",
 ]
 
 _MANY = 3_000
@@ -69,8 +69,8 @@ def default_estimator() -> Trainable:
     )
 
 
-def suited(estimator: Trainable, n_rows: int) -> Trainable:
-    """Return `estimator` for training on `n_rows` rows, with other defaults for many rows.
+def adapt_to_size(estimator: Trainable, n_rows: int) -> Trainable:
+    """Return `estimator`, with other settings if it is the default and `n_rows` is large.
 
     Settings for tens of labels underfit thousands. From 3,000 rows on, the default estimator has
     larger trees, finer bins and smaller steps. Trained on 12,000 rows, committees then have an
@@ -110,8 +110,8 @@ def class_weight_of(estimator: Trainable, label: Label, counts: Mapping[Label, i
     return (sum(counts.values()) + 1) / (len(known) * (known[label] + 1))
 
 
-def describe(estimator: Trainable) -> dict[str, Any]:
-    """Return the estimator's public name and parameters for JSON.
+def describe_estimator(estimator: Trainable) -> dict[str, Any]:
+    """Return the estimator's class name and parameters as JSON values.
 
     Raises
     ------
@@ -120,12 +120,12 @@ def describe(estimator: Trainable) -> dict[str, Any]:
         a parameter.
     """
     name = type(estimator).__name__
-    if _public(name) is not type(estimator):
+    if _exported_class(name) is not type(estimator):
         raise ConfigurationError(
             f"a snapshot cannot name the estimator {name}: use one of the estimators that "
             "streamboost exports"
         )
-    params = {key: _plain(value) for key, value in estimator.get_params(deep=False).items()}
+    params = {key: _to_json_value(value) for key, value in estimator.get_params(deep=False).items()}
     for key, value in params.items():
         try:
             json.dumps(value)
@@ -136,15 +136,15 @@ def describe(estimator: Trainable) -> dict[str, Any]:
     return {"name": name, "params": params}
 
 
-def rebuild(description: dict[str, Any]) -> Trainable:
-    """Return the estimator from the result of `describe`.
+def rebuild_estimator(description: dict[str, Any]) -> Trainable:
+    """Create an estimator from the result of `describe_estimator`.
 
     Raises
     ------
     ModelFileError
         When this release has no estimator of that name.
     """
-    made = _public(description["name"])
+    made = _exported_class(description["name"])
     if made is None or not hasattr(made, "train"):
         raise ModelFileError(
             f"the snapshot's estimator is {description['name']!r}, which this release of "
@@ -157,13 +157,13 @@ def rebuild(description: dict[str, Any]) -> Trainable:
     return estimator
 
 
-def _plain(value: Any) -> Any:
-    """Return a parameter for JSON: a dictionary as pairs, since its keys may be numbers."""
+def _to_json_value(value: Any) -> Any:
+    """Return a parameter as a JSON value; a dictionary as pairs, as its keys may be numbers."""
     if isinstance(value, dict):
-        return [[_plain(key), _plain(one)] for key, one in value.items()]
+        return [[_to_json_value(key), _to_json_value(one)] for key, one in value.items()]
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
-def _public(name: str) -> Any:
+def _exported_class(name: str) -> Any:
     package = import_module("streamboost")
     return getattr(package, name) if name in package.__all__ else None

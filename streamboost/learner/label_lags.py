@@ -55,7 +55,7 @@ class LabelLags:
         return np.tile(np.array(self._newest, dtype=np.float32), (n, 1))
 
     def state(self) -> dict[str, Any]:
-        """Return the changing state for JSON."""
+        """Return the mutable state for `resume`, as JSON values."""
         known = [None if code != code else int(code) for code in self._newest]
         return {"labels": list(self._codes), "newest": known}
 

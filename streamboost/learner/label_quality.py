@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamboost.checks import Label
-from streamboost.learner.annotators import Annotators, reliable
+from streamboost.learner.annotators import Annotators, estimate_reliability
 from streamboost.learner.labelled_rows import AnnotatedRow, LabelledRows
 
 __all__ = ["LabelQuality", "RelabelRequests"]
@@ -53,7 +53,7 @@ class RelabelRequests:
 
 
 class LabelQuality:
-    """Combines the votes for a record with its prediction on arrival.
+    """Estimates whether labels are right, from all votes and the prediction on arrival.
 
     The posterior of Dawid and Skene (1979), with the prediction as prior, which does not depend on
     the label; CROWDLAB (Goh, Tkachenko and Mueller 2022) combines both in the same way. For a
@@ -71,14 +71,14 @@ class LabelQuality:
         """Return the probability that `label` is right for `row`; 1 for an unknown class."""
         if label not in self._rows.counts:
             return 1.0
-        about = self._cells([(row, label)])
-        return float(about.posterior(self._counted(about.names))[0])
+        about = self._make_candidates([(row, label)])
+        return float(about.posterior(self._reliabilities(about.names))[0])
 
-    def _counted(self, names: Sequence[str]) -> np.ndarray:
-        return np.array([self._annotators.of(name).reliability for name in names])
+    def _reliabilities(self, names: Sequence[str]) -> np.ndarray:
+        return np.array([self._annotators.get_or_create(name).reliability for name in names])
 
-    def _prior(self, row: AnnotatedRow) -> tuple[list[Label], np.ndarray]:
-        """Return the labels that a record may have, and the probability of each on arrival."""
+    def _prior_probabilities(self, row: AnnotatedRow) -> tuple[list[Label], np.ndarray]:
+        """Return all classes, and the probability (K,) of each from the prediction on arrival."""
         known = list(self._rows.counts)
         if row.arrival_prediction is None:
             return known, np.ones(len(known))
@@ -92,47 +92,51 @@ class LabelQuality:
         return known, prior
 
     def weights(self, orders: np.ndarray) -> np.ndarray:
-        """Return the trust (n,) in the rows of these `orders`, with mean 1."""
-        rows, trusts, _ = self._all()
+        """Return training weights (n,), with mean 1, by trust in the labels of rows `orders`."""
+        rows, trusts, _ = self._trust_in_all_rows()
         trusted = {row.order: one for (_, row, _), one in zip(rows, trusts.tolist(), strict=True)}
         found = np.array([trusted.get(order, 1.0) for order in orders.tolist()])
         return np.asarray(found / max(found.mean(), _LEAST)) if len(found) else found
 
-    def worst(self, n: int, may: Callable[[str], bool]) -> RelabelRequests:
+    def least_trusted(self, n: int, is_eligible: Callable[[str], bool]) -> RelabelRequests:
         """Return at most `n` records whose label looks wrong, the least trusted first.
 
-        Only records whose id passes the predicate `may` are considered.
+        Only records whose id passes the predicate `is_eligible` are considered.
         """
         if self._seen == self._rows.total:
             return RelabelRequests([], np.zeros(0), [])
-        rows, trusts, known = self._all()
+        rows, trusts, known = self._trust_in_all_rows()
         found = [
             (trusts[i], id, row)
             for i, (id, row, _) in enumerate(rows)
-            if trusts[i] < _WRONG and len(row.votes) < _MOST_VOTES and may(id)
+            if trusts[i] < _WRONG and len(row.votes) < _MOST_VOTES and is_eligible(id)
         ]
         if not found:
             self._seen = self._rows.total
         found.sort(key=lambda one: one[:2])
-        chosen, poor = found[:n], _poor(known)
+        chosen, unreliable = found[:n], _unreliable_annotators(known)
         return RelabelRequests(
             [id for _, id, _ in chosen],
             np.array([1.0 - trust for trust, *_ in chosen]),
-            [_excluded_annotators(row, poor) for *_, row in chosen],
+            [_excluded_annotators(row, unreliable) for *_, row in chosen],
         )
 
-    def _all(self) -> tuple[list[tuple[str, AnnotatedRow, Label]], np.ndarray, dict[str, float]]:
+    def _trust_in_all_rows(
+        self,
+    ) -> tuple[list[tuple[str, AnnotatedRow, Label]], np.ndarray, dict[str, float]]:
         """Return the n rows with an id, the trust (n,) in their labels, and the reliabilities."""
-        rows = list(self._rows.named())
-        about = self._cells([(row, label) for _, row, label in rows])
-        known = self._counted(about.names)
+        rows = list(self._rows.annotated_rows())
+        about = self._make_candidates([(row, label) for _, row, label in rows])
+        known = self._reliabilities(about.names)
         cell, who = about.votes
         for _ in range(_ROUNDS):
-            known = reliable(np.bincount(who, about.posterior(known)[cell]), np.bincount(who))
+            known = estimate_reliability(
+                np.bincount(who, about.posterior(known)[cell]), np.bincount(who)
+            )
         reliability = dict(zip(about.names, known.tolist(), strict=True))
         return rows, about.posterior(known)[about.own], reliability
 
-    def _cells(self, rows: Sequence[tuple[AnnotatedRow, Label]]) -> "_Cells":
+    def _make_candidates(self, rows: Sequence[tuple[AnnotatedRow, Label]]) -> "_LabelCandidates":
         place = {name: k for k, name in enumerate(self._rows.counts)}
         own: list[int] = []
         votes: list[tuple[int, int]] = []
@@ -146,10 +150,10 @@ class LabelQuality:
                 if said in place:
                     cell = cells.setdefault(said, len(priors) + len(cells))
                     votes.append((cell, names.setdefault(source or "", len(names))))
-            prior = np.maximum(self._prior(row)[1], _LEAST)
+            prior = np.maximum(self._prior_probabilities(row)[1], _LEAST)
             priors += (prior[[place[said] for said in cells]] / prior.sum()).tolist()
             row_of += [i] * len(cells)
-        return _Cells(
+        return _LabelCandidates(
             own=np.array(own, dtype=np.intp),
             row=np.array(row_of, dtype=np.intp),
             prior=np.array(priors),
@@ -159,7 +163,7 @@ class LabelQuality:
         )
 
     def state(self) -> int:
-        """Return the changing state."""
+        """Return the mutable state for `resume`: the number of labels at the last check."""
         return self._seen
 
     def resume(self, state: int) -> None:
@@ -168,17 +172,17 @@ class LabelQuality:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Cells:
-    """Cells of n rows: the m distinct labels of each row, current or voted for.
+class _LabelCandidates:
+    """Candidate labels of n rows: m pairs of a row and a label, current or voted for.
 
     Attributes
     ----------
     own
-        (n,), the cell of each row's current label.
+        (n,), the candidate that is each row's current label.
     row, prior
-        (m,), each cell's row, and its prior probability.
+        (m,), each candidate's row, and its prior probability.
     votes
-        (2, v), each vote's cell, and its annotator's index in `names`.
+        (2, v), each vote's candidate, and its annotator's index in `names`.
     n_classes
         Number of classes; errors are spread evenly over the other classes.
     """
@@ -190,24 +194,24 @@ class _Cells:
     names: list[str]
     n_classes: int
 
-    def posterior(self, known: np.ndarray) -> np.ndarray:
-        """Return the probability (m,) of each cell, from the reliability `known` of `names`."""
+    def posterior(self, reliability: np.ndarray) -> np.ndarray:
+        """Return the probability (m,) of each candidate, given the reliability of `names`."""
         cell, who = self.votes
-        gain = np.log(known / (1.0 - known) * max(self.n_classes - 1, 1))
+        gain = np.log(reliability / (1.0 - reliability) * max(self.n_classes - 1, 1))
         said = np.bincount(cell, gain[who], len(self.prior))
         odds = np.exp(np.minimum(said, _MOST_SURE))
         others = np.bincount(self.row, self.prior * (odds - 1.0))
         return np.asarray(self.prior * odds / (1.0 + others[self.row]))
 
 
-def _poor(reliability: dict[str, float]) -> list[str]:
+def _unreliable_annotators(reliability: dict[str, float]) -> list[str]:
     """Return named annotators with an error rate above twice the median."""
     errs = {name: 1.0 - right for name, right in reliability.items() if name}
     usual = float(np.median(list(errs.values()))) if errs else 0.0
     return [name for name, often in errs.items() if often > max(2.0 * usual, _OFTEN)]
 
 
-def _excluded_annotators(row: AnnotatedRow, poor: list[str]) -> list[str]:
+def _excluded_annotators(row: AnnotatedRow, unreliable: list[str]) -> list[str]:
     """Return the annotators to exclude: with a label for the record, or unreliable."""
     answered = [source for source, _ in row.votes if source is not None]
-    return answered + [name for name in poor if name not in answered]
+    return answered + [name for name in unreliable if name not in answered]

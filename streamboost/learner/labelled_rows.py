@@ -19,7 +19,7 @@ __all__ = [
     "LabelledRows",
     "Sample",
     "Vote",
-    "verdict",
+    "resolve_label",
 ]
 
 ON_CONFLICT = ("last", "first", "vote")
@@ -60,12 +60,12 @@ class AnnotatedRow:
         self.votes.append((source, label))
 
 
-def verdict(rule: str, votes: Sequence[Vote], current: Label) -> Label:
-    """Return the label that holds by a rule of `ON_CONFLICT`; in a tie `current` stays.
+def resolve_label(rule: str, votes: Sequence[Vote], current: Label) -> Label:
+    """Return the label chosen from the votes by a rule of `ON_CONFLICT`; `current` in a tie.
 
-    >>> verdict("vote", [("ann", "ok"), ("bob", "fraud"), (None, "fraud")], "ok")
+    >>> resolve_label("vote", [("ann", "ok"), ("bob", "fraud"), (None, "fraud")], "ok")
     'fraud'
-    >>> verdict("vote", [("ann", "ok"), ("bob", "fraud")], "ok")
+    >>> resolve_label("vote", [("ann", "ok"), ("bob", "fraud")], "ok")
     'ok'
     """
     if rule != "vote":
@@ -95,22 +95,22 @@ class AnnotatedRows:
         return self._rows.get(id)
 
     def release(self, ids: Iterable[str]) -> None:
-        """Remove these ids, which denote other records from now on."""
+        """Remove the entries of these ids, which will be reused for other records."""
         if self._rows:
             for id in ids:
                 self._rows.pop(id, None)
 
-    def keep(self, orders: np.ndarray) -> None:
+    def retain(self, orders: np.ndarray) -> None:
         """Remove all entries except the entries with these `orders`, int64 (n,)."""
         held = set(orders.tolist())
         self._rows = {id: row for id, row in self._rows.items() if row.order in held}
 
-    def rename(self, to: Callable[[Label], Label | None]) -> None:
-        """Map the classes of votes and predictions by `to`; None drops the vote."""
+    def rename(self, new_name: Callable[[Label], Label | None]) -> None:
+        """Map the classes of votes and predictions by `new_name`; None drops the vote."""
         for row in self._rows.values():
-            row.guess = None if row.guess is None else to(row.guess)
+            row.guess = None if row.guess is None else new_name(row.guess)
             row.arrival_prediction = None
-            named = [(source, to(label)) for source, label in row.votes]
+            named = [(source, new_name(label)) for source, label in row.votes]
             row.votes = [(source, label) for source, label in named if label is not None]
 
     def newest(self) -> Iterable[tuple[str, AnnotatedRow]]:
@@ -123,7 +123,7 @@ class AnnotatedRows:
 
     def state(self, orders: np.ndarray) -> dict[str, Any]:
         """Return the entries of rows of these `orders`, for JSON."""
-        self.keep(orders)
+        self.retain(orders)
         classes: dict[tuple[Label, ...], int] = {}
         rows = []
         for id, row in self._rows.items():
@@ -167,7 +167,7 @@ class _Unlabelled(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Rows, labels and weights of one training.
+    """Training sample: rows, labels and weights.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ class LabelledRows:
         self.origin = 0  # number of labels before the last drift cut
         self._suspected: int | None = None  # the first label after a drift not cut at yet
         self._codes: dict[Label, int] = {}
-        self._rows = working_set.keep(seeds)
+        self._rows = working_set.make_buffer(seeds)
         self._named = AnnotatedRows()
         self._unlabelled: dict[str, _Unlabelled] = {}  # by id, the newest last
         self.trust: Callable[[np.ndarray], np.ndarray] | None = None
@@ -210,12 +210,12 @@ class LabelledRows:
 
     @property
     def kind(self) -> type | None:
-        """Type of the labels, str or int; None before the first."""
+        """Type of the labels, str or int; None before the first label."""
         return type(next(iter(self.counts))) if self.counts else None
 
     @property
     def class_counts(self) -> dict[Label, int]:
-        """The number of labelled records of each class that has any."""
+        """Number of labelled records of each class; classes without records are omitted."""
         return {label: n for label, n in self.counts.items() if n > 0}
 
     @property
@@ -225,7 +225,7 @@ class LabelledRows:
 
     @property
     def n_features(self) -> int:
-        """Features per row."""
+        """Number of features per row."""
         return self._rows.n_features
 
     def append(
@@ -253,9 +253,9 @@ class LabelledRows:
             named.order = self.total
             self._named.add(id, named)
             if len(self._named) > 2 * (len(self._rows) + len(self._unlabelled)) + _FEW:
-                self._named.keep(self._orders())
+                self._named.retain(self._stored_orders())
 
-    def named(self) -> Iterator[tuple[str, AnnotatedRow, Label]]:
+    def annotated_rows(self) -> Iterator[tuple[str, AnnotatedRow, Label]]:
         """Yield id, annotations and label of each row that has an id."""
         rows, labels = self._rows.view(), list(self._codes)
         label_of = {
@@ -266,8 +266,8 @@ class LabelledRows:
             if row.order in label_of:
                 yield id, row, label_of[row.order]
 
-    def _orders(self) -> np.ndarray:
-        """Return the orders, int64 (n,), of stored rows and of rows with a retracted label."""
+    def _stored_orders(self) -> np.ndarray:
+        """Return the label numbers, int64 (n,), of all rows, also with retracted labels."""
         unlabelled = [row.order for id in self._unlabelled if (row := self._named.find(id))]
         return np.append(self._rows.view().order, np.array(unlabelled, dtype=np.int64))
 
@@ -282,7 +282,7 @@ class LabelledRows:
         found = self._rows.row(named.order) if named else None
         if named is None or found is None:
             return None
-        return named, found[0], self._label(found[1])
+        return named, found[0], self._label_of_code(found[1])
 
     def newest(self, most: int) -> tuple[list[str], list[Label], np.ndarray]:
         """Return ids, labels and a copy of the features (n, D) of at most `most` rows.
@@ -299,11 +299,11 @@ class LabelledRows:
         ids = [id for (id, _), is_there in zip(named, there.tolist(), strict=True) if is_there]
         return ids, [labels[code] for code in rows.codes[kept].tolist()], rows.X[kept]
 
-    def _label(self, code: int) -> Label:
+    def _label_of_code(self, code: int) -> Label:
         return list(self._codes)[code]
 
     def release(self, ids: Iterable[str]) -> None:
-        """Remove these ids, which denote other records from now on; their rows stay without ids."""
+        """Release ids, to be reused for other records; rows with these ids stay, without an id."""
         ids = list(ids)
         self._named.release(ids)
         if self._unlabelled:
@@ -329,7 +329,7 @@ class LabelledRows:
         self.total += 1
         self.tick = tick
         if label is None:
-            self._unlabelled[id] = _Unlabelled(row, *self._rows.weighed(named.order))
+            self._unlabelled[id] = _Unlabelled(row, *self._rows.propensity_and_weight(named.order))
             self._rows.drop(named.order)
             named.votes, named.guess = [], None
             if len(self._unlabelled) > self.working_set.size:
@@ -355,23 +355,23 @@ class LabelledRows:
         self._named.rename(lambda one: into if one == label else one)
         return True
 
-    def first_after(self, records: int) -> int:
-        """Return the order of the first stored label after `records` records were queried."""
+    def first_order_after(self, records: int) -> int:
+        """Return the number of the first stored label that arrived after `records` queries."""
         rows = self._rows.view()
         later = rows.order[np.searchsorted(rows.records, records, side="right") :]
         return int(later[0]) if len(later) else self.total + 1
 
-    def suspect(self, order: int) -> None:
-        """Mark a drift before the label of this `order` arrived; `cut` drops the rows before."""
+    def mark_drift(self, order: int) -> None:
+        """Mark a drift that began before the label with this `order` (its number) arrived."""
         self._suspected = order
 
     @property
-    def is_suspected(self) -> bool:
-        """Whether rows from before a drift are to be dropped once the others can train."""
+    def has_suspected_drift(self) -> bool:
+        """Whether a drift is marked; `drop_rows_before_drift` then drops the rows before it."""
         return self._suspected is not None
 
-    def cut(self) -> bool:
-        """Drop the rows from before a suspected drift, if the others can train.
+    def drop_rows_before_drift(self) -> bool:
+        """Drop the rows from before a suspected drift, if two classes are left; return whether.
 
         They can train if the rows of positive weight are of two classes; until then all rows stay.
         """
@@ -380,9 +380,9 @@ class LabelledRows:
         rows = self._rows.view()
         later = slice(int(np.searchsorted(rows.order, self._suspected)), None)
         codes, propensity = rows.codes[later], rows.propensity[later]
-        if len(_present(codes, self.working_set.weigh(len(codes), propensity))) < 2:
+        if len(_distinct_codes(codes, self.working_set.weigh(len(codes), propensity))) < 2:
             return False
-        self._rows.forget(self._suspected)
+        self._rows.drop_before(self._suspected)
         for id in list(self._unlabelled):
             named = self._named.find(id)
             if named is not None and named.order < self._suspected:
@@ -406,17 +406,17 @@ class LabelledRows:
             trust = self.trust(rows.order[later])
             weight = trust if weight is None else weight * trust
         known = as_array(self.counts)
-        classes = known[_present(codes, weight)]
+        classes = known[_distinct_codes(codes, weight)]
         return Sample(X=rows.X[later], y=known[codes], weight=weight, classes=classes)
 
     @property
     def n_evicted(self) -> int:
-        """Number of labels before the oldest stored row."""
+        """Number of labels that arrived before the label of the oldest stored row."""
         order = self._rows.view().order
         return int(order[0]) - 1 if len(order) else self.total
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         kept, arrays = self._rows.state()
         state = {
             "counts": list(self.counts.items()),
@@ -425,7 +425,7 @@ class LabelledRows:
             "origin": self.origin,
             "suspected": self._suspected,
             "kept": kept,
-            "named": self._named.state(self._orders()),
+            "named": self._named.state(self._stored_orders()),
             "unlabelled": list(self._unlabelled),
         }
         unlabelled = list(self._unlabelled.values())
@@ -456,8 +456,8 @@ class LabelledRows:
         }
 
 
-def _present(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the distinct codes of the rows of positive weight.
+def _distinct_codes(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return the distinct class numbers among rows of positive weight, ascending.
 
     The weight of the oldest rows may underflow to 0: training excludes these rows.
     """

@@ -32,9 +32,15 @@ from streamboost.evaluation.evaluation import Evaluation
 from streamboost.evaluation.sufficient_stats import UnlabelledSums
 from streamboost.features import Features
 from streamboost.features.layout import Values
-from streamboost.learner.annotators import Annotators, guess_of
+from streamboost.learner.annotators import Annotators, confident_label
 from streamboost.learner.drift import DriftWatch
-from streamboost.learner.estimators import Trainable, class_weight_of, describe, rebuild, suited
+from streamboost.learner.estimators import (
+    Trainable,
+    adapt_to_size,
+    class_weight_of,
+    describe_estimator,
+    rebuild_estimator,
+)
 from streamboost.learner.label_lags import LabelLags
 from streamboost.learner.label_quality import LabelQuality, RelabelRequests
 from streamboost.learner.labelled_rows import (
@@ -42,13 +48,13 @@ from streamboost.learner.labelled_rows import (
     AnnotatedRow,
     LabelledRows,
     Vote,
-    verdict,
+    resolve_label,
 )
 from streamboost.learner.query_controller import QueryController
 from streamboost.learner.schedule import Schedule, Training
-from streamboost.learner.trainer import Trainer, from_arrays, in_arrays
+from streamboost.learner.trainer import Trainer, committee_from_arrays, committee_to_arrays
 from streamboost.learner.working_set import WorkingSet
-from streamboost.predictions import Scored, renamed, score_with_shares
+from streamboost.predictions import Scored, map_classes, score_with_shares
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.settings import check_choice
 from streamboost.query.token_bucket import Ledger
@@ -285,11 +291,11 @@ class StreamLearner:
         Keep the row of a record: use the same row to score, to query and, when the label arrives,
         to learn. Raises DataError if the learner has no features.
         """
-        return self.with_lags(self._known_features().arrive(values))
+        return self.with_lags(self._require_features().arrive(values))
 
     def rows(self, values: Sequence[Values]) -> np.ndarray:
         """Return the rows (n, D) of records without updating the features."""
-        return self.with_lags(self._known_features().rows(values))
+        return self.with_lags(self._require_features().rows(values))
 
     def with_lags(self, X: np.ndarray) -> np.ndarray:
         """Return `X` float32 (n, D - lags) with the newest labels learned as first columns, (n, D).
@@ -299,7 +305,7 @@ class StreamLearner:
         """
         return np.hstack([self._lags.rows(len(X)), X]) if self._lags.n else X
 
-    def _known_features(self) -> Features:
+    def _require_features(self) -> Features:
         if self.features is None:
             raise DataError("this learner takes arrays: give it features= to take records")
         return self.features
@@ -309,21 +315,21 @@ class StreamLearner:
 
         Before the first training, each record gets the most frequent label so far.
         """
-        return self.score_rows(self._admit(X))
+        return self.score_rows(self._validated_rows(X))
 
     def score_rows(self, rows: np.ndarray) -> Scored:
         """Score rows that `rows` or `arrive` returned; as `score`, without validation."""
         if self.committee is None:
             return score_with_shares(self._rows.class_counts, len(rows))
         scored = self.evaluator.calibrated(self._stacking.score(self.committee, rows))
-        return renamed(scored, self._renamed)
+        return map_classes(scored, self._renamed)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the labels, object (n,), predicted as by `score`."""
-        rows = self._admit(X)
+        """Return the predicted labels of `X` (n, D), object (n,)."""
+        rows = self._validated_rows(X)
         if self.committee is None:
             return score_with_shares(self._rows.class_counts, len(rows)).labels
-        return renamed(self._stacking.score(self.committee, rows), self._renamed).labels
+        return map_classes(self._stacking.score(self.committee, rows), self._renamed).labels
 
     def predict_set(self, X: Any) -> list[list[Label | None]]:
         """Return a prediction set for each record of `X` (n, D), the most probable label first.
@@ -332,7 +338,7 @@ class StreamLearner:
         labels that `query` requested (`PredictionSets`). None, always the last entry, represents
         all labels that have not appeared yet. Sets may be empty.
         """
-        return self.evaluator.sets(self.score(X))
+        return self.evaluator.prediction_sets_of(self.score(X))
 
     def decide(self, scored: Scored) -> np.ndarray:
         """Return the decided class of each record in `scored`, object (n,) (`Decisions`).
@@ -349,8 +355,8 @@ class StreamLearner:
         If the records are `scored` already, the committee does not score them again.
         """
         if scored is not None:
-            return self._query_controller.rate(self._admit(X), scored, self.committee)
-        return self._query_controller.measure(self._admit(X), self.committee)
+            return self._query_controller.rate(self._validated_rows(X), scored, self.committee)
+        return self._query_controller.measure(self._validated_rows(X), self.committee)
 
     def remember(self, ids: Sequence[str], scored: Scored) -> None:
         """Cache the experts' predictions of records until their labels arrive under these `ids`.
@@ -361,17 +367,19 @@ class StreamLearner:
         self._stacking.cache(ids, scored)
 
     def query(self, X: Any, scored: Scored, ids: Sequence[str]) -> Requests:
-        """Decide for which of the records `X` (n, D), scored as `scored`, to request labels.
+        """Decide which of the arriving records `X` (n, D) to request labels for.
 
         Each record counts towards the budget here, once; each request spends a token.
         """
-        rows = self._admit(X)
+        rows = self._validated_rows(X)
         ids = as_ids(ids, len(rows))
         if len(scored) != len(rows):
             raise DataError(f"{len(scored)} predictions for {len(rows)} records: give one each")
         self._rows.release(ids)
         self._stacking.cache(ids, scored)
-        self._drift.watch(scored, self.committee, self._rows, self._query_controller.records)
+        self._drift.observe_margins(
+            scored, self.committee, self._rows, self._query_controller.records
+        )
         asked = self._query_controller.arrive(ids, rows, scored, self.committee)
         self.evaluator.arrive(ids, scored, asked)
         return asked
@@ -400,33 +408,33 @@ class StreamLearner:
         n = self._query_controller.due_relabels
         if not n:
             return RelabelRequests([], np.zeros(0), [])
-        again = self._label_quality.worst(
-            n, lambda id: self._query_controller.is_free(id) and may(id)
+        again = self._label_quality.least_trusted(
+            n, lambda id: self._query_controller.has_no_open_request(id) and may(id)
         )
         self._query_controller.request_relabels(again.ids)
         return again
 
     def use_external_scores(self) -> None:
-        """Leave scoring to other processes: queries use their scores, and training is paused."""
+        """Use scores of other processes in queries, and pause training in this process."""
         self._query_controller.uses_external_scores = True
         self.trainer.pause()
 
     def observe_scored(
-        self, scored: Scored, asked: Requests, records: int, rest: UnlabelledSums | None
+        self, scored: Scored, requests: Requests, records: int, unlabelled: UnlabelledSums | None
     ) -> None:
-        """Count records that other processes scored and decided about.
+        """Add records that other processes scored and for which they decided about requests.
 
         Parameters
         ----------
         scored : predictions of the records with a request, by one committee
-        asked : the requests, one for each record in `scored`
+        requests : the label requests, one for each record in `scored`
         records : the number of all records, with and without a request
-        rest : sums over the records without a request; None where another call passes them
+        unlabelled : sums over the records without a request; None where another call passes them
         """
-        self._query_controller.observe_requests(records, asked)
-        self.evaluator.arrive(asked.ids, scored, asked)
-        if rest is not None:
-            self.evaluator.evaluation.add_unlabelled_sums(rest)
+        self._query_controller.observe_requests(records, requests)
+        self.evaluator.arrive(requests.ids, scored, requests)
+        if unlabelled is not None:
+            self.evaluator.evaluation.add_unlabelled_sums(unlabelled)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Expire the requests among `ids`: their tokens stay spent. Other ids are ignored."""
@@ -482,9 +490,9 @@ class StreamLearner:
         DataError
             When an argument is invalid; nothing has been learned then.
         """
-        rows = self._admit(X)
+        rows = self._validated_rows(X)
         ids = as_ids(ids, len(rows))
-        labels = as_labels(y, len(rows), self._kind)
+        labels = as_labels(y, len(rows), self._label_type)
         for label in self._renamed.keys() & {*labels}:  # it is there again
             del self._renamed[label]
         chances = as_propensity(propensity, len(rows))
@@ -496,8 +504,8 @@ class StreamLearner:
         taught = np.flatnonzero(weights).tolist()
         if len(taught) < len(ids):
             self.expire([ids[i] for i in range(len(ids)) if not weights[i]])
-        self._query_controller.answer([ids[i] for i in taught], chances[taught])
-        again = self._second_labels(ids, taught)
+        self._query_controller.record_answers([ids[i] for i in taught], chances[taught])
+        again = self._indices_of_second_labels(ids, taught)
         new = [i for i in taught if i not in again]
         predictions = [self.evaluator.prediction_of(id) for id in ids]
         self.evaluator.label([ids[i] for i in new], [labels[i] for i in new])
@@ -505,14 +513,14 @@ class StreamLearner:
         for i in taught:
             if i in again:
                 kept = values[i] or None
-                started += self._correct(ids[i], labels[i], who[i], tick, kept)
+                started += self._correct_one(ids[i], labels[i], who[i], tick, kept)
                 continue
             is_made_now = self.features is not None and X[i] is None
             row = self.arrive([values[i]])[0] if is_made_now else rows[i]
-            named = self._named(labels[i], who[i], predictions[i], values[i])
+            named = self._annotate(labels[i], who[i], predictions[i], values[i])
             known = float(chances[i]), guesses[i], named
             weighs = float(weights[i])
-            started += self._learn(ids[i], row, labels[i], values[i], weighs, tick, *known)
+            started += self._learn_one(ids[i], row, labels[i], values[i], weighs, tick, *known)
         return tuple(started)
 
     def learn_unsolicited(
@@ -525,9 +533,9 @@ class StreamLearner:
         """
         self._query_controller.exclude([id])
         self.evaluator.label([id], [label])
-        return self._learn(id, row, label, values, weight)
+        return self._learn_one(id, row, label, values, weight)
 
-    def _learn(
+    def _learn_one(
         self,
         id: str,
         row: np.ndarray,
@@ -559,17 +567,17 @@ class StreamLearner:
             rows = self._rows
             young.advance(rows.total, rows.total / max(self._query_controller.records, rows.total))
             if started:
-                self._train_young(young)
+                self._train_young_committees(young)
         return started
 
-    def _train_young(self, young: YoungCommittees) -> None:
+    def _train_young_committees(self, young: YoungCommittees) -> None:
         """Train the young committees that are due."""
         young.drop_before(self._rows.n_evicted)
         n_estimators = min(self.estimator.get_params().get("n_estimators") or ROUNDS, ROUNDS)
-        for birth in young.due():
+        for birth in young.due_births():
             sample = self._rows.sample(birth.order)
             if len(sample.classes) > 1:
-                committee = suited(self.estimator, len(sample.X)).train(
+                committee = adapt_to_size(self.estimator, len(sample.X)).train(
                     sample.X, sample.y, sample.weight, seed=birth.order, n_estimators=n_estimators
                 )
                 self._stacking.put_young(birth, committee)
@@ -578,7 +586,7 @@ class StreamLearner:
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float
     ) -> np.ndarray:
         """Update stack and features with a label; return `row` widened to the current columns."""
-        row = self._wide(row)  # labels before add columns
+        row = self._pad_row(row)  # labels before add columns
         weight *= class_weight_of(self.estimator, label, self._rows.counts)
         self._stacking.learn(id, row, label, weight, self.committee)
         if self.features is None:
@@ -587,14 +595,14 @@ class StreamLearner:
         if self.features.fixed:  # no label adds columns
             return row
         self.update_columns()
-        return self._wide(row)
+        return self._pad_row(row)
 
-    def _wide(self, row: np.ndarray) -> np.ndarray:
+    def _pad_row(self, row: np.ndarray) -> np.ndarray:
         n_features = self.n_features or 0
         return row if len(row) >= n_features else np.asarray(as_wide(row[None], n_features)[0])
 
-    def _second_labels(self, ids: Sequence[str], taught: Sequence[int]) -> set[int]:
-        """Return which of the labels `taught` belong to records that have, or will have, a row."""
+    def _indices_of_second_labels(self, ids: Sequence[str], taught: Sequence[int]) -> set[int]:
+        """Return the indices in `taught` of labels for records that already have a row."""
         if self.on_conflict is None:
             return set()
         again, seen = set(), set()
@@ -604,17 +612,17 @@ class StreamLearner:
             seen.add(ids[i])
         return again
 
-    def _named(
+    def _annotate(
         self,
         label: Label,
         source: str | None,
         prediction: tuple[list[Label], np.ndarray] | None,
         values: Values,
     ) -> AnnotatedRow:
-        """Return the annotation of a newly labelled record, with its prediction on arrival."""
+        """Return the annotations of a newly labelled record: its vote and prediction on arrival."""
         row = AnnotatedRow(0, [(source, label)])
         if prediction is not None:
-            row.guess = guess_of(*prediction)
+            row.guess = confident_label(*prediction)
             if self.query_config.relabel:
                 row.arrival_prediction = prediction[0], prediction[1].astype(np.float32)
         if self.features is not None and self.on_conflict is not None:
@@ -622,7 +630,7 @@ class StreamLearner:
         return row
 
     def trust(self, row: AnnotatedRow, label: Label) -> float:
-        """Return the training weight of a row by trust in its label; 1 without relabelling."""
+        """Return the probability that a row's `label` is right; 1 without relabelling."""
         return self._label_quality.trust(row, label) if self.query_config.relabel else 1.0
 
     def correct(
@@ -663,14 +671,14 @@ class StreamLearner:
         labels: list[Label | None] = list(y)
         ids, who, tick = as_ids(ids, len(labels)), as_sources(sources, len(labels)), as_tick(tick)
         given = [label for label in labels if label is not None]
-        as_labels(given, len(given), self._kind)
+        as_labels(given, len(given), self._label_type)
         values = [None] * len(ids) if records is None else list(records)
         started: list[Training] = []
         for one in zip(ids, labels, who, values, strict=True):
-            started += self._correct(*one[:3], tick, one[3])
+            started += self._correct_one(*one[:3], tick, one[3])
         return tuple(started)
 
-    def _correct(
+    def _correct_one(
         self,
         id: str,
         label: Label | None,
@@ -686,7 +694,7 @@ class StreamLearner:
         Returns the trainings that were started.
         """
         rows = self._rows
-        self._query_controller.close(id)
+        self._query_controller.record_relabel_answer(id)
         found = rows.find(id)
         if found is None:
             return ()
@@ -698,7 +706,7 @@ class StreamLearner:
             if is_new:
                 self.annotators.observe(named)
             if before is not None:
-                after = verdict(self.on_conflict or "first", named.votes, before)
+                after = resolve_label(self.on_conflict or "first", named.votes, before)
         if after == before:
             return ()
         values = named.values if values is None else values
@@ -729,7 +737,9 @@ class StreamLearner:
         DataError
             When the classes are not of the type of the labels, or are equal.
         """
-        as_labels([label] if into is None else [label, into], 1 + (into is not None), self._kind)
+        as_labels(
+            [label] if into is None else [label, into], 1 + (into is not None), self._label_type
+        )
         if label == into:
             raise DataError(f"the class {label!r} is itself: name another that it is to be")
         classes = {a: into if b == label else b for a, b in self._renamed.items()}
@@ -742,12 +752,12 @@ class StreamLearner:
         if self.features is not None:
             self.features.rename(label, into)
             self.update_columns()
-        self._learn_again()
+        self._retrain_experts()
         return trainer.retrain() if trainer.champion is not None else trainer.start_due_training()
 
     def votes_for(self, label: Label) -> list[tuple[str, str | None]]:
-        """Return ids and sources of the votes for a class, of the rows with an id."""
-        named = self._rows.named()
+        """Return (record id, annotator) of each stored vote for the class `label`."""
+        named = self._rows.annotated_rows()
         return [(id, who) for id, row, _ in named for who, vote in row.votes if vote == label]
 
     def restore_classes(
@@ -792,10 +802,10 @@ class StreamLearner:
             return trainer.start_due_training()
         if self.features is not None:
             self.update_columns()
-        self._learn_again()
+        self._retrain_experts()
         return trainer.retrain() if trainer.champion is not None else trainer.start_due_training()
 
-    def _learn_again(self) -> None:
+    def _retrain_experts(self) -> None:
         """Retrain the experts from scratch on the newest rows, and keep their weights."""
         before, sample = self._stacking, self._rows.sample()
         stacking = OnlineStacking(
@@ -810,7 +820,7 @@ class StreamLearner:
         self._stacking = self._query_controller.stacking = stacking
 
     def deploy(self, committee: "Committee | None") -> tuple[Training, ...]:
-        """Deploy `committee`; None changes nothing.
+        """Deploy `committee` for scoring; do nothing if it is None.
 
         The result of `trainer.finished` or `trainer.wait` gets the version of its training. It is
         deployed at once, or after its evaluation as a challenger (`Schedule.promotion`). Any other
@@ -828,12 +838,14 @@ class StreamLearner:
             return ()
         if committee is self.trainer.finished():
             return self.trainer.add_challenger(committee)
-        self._admit_committee(committee)
+        self._validate_committee(committee)
         self.trainer.deploy_as_new_version(committee)
         return ()
 
-    def _admit_committee(self, committee: "Committee") -> None:
-        as_labels(committee.classes, len(committee.classes), self._kind, name="committee.classes")
+    def _validate_committee(self, committee: "Committee") -> None:
+        as_labels(
+            committee.classes, len(committee.classes), self._label_type, name="committee.classes"
+        )
         if self.n_features is None:
             self.widen(committee.n_features)
         if committee.n_features > self._rows.n_features:
@@ -856,7 +868,7 @@ class StreamLearner:
         self.n_features = n_features
 
     def update_columns(self) -> None:
-        """Widen to the columns that the features have gained, and pass on the categorical ones."""
+        """Extend all rows by new feature columns, and set the estimator's categorical columns."""
         assert self.features is not None
         n_features = self._lags.n + len(self.features)
         if n_features == self.n_features:
@@ -876,13 +888,13 @@ class StreamLearner:
         self._categorical_columns = columns
 
     @property
-    def _kind(self) -> type | None:
-        """Type of the labels, str or int; None before the first label and the first committee."""
+    def _label_type(self) -> type | None:
+        """Type of the labels, str or int; None before any label or committee."""
         if self._rows.kind is None and self.committee is not None:
             return type(self.committee.classes.tolist()[0])
         return self._rows.kind
 
-    def _admit(self, X: Any) -> np.ndarray:
+    def _validated_rows(self, X: Any) -> np.ndarray:
         if self.features is not None:
             X = as_wide(X, self.n_features or 0)
         rows = as_rows(X, self.n_features)
@@ -905,7 +917,7 @@ class StreamLearner:
         trainer, committees = self.trainer.state()
         about = {
             "format": FORMAT,
-            "estimator": describe(self.estimator),
+            "estimator": describe_estimator(self.estimator),
             "working_set": asdict(self.working_set),
             "schedule": asdict(self.schedule),
             "query": asdict(self.query_config),
@@ -942,7 +954,7 @@ class StreamLearner:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray]) -> "StreamLearner":
-        """Return the learner that `snapshot` took the arrays from.
+        """Create a learner from the arrays that `snapshot` returned.
 
         A training that was running in a thread is started again, on the same rows.
 
@@ -958,8 +970,8 @@ class StreamLearner:
                     f"the learner's snapshot has format {about['format']!r}, and this release "
                     f"reads {FORMAT!r}; train a new learner and take its snapshot"
                 )
-            learner = cls._of(about, arrays)
-            learner._resume(about, arrays)
+            learner = cls._untrained_from_snapshot(about, arrays)
+            learner._restore_state(about, arrays)
             return learner
         except (LookupError, TypeError, ValueError) as error:
             raise ModelFileError(
@@ -968,13 +980,15 @@ class StreamLearner:
             ) from error
 
     @classmethod
-    def _of(cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> "StreamLearner":
-        """Return an untrained learner with the settings of a snapshot."""
+    def _untrained_from_snapshot(
+        cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> "StreamLearner":
+        """Create an untrained learner with the settings of a snapshot."""
         features = None
         if (fields := about.get("features")) is not None:
             features = Features.restore(fields, part(arrays, "features."))
         return cls(
-            estimator=rebuild(about["estimator"]),
+            estimator=rebuild_estimator(about["estimator"]),
             working_set=WorkingSet(**about["working_set"]),
             schedule=Schedule(**about["schedule"]),
             query=QueryConfig(**about["query"]),
@@ -987,8 +1001,8 @@ class StreamLearner:
             on_conflict=about["on_conflict"],
         )
 
-    def _resume(self, about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """Restore the changing state from the snapshot of a learner with equal settings."""
+    def _restore_state(self, about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Restore the mutable state from the snapshot of a learner with equal settings."""
         self.annotators.resume(about["annotators"])
         self._label_quality.resume(about["doubts"])
         self._renamed = dict(about["renamed"])
@@ -1022,7 +1036,7 @@ class StreamLearner:
         if self.features is not None:
             about["features"], tables = self.features.state()
             arrays |= {f"features.{name}": array for name, array in tables.items()}
-        arrays |= young | in_arrays("committee.", self.committee)
+        arrays |= young | committee_to_arrays("committee.", self.committee)
         return arrays | {"about": pack_json(about)}
 
     def load_scoring_state(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -1044,7 +1058,7 @@ class StreamLearner:
             self._stacking.resume(about["blend"], part(given, "blend.") | young)
             self.evaluator.temperature.resume(about["temperature"])
             self._renamed = dict(about["renamed"])
-            self.trainer.champion = from_arrays("committee.", given)
+            self.trainer.champion = committee_from_arrays("committee.", given)
         except (LookupError, TypeError, ValueError) as error:
             raise ModelFileError(
                 f"these arrays are not what a learner predicts by: {error!r}; let scorers and "
@@ -1056,7 +1070,7 @@ def _resolve_votes(rule: str, votes: Sequence[Vote]) -> Label:
     """Return the label that holds by a rule of `ON_CONFLICT` after all `votes`, in order."""
     label = votes[0][1]
     for n in range(2, len(votes) + 1):
-        label = verdict(rule, votes[:n], label)
+        label = resolve_label(rule, votes[:n], label)
     return label
 
 

@@ -109,7 +109,7 @@ def learn_from_pool(
     """
     rows = as_rows(X, None)
     most = len(rows) if most is None else most
-    _check(len(rows), first, each, most, strategy, evaluated)
+    _validate_arguments(len(rows), first, each, most, strategy, evaluated)
     rng = np.random.default_rng(random_state)
     return _train_in_rounds(
         estimator, rows, ask, (first, each, most), UTILITIES[strategy], evaluated, rng
@@ -120,12 +120,12 @@ def _train_in_rounds(
     estimator: Trainable,
     rows: np.ndarray,
     ask: Callable[[np.ndarray], Any],
-    numbers: tuple[int, int, int],
+    label_counts: tuple[int, int, int],
     utility: Utility,
     evaluated: float,
     rng: np.random.Generator,
 ) -> Iterator[PoolResult]:
-    first, each, most = numbers
+    first, each, most = label_counts
     known, labels = _request_labels(ask, rng.permutation(len(rows))[:first], None, None)
     while True:
         seed = int(rng.integers(2**31 - 1))
@@ -158,7 +158,9 @@ def _request_labels(
     return np.concatenate([known, rows]), np.concatenate([labels, came])
 
 
-def _check(n: int, first: int, each: int, most: int, strategy: str, evaluated: float) -> None:
+def _validate_arguments(
+    n: int, first: int, each: int, most: int, strategy: str, evaluated: float
+) -> None:
     check_choice("strategy", strategy, UTILITIES)
     for name, value in (("first", first), ("each", each), ("most", most)):
         check_whole(name, value)

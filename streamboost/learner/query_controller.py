@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamboost.learner.labelled_rows import LabelledRows
-from streamboost.predictions import Scored, by_committee, evidence, surest
+from streamboost.predictions import Scored, committee_predictions, evidence, top_probabilities
 from streamboost.query.config import QueryConfig, Requests
 from streamboost.query.querier import Querier
 from streamboost.query.token_bucket import Ledger
@@ -25,7 +25,7 @@ _RANDOM_START = Fraction(1, 20)
 
 
 class QueryController:
-    """Applies a query strategy to the stream, with utilities by the current committee.
+    """Applies a query strategy to a stream; the current committee determines the utilities.
 
     Labels are requested to train the committee, so its own uncertainty counts, and not that of the
     other experts of the stack. On six streams at budgets of 5 and 10 %, two seeds each, this was
@@ -53,7 +53,7 @@ class QueryController:
 
     @property
     def block(self) -> int:
-        """m, the records in a block of the audit, 0 without audits."""
+        """Number of records in an audit block, m; 0 without audits."""
         return self._querier.budget.block
 
     @property
@@ -73,33 +73,41 @@ class QueryController:
     def arrive(
         self, ids: Sequence[str], X: np.ndarray, scored: Scored, committee: "Committee | None"
     ) -> Requests:
-        """Decide for which of the arriving records `X` (n, D), scored as `scored`, to request."""
-        self._rescore(committee)
+        """Decide which of the arriving records `X` (n, D) to request labels for."""
+        self._rescore_stored(committee)
         utility = self.rate(X, scored, committee)
-        cold = self._is_cold(committee)
-        return self._register(self._querier.decide(ids, X, utility, surest(scored), cold=cold))
+        cold = self._requests_at_random(committee)
+        return self._register_requests(
+            self._querier.decide(ids, X, utility, top_probabilities(scored), cold=cold)
+        )
 
     def rate(self, X: np.ndarray, scored: Scored, committee: "Committee | None") -> np.ndarray:
-        """Return the utility (n,) of records `X` (n, D) that were scored as `scored`."""
+        """Return the utility (n,) of labels for records `X` (n, D) with predictions `scored`."""
         if self.uses_external_scores and scored.version:
             needed = scored.margins if self.config.needs == "margins" else scored.probabilities
             return self.config.measure(needed)
         is_current = committee is not None and scored.version == committee.version
-        own = by_committee(committee, scored) if committee is not None and is_current else None
+        own = (
+            committee_predictions(committee, scored)
+            if committee is not None and is_current
+            else None
+        )
         return self.measure(X, committee, own)
 
     def observe_requests(self, records: int, requests: Requests) -> None:
         """Count records that other processes decided about, and their requests."""
         self._querier.budget.count(records, len(requests), int(requests.audit.sum()))
-        self._register(requests)
+        self._register_requests(requests)
 
     def ask(self, n: int, committee: "Committee | None") -> Requests:
-        """Request labels for the `n` best records of the pool; ConfigurationError without one."""
-        self._rescore(committee)
-        return self._register(self._querier.ask(n, cold=self._is_cold(committee)))
+        """Request the `n` best records of the pool; ConfigurationError if there is no pool."""
+        self._rescore_stored(committee)
+        return self._register_requests(
+            self._querier.ask(n, cold=self._requests_at_random(committee))
+        )
 
-    def answer(self, ids: Sequence[str], propensity: np.ndarray) -> None:
-        """Close answered requests; `propensity` (n,) is NaN for labels without a request."""
+    def record_answers(self, ids: Sequence[str], propensity: np.ndarray) -> None:
+        """Close the requests that labels answer; `propensity` (n,) is NaN for other labels."""
         self.exclude(ids)
         for id, chance in zip(ids, propensity.tolist(), strict=True):
             if not math.isnan(chance):
@@ -114,16 +122,16 @@ class QueryController:
         """Number of relabel requests that the budget allows now."""
         return self._querier.budget.due_relabels
 
-    def is_free(self, id: str) -> bool:
-        """Return whether no request of that record is open."""
+    def has_no_open_request(self, id: str) -> bool:
+        """Return whether the record has no open label or relabel request."""
         return id not in self._open and id not in self._open_relabels
 
     def request_relabels(self, ids: Sequence[str]) -> None:
-        """Open relabel requests for these records, for a token each."""
+        """Open a relabel request for each of these records, and charge a token for each."""
         self._querier.budget.charge_relabels(len(ids))
         self._open_relabels |= dict.fromkeys(ids)
 
-    def close(self, id: str) -> None:
+    def record_relabel_answer(self, id: str) -> None:
         """Count the answer to a relabel request of this record, if one is open."""
         if id in self._open_relabels:
             self._answered += self._close_request(id)
@@ -135,13 +143,13 @@ class QueryController:
     def measure(
         self, X: np.ndarray, committee: "Committee | None", scored: Scored | None = None
     ) -> np.ndarray:
-        """Return the utility (n,) of records; score them by the committee unless `scored`."""
+        """Return the utility (n,) of records `X` (n, D), with predictions `scored` if given."""
         if committee is None:
             return np.ones(len(X))
         model = self.stacking.scoring_model(committee)
         return self.config.measure(evidence(self.config.needs, model, X, scored))
 
-    def _register(self, requests: Requests) -> Requests:
+    def _register_requests(self, requests: Requests) -> Requests:
         self._open |= dict.fromkeys(requests.ids)
         return requests
 
@@ -153,8 +161,8 @@ class QueryController:
                 return True
         return False
 
-    def _is_cold(self, committee: "Committee | None") -> bool:
-        """Return whether to request at random.
+    def _requests_at_random(self, committee: "Committee | None") -> bool:
+        """Return whether to select records at random instead of by utility.
 
         Without a committee there are no utilities to rank by. With a budget of 5 % or more, two
         random labels per class are affordable before the margins of a young committee decide; with
@@ -166,19 +174,19 @@ class QueryController:
 
     @property
     def missing_random_labels(self) -> int:
-        """Number of labels still to be drawn at random; 0 or less: enough."""
+        """Number of labels still to request at random; at most 0 if there are enough."""
         if self.config.share < _RANDOM_START:
             return 0
         return 2 * len(self._rows.counts) - self._rows.total
 
-    def _rescore(self, committee: "Committee | None") -> None:
+    def _rescore_stored(self, committee: "Committee | None") -> None:
         """Rescore stored records if the committee or the stack has changed."""
         self._querier.rescore(
             self.stacking.model_version(committee), lambda X: self.measure(X, committee)
         )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         querier, window = self._querier.state()
         state = {
             "querier": querier,

@@ -19,7 +19,7 @@ __all__ = ["BalancedRows", "ReservoirRows", "RowBlock", "RowBuffer", "SlidingRow
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBuffer:
-    """Labelled records, oldest label first, as views that the next label may change.
+    """Arrays of labelled rows, oldest label first; views that the next append may change.
 
     Attributes
     ----------
@@ -50,13 +50,13 @@ class RowBuffer:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def parts(self) -> tuple[np.ndarray, ...]:
+    def as_tuple(self) -> tuple[np.ndarray, ...]:
         """Return the arrays in the order of the attributes."""
         return tuple(getattr(self, field.name) for field in fields(self))
 
 
 class RowBlock:
-    """Array of at most `bound` rows (plus one until the next drop) that grows as it fills.
+    """Growing array of labelled rows, at most `bound` (plus one until the next drop).
 
     The capacity is at most twice `bound`. A row dropped from the middle leaves a hole. Holes are
     closed when the array is full or the rows are read, so that a row costs amortized O(D), and
@@ -65,7 +65,7 @@ class RowBlock:
 
     def __init__(self, bound: int, n_features: int) -> None:
         self._bound = bound
-        self._rows = _blank(min(64, 2 * bound), n_features)
+        self._rows = _empty_buffer(min(64, 2 * bound), n_features)
         self._held = np.zeros(len(self._rows), dtype=bool)
         self._start = 0
         self._stop = 0
@@ -76,7 +76,7 @@ class RowBlock:
 
     @property
     def n_features(self) -> int:
-        """Features per row."""
+        """Number of features per row."""
         return int(self._rows.X.shape[1])
 
     @property
@@ -96,7 +96,7 @@ class RowBlock:
     ) -> None:
         """Add one row (D,) with the values described in `RowBuffer`."""
         if self._stop == len(self._rows):
-            self._make_room()
+            self._reserve_capacity()
         rows, place = self._rows, self._stop
         rows.X[place] = row
         rows.codes[place] = code
@@ -111,44 +111,44 @@ class RowBlock:
 
     def drop_oldest(self) -> None:
         """Drop the row with the oldest label."""
-        self._drop(self._start)
+        self._drop_at(self._start)
 
     def drop(self, order: int) -> None:
         """Drop the row that was appended with `order`."""
-        self._drop(self._place(order))
+        self._drop_at(self._index_of(order))
 
-    def _place(self, order: int) -> int:
+    def _index_of(self, order: int) -> int:
         """Return the index of the row with label number `order`, or its insertion point."""
         orders = self._rows.order[self._start : self._stop]
         return self._start + int(np.searchsorted(orders, order))
 
     def row(self, order: int) -> tuple[np.ndarray, int] | None:
-        """Return features (D,) and code of the row with number `order`; None if evicted."""
-        place = self._place(order)
+        """Return features (D,) and class number of the row with label number `order`, or None."""
+        place = self._index_of(order)
         if place == self._stop or not self._held[place] or self._rows.order[place] != order:
             return None
         return self._rows.X[place].copy(), int(self._rows.codes[place])
 
-    def weighed(self, order: int) -> tuple[float, float]:
+    def propensity_and_weight(self, order: int) -> tuple[float, float]:
         """Return propensity and weight of the row with label number `order`, which must exist."""
-        place = self._place(order)
+        place = self._index_of(order)
         return float(self._rows.propensity[place]), float(self._rows.weight[place])
 
     def recode(self, order: int, code: int) -> None:
-        """Set the class of the row with label number `order`, which must exist."""
-        self._rows.codes[self._place(order)] = code
+        """Set the class number of the row with label number `order`, which must exist."""
+        self._rows.codes[self._index_of(order)] = code
 
-    def _drop(self, place: int) -> None:
+    def _drop_at(self, place: int) -> None:
         self._held[place] = False
         self._n -= 1
         while self._start < self._stop and not self._held[self._start]:
             self._start += 1
 
-    def _make_room(self) -> None:
+    def _reserve_capacity(self) -> None:
         kept = self.view()
         n = len(kept)
-        self._rows = _blank(min(2 * self._bound, max(64, 2 * n)), self.n_features)
-        for new, old in zip(self._rows.parts(), kept.parts(), strict=True):
+        self._rows = _empty_buffer(min(2 * self._bound, max(64, 2 * n)), self.n_features)
+        for new, old in zip(self._rows.as_tuple(), kept.as_tuple(), strict=True):
             new[:n] = old
         self._held = np.arange(len(self._rows)) < n
         self._start, self._stop = 0, n
@@ -163,11 +163,11 @@ class RowBlock:
         """Return the rows in one block, without copying them unless there are holes."""
         if self._n < self._stop - self._start:
             self._close_holes()
-        return RowBuffer(*(array[self._start : self._stop] for array in self._rows.parts()))
+        return RowBuffer(*(array[self._start : self._stop] for array in self._rows.as_tuple()))
 
     def _close_holes(self) -> None:
         places = self._start + np.flatnonzero(self._held[self._start : self._stop])
-        for array in self._rows.parts():
+        for array in self._rows.as_tuple():
             array[: self._n] = array[places]
         self._held = np.arange(len(self._rows)) < self._n
         self._start, self._stop = 0, self._n
@@ -180,14 +180,14 @@ class RowBlock:
     def resume(self, arrays: Arrays) -> None:
         """Replace all rows by the result of `state` of a block with an equal bound."""
         n, n_features = arrays["X"].shape
-        self._rows = _blank(max(min(64, 2 * self._bound), n), n_features)
-        for field, array in zip(fields(RowBuffer), self._rows.parts(), strict=True):
+        self._rows = _empty_buffer(max(min(64, 2 * self._bound), n), n_features)
+        for field, array in zip(fields(RowBuffer), self._rows.as_tuple(), strict=True):
             array[:n] = arrays[field.name]
         self._held = np.arange(len(self._rows)) < n
         self._start, self._stop, self._n = 0, n, n
 
 
-def _blank(capacity: int, n_features: int) -> RowBuffer:
+def _empty_buffer(capacity: int, n_features: int) -> RowBuffer:
     whole = [np.empty(capacity, dtype=np.int64) for _ in range(4)]
     X = np.empty((capacity, n_features), dtype=np.float32)
     chances, weight = np.empty(capacity), np.empty(capacity)
@@ -206,7 +206,7 @@ class SlidingRows:
 
     @property
     def n_features(self) -> int:
-        """Features per row."""
+        """Number of features per row."""
         return self._block.n_features
 
     def append(
@@ -221,23 +221,23 @@ class SlidingRows:
     ) -> None:
         """Add one row (D,) with the values described in `RowBuffer`; evict rows beyond the size."""
         self._block.append(row, code, tick, propensity, order, records, weight)
-        self._settle(code, tick, order)
+        self._evict_after_append(code, tick, order)
 
-    def _settle(self, code: int, tick: int, order: int) -> None:
-        """Evict the rows that the row just added displaces, or that row itself."""
+    def _evict_after_append(self, code: int, tick: int, order: int) -> None:
+        """Evict rows beyond the size after an append; the new row may be evicted."""
         if len(self._block) > self._size:
             self._block.drop_oldest()
 
     def row(self, order: int) -> tuple[np.ndarray, int] | None:
-        """Return features (D,) and code of the row with number `order`; None if evicted."""
+        """Return features (D,) and class number of the row with label number `order`, or None."""
         return self._block.row(order)
 
-    def weighed(self, order: int) -> tuple[float, float]:
+    def propensity_and_weight(self, order: int) -> tuple[float, float]:
         """Return propensity and weight of the row with label number `order`, which must exist."""
-        return self._block.weighed(order)
+        return self._block.propensity_and_weight(order)
 
     def recode(self, order: int, code: int) -> None:
-        """Set the class of the row with label number `order`, which must exist."""
+        """Set the class number of the row with label number `order`, which must exist."""
         self._block.recode(order, code)
 
     def drop(self, order: int) -> None:
@@ -245,7 +245,7 @@ class SlidingRows:
         self._block.drop(order)
 
     def rename(self, code: int, into: int | None) -> None:
-        """Map the rows of one class to another; None: drop them."""
+        """Move the rows of class number `code` to `into`, or drop the rows if None."""
         rows = self.view()
         for order in rows.order[rows.codes == code].tolist():
             if into is None:
@@ -253,8 +253,8 @@ class SlidingRows:
             else:
                 self._block.recode(order, into)
 
-    def forget(self, before: int) -> None:
-        """Drop every row whose order is below `before`."""
+    def drop_before(self, before: int) -> None:
+        """Drop all rows with a label number below `before`."""
         for _ in range(int(np.searchsorted(self.view().order, before))):
             self._block.drop_oldest()
 
@@ -267,7 +267,7 @@ class SlidingRows:
         return self._block.view()
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         return {}, self._block.state()
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
@@ -282,8 +282,8 @@ class TimeRows(SlidingRows):
         super().__init__(size)
         self._span = floor(1000 * seconds)
 
-    def _settle(self, code: int, tick: int, order: int) -> None:
-        super()._settle(code, tick, order)
+    def _evict_after_append(self, code: int, tick: int, order: int) -> None:
+        super()._evict_after_append(code, tick, order)
         while self._block.oldest_tick < tick - self._span:
             self._block.drop_oldest()
 
@@ -300,40 +300,40 @@ class BalancedRows(SlidingRows):
         super().__init__(size)
         self._orders: dict[int, deque[int]] = {}  # of the rows of each class
 
-    def _settle(self, code: int, tick: int, order: int) -> None:
+    def _evict_after_append(self, code: int, tick: int, order: int) -> None:
         self._orders.setdefault(code, deque()).append(order)
         if len(self._block) > self._size:
-            largest = max(self._orders, key=self._size_then_age)
+            largest = max(self._orders, key=self._eviction_key)
             self._block.drop(self._orders[largest].popleft())
             if not self._orders[largest]:
                 del self._orders[largest]
 
-    def _size_then_age(self, code: int) -> tuple[int, int]:
-        """Return the sort key of a class: its number of rows, then the age of its oldest row."""
+    def _eviction_key(self, code: int) -> tuple[int, int]:
+        """Return the eviction priority of a class: number of rows, then age of the oldest row."""
         orders = self._orders[code]
         return len(orders), -orders[0]
 
     def recode(self, order: int, code: int) -> None:
-        """Set the class of the row with label number `order`, which must exist."""
+        """Set the class number of the row with label number `order`, which must exist."""
         super().recode(order, code)
-        self._sort_by_class()
+        self._rebuild_class_orders()
 
     def rename(self, code: int, into: int | None) -> None:
-        """Map the rows of one class to another; None: drop them."""
+        """Move the rows of class number `code` to `into`, or drop the rows if None."""
         super().rename(code, into)
-        self._sort_by_class()
+        self._rebuild_class_orders()
 
     def drop(self, order: int) -> None:
         """Drop the row with label number `order`, which must exist."""
         super().drop(order)
-        self._sort_by_class()
+        self._rebuild_class_orders()
 
-    def forget(self, before: int) -> None:
-        """Drop every row whose order is below `before`."""
-        super().forget(before)
-        self._sort_by_class()
+    def drop_before(self, before: int) -> None:
+        """Drop all rows with a label number below `before`."""
+        super().drop_before(before)
+        self._rebuild_class_orders()
 
-    def _sort_by_class(self) -> None:
+    def _rebuild_class_orders(self) -> None:
         rows = self.view()
         self._orders = {}
         for code, order in zip(rows.codes.tolist(), rows.order.tolist(), strict=True):
@@ -342,14 +342,14 @@ class BalancedRows(SlidingRows):
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Restore the result of `state`, made by an object with the same settings."""
         super().resume(state, arrays)
-        self._sort_by_class()
+        self._rebuild_class_orders()
 
 
 class ReservoirRows(SlidingRows):
     """Uniform sample of all rows so far: Vitter's algorithm R (1985).
 
-    The t-th row is kept with probability size / t and replaces a random row. `forget` restarts the
-    sample with the rows that stay. If a label was retracted, the next row fills the hole.
+    The t-th row is kept with probability size / t and replaces a random row. `drop_before` restarts
+    the sample with the rows that stay. If a label was retracted, the next row fills the hole.
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
@@ -358,7 +358,7 @@ class ReservoirRows(SlidingRows):
         self._seen = 0
         self._orders: list[int] = []  # orders of the stored rows by reservoir slot
 
-    def _settle(self, code: int, tick: int, order: int) -> None:
+    def _evict_after_append(self, code: int, tick: int, order: int) -> None:
         self._seen += 1
         if len(self._orders) < self._size:
             self._orders.append(order)
@@ -373,14 +373,14 @@ class ReservoirRows(SlidingRows):
         super().drop(order)
         self._orders.remove(order)
 
-    def forget(self, before: int) -> None:
-        """Drop every row whose order is below `before`."""
-        super().forget(before)
+    def drop_before(self, before: int) -> None:
+        """Drop all rows with a label number below `before`."""
+        super().drop_before(before)
         self._orders = [order for order in self._orders if order >= before]
         self._seen = len(self._orders)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         _, arrays = super().state()
         drawing = {"seen": self._seen, "draws": self._rng.bit_generator.state}
         return drawing, arrays | {"places": np.array(self._orders, dtype=np.int64)}

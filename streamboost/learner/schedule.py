@@ -201,7 +201,7 @@ class Schedule:
 
     @classmethod
     def per_label(cls, **settings: Any) -> "Schedule":
-        """Return a schedule that follows every label, for streams with autocorrelated labels.
+        """Return a schedule that adapts to every label, for streams with autocorrelated labels.
 
         The committee is retrained as labels grow by a quarter, or 500 have arrived, and never
         extended. In between, each label boosts five new stumps on top of the committee: rounds of
@@ -241,15 +241,17 @@ class Schedule:
         """
         if progress is None:
             return "first" if labels >= self.first else None
-        wait = _wait(progress.retrained - origin, float(self.growth), self.retrain_every)
+        wait = _labels_until_retraining(
+            progress.retrained - origin, float(self.growth), self.retrain_every
+        )
         grown = labels - progress.retrained >= wait
-        if grown or _passed(self.retrain_seconds, progress.retrained_tick, tick):
+        if grown or _have_passed(self.retrain_seconds, progress.retrained_tick, tick):
             return "retrain"
         least = max(self.extend_every or 0, (labels - origin) // _SHARE)
         more = self.extend_every is not None and labels - progress.trained >= least
-        if not more and not _passed(self.extend_seconds, progress.trained_tick, tick):
+        if not more and not _have_passed(self.extend_seconds, progress.trained_tick, tick):
             return None
-        return "retrain" if self.fills(rounds) else "extend"
+        return "retrain" if self.exceeds_limit(rounds) else "extend"
 
     def holdout_size(self, labels: int) -> int:
         """Return the number of evaluation labels for a training started at `labels` labels."""
@@ -258,29 +260,31 @@ class Schedule:
         return min(self.n_evaluation_labels, max(1, labels // 10))
 
     def idle_until(self, progress: TrainingProgress | None, origin: int) -> int:
-        """Return the least number of labels for a due training; 0 if seconds may decide."""
+        """Return the number of labels below which no training can be due; 0 if time counts, too."""
         seconds = self.retrain_seconds, self.extend_seconds
         if progress is None or seconds != (None, None):
             return 0
-        wait = _wait(progress.retrained - origin, float(self.growth), self.retrain_every)
+        wait = _labels_until_retraining(
+            progress.retrained - origin, float(self.growth), self.retrain_every
+        )
         extended = progress.trained + (self.extend_every or wait)
         return min(progress.retrained + wait, extended)
 
-    def fills(self, rounds: int) -> bool:
+    def exceeds_limit(self, rounds: int) -> bool:
         """Return whether an extension of a committee of `rounds` rounds would exceed the limit."""
         limit = self.max_estimators
         return limit is not None and rounds + self.extend_estimators > limit
 
 
 @lru_cache(maxsize=64)
-def _wait(kept: int, growth: float, every: int | None) -> int:
-    """Return the number of labels from a retraining on `kept` labels to the next."""
+def _labels_until_retraining(kept: int, growth: float, every: int | None) -> int:
+    """Return how many labels after a retraining on `kept` labels the next one is due."""
     # 1.15 - 1 falls short of 0.15 in binary; the last term keeps floor from dropping a label.
     step = max(1, floor(min(kept * (growth - 1) + 1e-9, _NEVER)))
     most = (every or step) * min(max(kept, _MANY), 2 * _MANY) // _MANY
     return min(step, most)
 
 
-def _passed(seconds: float | None, since: int, tick: int) -> bool:
-    """Return whether `seconds` have passed between two ticks; None never passes."""
+def _have_passed(seconds: float | None, since: int, tick: int) -> bool:
+    """Return whether `seconds` have passed from tick `since` to `tick`; False if None."""
     return seconds is not None and tick - since >= 1000 * seconds

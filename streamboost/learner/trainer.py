@@ -16,7 +16,7 @@ import numpy as np
 
 from streamboost.checks import Label, as_array
 from streamboost.errors import DataError
-from streamboost.learner.estimators import Trainable, default_estimator, suited
+from streamboost.learner.estimators import Trainable, adapt_to_size, default_estimator
 from streamboost.learner.labelled_rows import LabelledRows, Sample
 from streamboost.learner.schedule import Kind, Schedule, Training, TrainingProgress
 from streamboost.predictions import labels_of
@@ -30,16 +30,16 @@ __all__ = [
     "PendingTraining",
     "Trainer",
     "TrainingJob",
-    "Worker",
-    "from_arrays",
+    "TrainingThread",
+    "committee_from_arrays",
+    "committee_to_arrays",
     "holdout_error",
-    "in_arrays",
 ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingJob:
-    """One training with all its inputs: it makes the same committee wherever it runs.
+    """Training with all of its inputs; the resulting committee does not depend on where it runs.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class TrainingJob:
 
     def run(self, estimator: Trainable) -> "Committee":
         """Adapt `estimator` to the number of rows, train it, and return the committee."""
-        trained = suited(estimator, len(self.X)).train(
+        trained = adapt_to_size(estimator, len(self.X)).train(
             self.X,
             self.y,
             self.weight,
@@ -76,17 +76,17 @@ class TrainingJob:
         )
         return replace(trained, version=self.training.version)
 
-    def detached(self) -> "TrainingJob":
-        """Return the job with a copy of the rows, which no later label changes."""
+    def with_copied_rows(self) -> "TrainingJob":
+        """Return the job with copies of its arrays, which later labels do not change."""
         return replace(self, X=self.X.copy())
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the complete job for `resume`: a part for JSON, and arrays."""
+        """Return the complete job for `resume`: a dictionary for JSON, and arrays."""
         about = {"training": asdict(self.training), "n_estimators": self.n_estimators}
         arrays = {"X": self.X, "y": pack_json(self.y.tolist())}
         if self.weight is not None:
             arrays["weight"] = self.weight
-        return about, arrays | in_arrays("extended.", self.committee)
+        return about, arrays | committee_to_arrays("extended.", self.committee)
 
     @classmethod
     def resume(cls, about: dict[str, Any], arrays: Arrays) -> "TrainingJob":
@@ -96,18 +96,18 @@ class TrainingJob:
             X=arrays["X"],
             y=as_array(unpack_json(arrays["y"])),
             weight=arrays.get("weight"),
-            committee=from_arrays("extended.", arrays),
+            committee=committee_from_arrays("extended.", arrays),
             n_estimators=about["n_estimators"],
         )
 
 
-def in_arrays(prefix: str, committee: "Committee | None") -> Arrays:
+def committee_to_arrays(prefix: str, committee: "Committee | None") -> Arrays:
     """Return a committee's arrays with a prefix in their names; empty for None."""
     arrays = committee.to_arrays() if committee else {}
     return {prefix + name: array for name, array in arrays.items()}
 
 
-def from_arrays(prefix: str, arrays: Arrays) -> "Committee | None":
+def committee_from_arrays(prefix: str, arrays: Arrays) -> "Committee | None":
     """Return the committee from the arrays with that prefix, or None."""
     from streamboost.boosting.committee import Committee
 
@@ -115,7 +115,7 @@ def from_arrays(prefix: str, arrays: Arrays) -> "Committee | None":
     return Committee.from_arrays(found) if found else None
 
 
-class Worker:
+class TrainingThread:
     """Runs training jobs on a background thread, one at a time.
 
     Kernels release Python's global lock, so that a job runs on another core, in parallel with the
@@ -131,7 +131,7 @@ class Worker:
         future: Future[Committee] = Future()
         # A daemon thread: the process would wait for the threads of a pool at its end.
         self._thread = Thread(
-            target=_run,
+            target=_run_job,
             args=(job, estimator, future, self._thread),
             name="streamboost-training",
             daemon=True,
@@ -155,7 +155,7 @@ class Worker:
             self._future = None
 
 
-def _run(
+def _run_job(
     job: TrainingJob, estimator: Trainable, future: "Future[Committee]", before: Thread | None
 ) -> None:
     """Run `job` after the thread `before`, unless the job was cancelled by then."""
@@ -219,7 +219,7 @@ class HoldoutBuffer:
         return as_array(self._labels)
 
     def add(self, row: np.ndarray, label: Label) -> None:
-        """Keep a row (D,) and its label, if there is room."""
+        """Add a row (D,) and its label, unless the buffer is full."""
         if not self.is_full:
             self._rows.append(row.copy())
             self._labels.append(label)
@@ -242,19 +242,19 @@ class HoldoutBuffer:
 
 @dataclass(slots=True)
 class PendingTraining:
-    """A started training: its job, and then the committee that the job made."""
+    """Started training: its job, and the resulting committee once the job has ended."""
 
     job: TrainingJob | None
     holdout: HoldoutBuffer
     challenger: "Committee | None" = None
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the training in two parts: one for JSON, the other as arrays."""
+        """Return the complete state for `resume`: a dictionary for JSON, and arrays."""
         labels, rows = self.holdout.state()
         job, inputs = self.job.state() if self.job else (None, {})
         arrays = {f"holdout.{name}": array for name, array in rows.items()}
         arrays |= {f"job.{name}": array for name, array in inputs.items()}
-        arrays |= in_arrays("challenger.", self.challenger)
+        arrays |= committee_to_arrays("challenger.", self.challenger)
         return {"job": job, "labels": labels, "most": self.holdout.most}, arrays
 
     @classmethod
@@ -262,7 +262,7 @@ class PendingTraining:
         """Return the training from the result of `state`."""
         holdout = HoldoutBuffer.resume(about["most"], about["labels"], part(arrays, "holdout."))
         job = TrainingJob.resume(about["job"], part(arrays, "job.")) if about["job"] else None
-        return cls(job, holdout, from_arrays("challenger.", arrays))
+        return cls(job, holdout, committee_from_arrays("challenger.", arrays))
 
 
 class Trainer:
@@ -297,7 +297,7 @@ class Trainer:
         self._retrain_requested = False
         self._idle_until = 0  # number of labels before which no training is due
         self._pending: PendingTraining | None = None
-        self._worker = Worker()
+        self._worker = TrainingThread()
 
     @property
     def estimator(self) -> Trainable:
@@ -357,7 +357,7 @@ class Trainer:
         return self.start_due_training()
 
     def on_label(self, row: np.ndarray, label: Label) -> tuple[Training, ...]:
-        """Process the newest row (D,): evaluate a challenger on it, start a training if due."""
+        """Evaluate a challenger on the newest row (D,); return the training that was started."""
         if self._pending is not None:
             self._pending.holdout.add(row, label)
         elif self._is_idle:
@@ -366,19 +366,19 @@ class Trainer:
 
     @property
     def _is_idle(self) -> bool:
-        """Whether no training can be due, whatever the newest label."""
+        """Whether no training can be due, whatever the newest label is."""
         is_idle = self._rows.total < self._idle_until and not self._retrain_requested
-        return is_idle and not self._rows.is_suspected
+        return is_idle and not self._rows.has_suspected_drift
 
     def rename(self, label: Label, into: Label | None) -> None:
-        """Map one class to another, or drop it, among the labels that evaluate a challenger."""
+        """Map one class to another, or drop it, in the labels for evaluating a challenger."""
         if self._pending is not None:
             self._pending.holdout.rename(label, into)
 
     def add_challenger(self, challenger: "Committee") -> tuple[Training, ...]:
         """Accept the running training's committee; return the training that was started."""
         assert self._pending is not None
-        self._take(challenger, self._pending.holdout)
+        self._set_challenger(challenger, self._pending.holdout)
         return self.start_due_training()
 
     def deploy_as_new_version(self, committee: "Committee") -> None:
@@ -392,29 +392,29 @@ class Trainer:
         self._worker.abandon()
 
     def start_due_training(self) -> tuple[Training, ...]:
-        """Deploy a challenger that won; start the due training, if none is pending."""
+        """Deploy a challenger that has won, and start the training that is due; return it."""
         if self.paused:
             return ()
-        self._decide()
-        job = self._due_job() if self._pending is None else None
+        self._decide_promotion()
+        job = self._make_due_job() if self._pending is None else None
         if job is None:
             return ()
         holdout = HoldoutBuffer(self.schedule.holdout_size(job.training.labels))
         if self.schedule.training == "background":
-            job = job.detached()
+            job = job.with_copied_rows()
             self._worker.start(job, self.estimator)
             self._pending = PendingTraining(job, holdout)
         else:
-            self._take(job.run(self.estimator), holdout)
-            self._decide()
+            self._set_challenger(job.run(self.estimator), holdout)
+            self._decide_promotion()
         return (job.training,)
 
-    def _take(self, challenger: "Committee", holdout: HoldoutBuffer) -> None:
-        """Make `challenger` the pending committee, to be evaluated by `holdout`; drop its job."""
+    def _set_challenger(self, challenger: "Committee", holdout: HoldoutBuffer) -> None:
+        """Set the committee to evaluate next, on the labels in `holdout`."""
         self._pending = PendingTraining(None, holdout, challenger)
         self._family = challenger.family
 
-    def _decide(self) -> None:
+    def _decide_promotion(self) -> None:
         """Deploy or discard the challenger, once there are enough labels to evaluate it."""
         pending = self._pending
         if pending is None or pending.challenger is None:
@@ -431,21 +431,21 @@ class Trainer:
         self.champion = pending.challenger
         self._pending = None
 
-    def _due_job(self) -> TrainingJob | None:
-        """Return the job that is due and feasible now, or None."""
-        kind = self._due()
+    def _make_due_job(self) -> TrainingJob | None:
+        """Return a job for the training that is due; None if none is due or possible."""
+        kind = self._due_kind()
         if kind is None or not self._rows.n_features:
             return None
         sample = self._rows.sample()
         if len(sample.classes) < 2:
             return None
         champion = self.champion
-        if kind == "extend" and champion is not None and self._extensible(champion, sample):
-            return self._job(kind, sample, champion)
-        return self._job("retrain" if kind == "extend" else kind, sample, None)
+        if kind == "extend" and champion is not None and self._can_extend(champion, sample):
+            return self._make_job(kind, sample, champion)
+        return self._make_job("retrain" if kind == "extend" else kind, sample, None)
 
-    def _job(self, kind: Kind, sample: Sample, extended: "Committee | None") -> TrainingJob:
-        """Return the job that trains on `sample`, counted as started."""
+    def _make_job(self, kind: Kind, sample: Sample, extended: "Committee | None") -> TrainingJob:
+        """Return a job that trains on `sample`, and record it as started."""
         rows, before = self._rows, self._progress if extended else None
         self._idle_until = 0
         self._progress = TrainingProgress(
@@ -467,11 +467,11 @@ class Trainer:
             n_estimators=self.schedule.extend_estimators if extended else None,
         )
 
-    def _due(self) -> Kind | None:
+    def _due_kind(self) -> Kind | None:
         rows = self._rows
         if len(rows.counts) < 2:
             return None
-        if rows.cut():
+        if rows.drop_rows_before_drift():
             return "drift"
         if self._retrain_requested:
             return "retrain" if self._progress else "first"
@@ -486,7 +486,7 @@ class Trainer:
             self._idle_until = self.schedule.idle_until(self._progress, rows.origin)
         return due
 
-    def _extensible(self, committee: "Committee", sample: Sample) -> bool:
+    def _can_extend(self, committee: "Committee", sample: Sample) -> bool:
         """Return whether `committee` can be extended: its family, classes and columns match."""
         return (
             committee.family == self._family
@@ -495,7 +495,7 @@ class Trainer:
         )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays.
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays.
 
         A training in a thread is stored as its inputs, and `resume` starts the training again.
         """
@@ -508,7 +508,7 @@ class Trainer:
             "wanted": self._retrain_requested,
             "underway": None,
         }
-        arrays = in_arrays("champion.", self.champion)
+        arrays = committee_to_arrays("champion.", self.champion)
         if (pending := self._pending) is not None:
             about["underway"], parts = pending.state()
             arrays |= parts
@@ -523,7 +523,7 @@ class Trainer:
         self._family = about["family"]
         self.paused = about["paused"]
         self._retrain_requested = about["wanted"]
-        self.champion = from_arrays("champion.", arrays)
+        self.champion = committee_from_arrays("champion.", arrays)
         if about["underway"] is not None:
             self._pending = PendingTraining.resume(about["underway"], arrays)
             if self._pending.job is not None:

@@ -8,24 +8,24 @@ import numpy as np
 from streamboost.errors import ConfigurationError
 from streamboost.learner.row_buffer import BalancedRows, ReservoirRows, SlidingRows, TimeRows
 from streamboost.query.settings import check_choice, check_whole, is_finite
-from streamboost.stacking.correction import by_half_life
+from streamboost.stacking.correction import half_life_weights
 
-__all__ = ["AGEING", "WorkingSet", "by_propensity", "by_rank"]
+__all__ = ["AGEING", "WorkingSet", "inverse_propensity_weights", "zipf_weights"]
 
 
-def by_rank(n: int) -> np.ndarray:
+def zipf_weights(n: int) -> np.ndarray:
     """Return the weights (n,), oldest first, of Zipf's law: 1/i for the i-th newest.
 
-    >>> by_rank(4)
+    >>> zipf_weights(4)
     array([0.25      , 0.33333333, 0.5       , 1.        ])
     """
     return np.asarray(1.0 / np.arange(n, 0, -1))
 
 
-def by_propensity(propensity: np.ndarray, clip: float) -> np.ndarray:
+def inverse_propensity_weights(propensity: np.ndarray, clip: float) -> np.ndarray:
     """Return the weights (n,) 1/propensity, at most `clip`; 1 without a request (NaN).
 
-    >>> by_propensity(np.array([1.0, 0.5, 0.01, np.nan]), clip=10)
+    >>> inverse_propensity_weights(np.array([1.0, 0.5, 0.01, np.nan]), clip=10)
     array([ 1.,  2., 10.,  1.])
     """
     chances = np.where(np.isnan(propensity), 1.0, propensity)
@@ -35,8 +35,8 @@ def by_propensity(propensity: np.ndarray, clip: float) -> np.ndarray:
 
 AGEING: dict[str, Callable[[int, float], np.ndarray] | None] = {
     "uniform": None,
-    "half_life": by_half_life,
-    "zipf": lambda n, half_life: by_rank(n),
+    "half_life": half_life_weights,
+    "zipf": lambda n, half_life: zipf_weights(n),
 }
 """Functions for weights by age, from n and the half-life; None: equal weights."""
 
@@ -96,8 +96,10 @@ class WorkingSet:
         check_whole("working set size", self.size, at_least=2, reason=reason)
         check_choice("working set kind", self.kind, _KINDS)
         check_choice("working set weights", self.weights, AGEING)
-        self._check_belongs("seconds", "kind", "time", "a positive number of seconds")
-        self._check_belongs("half_life", "weights", "half_life", "a positive number of records")
+        self._check_dependent_number("seconds", "kind", "time", "a positive number of seconds")
+        self._check_dependent_number(
+            "half_life", "weights", "half_life", "a positive number of records"
+        )
         clip = self.propensity_clip
         if clip is not None and not (is_finite(clip) and clip > 1):
             raise ConfigurationError(
@@ -105,19 +107,19 @@ class WorkingSet:
                 "a record may weigh, or leave it out"
             )
 
-    def _check_belongs(self, name: str, choice: str, value: str, what: str) -> None:
-        """Require the number `name` exactly if the setting `choice` equals `value`."""
+    def _check_dependent_number(self, name: str, choice: str, value: str, expected: str) -> None:
+        """Require that setting `name` is a number if setting `choice` equals `value`, else None."""
         number, chosen = getattr(self, name), getattr(self, choice)
         if chosen == value and not (number is not None and is_finite(number) and number > 0):
-            raise ConfigurationError(f"working set {name} is {number!r}: give {what}")
+            raise ConfigurationError(f"working set {name} is {number!r}: give {expected}")
         if chosen != value and number is not None:
             raise ConfigurationError(
                 f'working set {name} is {number!r} but {choice} is "{chosen}": set '
                 f'{choice} = "{value}", or leave {name} out'
             )
 
-    def keep(self, seeds: np.random.SeedSequence) -> SlidingRows:
-        """Return a row buffer of this kind; a reservoir draws from `seeds`."""
+    def make_buffer(self, seeds: np.random.SeedSequence) -> SlidingRows:
+        """Return an empty row buffer with these settings; a reservoir draws from `seeds`."""
         if self.kind == "time":
             return TimeRows(self.size, self.seconds or 0.0)
         if self.kind == "reservoir":
@@ -133,7 +135,7 @@ class WorkingSet:
         age = AGEING[self.weights]
         parts = [] if age is None else [age(n, self.half_life or 0.0)]
         if self.propensity_clip is not None and propensity is not None:
-            parts.append(by_propensity(propensity, self.propensity_clip))
+            parts.append(inverse_propensity_weights(propensity, self.propensity_clip))
         if not parts or not n:
             return None
         weights = np.prod(parts, axis=0)

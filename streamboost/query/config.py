@@ -159,12 +159,12 @@ class QueryConfig:
 
     @cached_property
     def share(self) -> Fraction:
-        """The budget as an exact fraction: 0.1 is 1/10."""
+        """The budget, in labels per record, as an exact fraction: 0.1 is 1/10."""
         return as_decimal("query budget", self.budget)
 
     @cached_property
     def audit_share(self) -> Fraction:
-        """The audit as an exact fraction."""
+        """The share of the budget for audits, as an exact fraction."""
         return as_decimal("query audit", self.audit)
 
     @cached_property

@@ -36,7 +36,7 @@ class Pool(UtilityWindow):
         return self._count == len(self._excluded)
 
     def admit(self, id: str, row: np.ndarray, utility: float) -> PoolChoice | None:
-        """Add a record; return the evicted record, unless that was excluded."""
+        """Add a record; return the evicted record, or None if there is none or it was excluded."""
         place = self._next
         left = None
         if self.is_full:
@@ -55,15 +55,15 @@ class Pool(UtilityWindow):
         places = [self._place[id] for id in ids if id in self._place]
         self._excluded[places] = True
 
-    def choose(
+    def select_best(
         self, n: int, generator: np.random.Generator, *, at_random: bool
     ) -> list[PoolChoice]:
-        """Select and exclude the `n` records of highest utility, oldest first, with random ties.
+        """Return the `n` records of highest utility, oldest first, and exclude them from now on.
 
-        With `at_random` all utilities count as equal. A record's propensity is 1, or the share of
-        the tied records that are selected.
+        Ties are broken at random. With `at_random` all utilities count as equal. A record's
+        propensity is 1, or the share of the tied records that are selected.
         """
-        order = self._order()
+        order = self._indices_oldest_first()
         places = order[~self._excluded[order]]
         n = min(n, len(places))
         if n == 0:
@@ -84,12 +84,12 @@ class Pool(UtilityWindow):
 
     def ids(self) -> list[str]:
         """Return the ids, oldest first."""
-        return [self._ids[place] for place in self._order()]
+        return [self._ids[place] for place in self._indices_oldest_first()]
 
     def state(self) -> tuple[int, dict[str, np.ndarray]]:
-        """Return the version and the records without their ids, oldest first."""
+        """Return the committee version and, oldest first, the records without ids as arrays."""
         version, arrays = super().state()
-        return version, arrays | {"taken": self._excluded[self._order()]}
+        return version, arrays | {"taken": self._excluded[self._indices_oldest_first()]}
 
     def resume(self, version: int, arrays: dict[str, np.ndarray]) -> None:
         """Restore the result of `state`; call `set_ids` afterwards."""

@@ -20,7 +20,7 @@ __all__ = ["Querier"]
 
 @dataclass(slots=True)
 class _RequestBuilder:
-    """Buffer of the requests of one call."""
+    """Collects the requests of one call."""
 
     ids: list[str] = field(default_factory=list)
     utility: list[float] = field(default_factory=list)
@@ -31,7 +31,7 @@ class _RequestBuilder:
     def add(
         self, id: str, utility: float, propensity: float, *, audit: bool, selected: bool
     ) -> None:
-        """Append one request."""
+        """Add a request for one record."""
         self.ids.append(id)
         self.utility.append(utility)
         self.propensity.append(propensity)
@@ -39,7 +39,7 @@ class _RequestBuilder:
         self.selected.append(selected)
 
     def build(self) -> Requests:
-        """Build the requests."""
+        """Return all requests that were added."""
         return Requests(
             ids=self.ids,
             utility=np.array(self.utility, dtype=np.float64),
@@ -50,7 +50,7 @@ class _RequestBuilder:
 
 
 class Querier:
-    """Applies a query strategy: holds its budget, its window or pool, and its random generators.
+    """Applies a query strategy, with its budget, its window or pool, and random generators.
 
     Three generators draw one number per record, one per audited block, and the numbers of pool
     rounds. So the requests do not depend on the batch boundaries of the stream.
@@ -75,7 +75,7 @@ class Querier:
         )
 
     def rescore(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Rescore the stored records if their utilities are not of the committee `version`.
+        """Recompute stored utilities with `measure`, unless they are of the committee `version`.
 
         `measure` maps features (n, D), oldest first, to utilities (n,).
         """
@@ -86,7 +86,7 @@ class Querier:
         self._window.widen(n_features)
 
     def exclude(self, ids: Iterable[str]) -> None:
-        """Exclude these records, whose labels are known, from later requests."""
+        """Exclude records from later requests, as their labels are known."""
         if self._pool is not None:
             self._pool.exclude(ids)
 
@@ -116,15 +116,15 @@ class Querier:
         """
         draws = self._draws.random(len(ids))  # one number per record, used or not
         if isinstance(self.budget, OnePerStratumSampler):
-            return self._draw(self.budget, ids, X, utility, sure, draws, cold=cold)
+            return self._sample_by_probability(self.budget, ids, X, utility, sure, draws, cold=cold)
         requests = _RequestBuilder()
         if self._pool is not None:
-            self._collect(requests, self.budget, self._pool, ids, X, utility, cold=cold)
+            self._select_from_pool(requests, self.budget, self._pool, ids, X, utility, cold=cold)
             return requests.build()
-        self._rate(requests, self.budget, ids, X, utility, draws, cold=cold)
+        self._select_by_rule(requests, self.budget, ids, X, utility, draws, cold=cold)
         return requests.build()
 
-    def _draw(
+    def _sample_by_probability(
         self,
         strata: OnePerStratumSampler,
         ids: Sequence[str],
@@ -135,14 +135,14 @@ class Querier:
         *,
         cold: bool,
     ) -> Requests:
-        """Request each record with its own inclusion probability."""
+        """Sample the arriving records with individual inclusion probabilities."""
         by_rank = self.config.strategy != "random"
         density = np.ones(len(ids))
         if by_rank and not cold and len(ids):
-            density = self._densities.of(self._window.rank_batch(utility).ranks(), sure)
+            density = self._densities.densities(self._window.rank_batch(utility).ranks(), sure)
         if by_rank:
             self._window.extend(X, utility)
-        chosen, inclusion_probabilities = strata.ask(density, draws)
+        chosen, inclusion_probabilities = strata.sample(density, draws)
         return Requests(
             ids=[ids[i] for i in chosen],
             utility=utility[chosen],
@@ -153,7 +153,7 @@ class Querier:
         )
 
     def ask(self, n: int, *, cold: bool) -> Requests:
-        """Request the `n` best records of the pool now, as far as tokens suffice.
+        """Request the pool's `n` records of highest utility, or fewer if tokens do not suffice.
 
         Raises
         ------
@@ -167,10 +167,10 @@ class Querier:
             )
         check_whole("n, the requests of a round,", n)
         requests = _RequestBuilder()
-        self._round(requests, self.budget, self._pool, n, cold=cold)
+        self._run_round(requests, self.budget, self._pool, n, cold=cold)
         return requests.build()
 
-    def _rate(
+    def _select_by_rule(
         self,
         requests: _RequestBuilder,
         budget: TokenBudget,
@@ -181,7 +181,7 @@ class Querier:
         *,
         cold: bool,
     ) -> None:
-        """Decide about arriving records, and evaluate only possible requests."""
+        """Add requests for arriving records by the selection rule, or evenly in a cold start."""
         by_rank = self.config.strategy != "random"
         selection = self._selection if by_rank and not cold else None
         if selection is not None:
@@ -198,14 +198,14 @@ class Querier:
                 selected = bool(draws[i] < p)
                 if selection is not None and affordable:
                     selection.update(selected)
-                is_asked, audited = budget.charge(selected)
+                is_asked, audited = budget.charge_record(selected)
                 if is_asked:
-                    p = budget.combine(p)
+                    p = budget.inclusion_probability(p)
                     requests.add(ids[i], float(utility[i]), p, audit=audited, selected=selected)
         if by_rank:
             self._window.extend(X, utility)
 
-    def _collect(
+    def _select_from_pool(
         self,
         requests: _RequestBuilder,
         budget: TokenBudget,
@@ -216,7 +216,7 @@ class Querier:
         *,
         cold: bool,
     ) -> None:
-        """Add arriving records to the pool, and run a round whenever one is due.
+        """Add arriving records to the pool, and request the best ones whenever a round is due.
 
         The audit applies to the record that leaves the pool. If it applied to the arriving record,
         rounds would exclude audited records, whose labels are known, so that the requests of rounds
@@ -226,25 +226,25 @@ class Querier:
             budget.arrive(self._places)
             left = pool.admit(id, X[i], float(utility[i]))
             if pool.is_full and budget.affordable >= self.config.query_batch_size:
-                self._round(requests, budget, pool, self.config.query_batch_size, cold=cold)
+                self._run_round(requests, budget, pool, self.config.query_batch_size, cold=cold)
             if budget.audited:
-                budget.audit(buys=left is not None)
+                budget.count_audit(buys=left is not None)
                 if left is not None:
-                    chance = budget.combine(0.0)
+                    chance = budget.inclusion_probability(0.0)
                     requests.add(left.id, left.utility, chance, audit=True, selected=False)
 
-    def _round(
+    def _run_round(
         self, requests: _RequestBuilder, budget: TokenBudget, pool: Pool, n: int, *, cold: bool
     ) -> None:
-        """Request the best records of the pool, at most `n` and at most the affordable number."""
+        """Request the pool's best records: at most `n`, and at most as many as are affordable."""
         n = min(n, budget.affordable)
-        chosen = pool.choose(n, self._tie_rng, at_random=cold)
+        chosen = pool.select_best(n, self._tie_rng, at_random=cold)
         budget.spend(len(chosen))
         for id, utility, p in chosen:
-            requests.add(id, utility, budget.combine(p), audit=False, selected=True)
+            requests.add(id, utility, budget.inclusion_probability(p), audit=False, selected=True)
 
     def ledger(self, *, answered: int, expired: int) -> Ledger:
-        """Return the counts of the budget, with the counts of answers that the caller keeps."""
+        """Return the budget's counts, with the counts of answered and expired requests."""
         budget = self.budget
         return Ledger(
             records=budget.records,
@@ -257,7 +257,7 @@ class Querier:
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         version, arrays = self._window.state()
         state = {
             "budget": self.budget.state(),

@@ -32,7 +32,7 @@ _SAVED = 1.0
 
 
 class OnePerStratumSampler(TokenBucket):
-    """Samples one record per stratum, with individual inclusion probabilities, within a budget.
+    """Samples one record per stratum with individual inclusion probabilities, within a budget.
 
     The inclusion probabilities p of the records, cumulated, fill strata of length 1. One point is
     drawn uniformly in each stratum before the stratum is entered, and the record whose interval
@@ -94,11 +94,11 @@ class OnePerStratumSampler(TokenBucket):
 
     @property
     def tokens(self) -> float:
-        """Number of labels that could still be bought."""
+        """Number of tokens left, for one label each."""
         return self._balance / self._unit - self._discarded - self.requests
 
     def count(self, records: int, requests: int, audits: int) -> None:
-        """Count other processes' decisions; the relabel reserve of their records stays here."""
+        """Count records and requests of other processes; their relabel tokens are earned here."""
         super().count(records, requests, audits)
         self._balance += records * self._tokens_earned
         self._relabel_balance = min(
@@ -116,10 +116,10 @@ class OnePerStratumSampler(TokenBucket):
         self.again += n
         self.requests += n
 
-    def ask(self, density: np.ndarray, draws: np.ndarray) -> tuple[list[int], np.ndarray]:
-        """Process records of `density` (n,) in order, with a uniform draw (n,) for each.
+    def sample(self, density: np.ndarray, draws: np.ndarray) -> tuple[list[int], np.ndarray]:
+        """Sample arriving records by their `density` (n,) and a uniform draw (n,) for each.
 
-        Returns the places of the requested records, and the inclusion probability (n,) of each.
+        Returns the indices of the requested records, and all inclusion probabilities (n,).
         """
         asked, inclusion_probabilities = [], self._inclusion_probabilities(density.tolist())
         for i, (p, draw) in enumerate(zip(inclusion_probabilities, draws.tolist(), strict=True)):
@@ -128,12 +128,12 @@ class OnePerStratumSampler(TokenBucket):
             end = self._spent + p
             if (self._is_point_covered or self._point >= end) and int(end) == int(self._spent):
                 self._spent = end  # the common case: within the stratum, no point covered
-            elif self._advance(p, draw):
+            elif self._spend_and_check_point(p, draw):
                 asked.append(i)
         return asked, np.array(inclusion_probabilities, dtype=np.float64)
 
     def _inclusion_probabilities(self, densities: list[float]) -> list[float]:
-        """Count arriving records; return the inclusion probability of each.
+        """Count arriving records; return the inclusion probability of each record.
 
         No probability depends on draws, and so on earlier requests, so that all are computed in one
         loop. Its local variables are faster than attributes, which take half of the time.
@@ -188,22 +188,22 @@ class OnePerStratumSampler(TokenBucket):
         self.records += len(densities)
         return inclusion_probabilities
 
-    def _advance(self, p: float, draw: float) -> bool:
-        """Advance by `p`; return whether that covers a point. Draw the next stratum's point."""
+    def _spend_and_check_point(self, p: float, draw: float) -> bool:
+        """Spend `p`; return whether that covers a stratum's point, which means a request."""
         assert self._point is not None
         start, self._spent = self._spent, self._spent + p
         asked = not self._is_point_covered and self._point < self._spent
         self._is_point_covered = self._is_point_covered or asked
         edge = int(self._spent)
         if edge > int(start):
-            self._point = edge + _next_point(asked, edge - start, self._spent - edge, draw)
+            self._point = edge + _draw_next_point(asked, edge - start, self._spent - edge, draw)
             self._is_point_covered = self._point < self._spent
             asked = asked or self._is_point_covered
         self.requests += asked
         return asked
 
     def state(self) -> dict[str, Any]:
-        """Return the changing state for JSON."""
+        """Return the mutable state for `resume`, as JSON values."""
         return {
             "bank": self._balance,
             "forgone": self._discarded,
@@ -225,8 +225,8 @@ class OnePerStratumSampler(TokenBucket):
         self._relabel_balance, self.again = state["owed"], state["again"]
 
 
-def _next_point(covered: bool, first: float, second: float, draw: float) -> float:
-    """Draw a uniform point in a stratum, of which a record covers `second`.
+def _draw_next_point(covered: bool, first: float, second: float, draw: float) -> float:
+    """Return a uniform point in [0, 1) of a stratum; a record covers its first part `second`.
 
     The record covers `first` of the stratum before; `covered` is whether it covers the point there.
     """
@@ -238,7 +238,7 @@ def _next_point(covered: bool, first: float, second: float, draw: float) -> floa
 
 
 class SizeMeasure:
-    """Relative sampling density of records (size measure of pps sampling).
+    """Computes relative sampling densities of records (size measure of pps sampling).
 
     One part follows the rank r in [0, 1) of the utility, with density k (1 - r)^(k - 1). The other
     part follows the uncertainty of the predicted label of probability c: sqrt(c (1 - c)) divided by
@@ -251,17 +251,17 @@ class SizeMeasure:
         self._mean = 0.0
         self._count = 0
 
-    def of(self, ranks: np.ndarray, sure: np.ndarray | None) -> np.ndarray:
-        """Return the density (n,) of records at `ranks` (n, 2), predicted with `sure` (n,)."""
+    def densities(self, ranks: np.ndarray, sure: np.ndarray | None) -> np.ndarray:
+        """Return densities (n,) for `ranks` (n, 2) and predictions of probability `sure` (n,)."""
         low, high = ranks.T
         above = (1.0 - low) ** self._power - (1.0 - high) ** self._power
         by_rank = above / (high - low)
         if sure is None:
             return np.asarray(by_rank)
-        by_doubt = self._mean_normalized(np.sqrt(np.maximum(sure * (1.0 - sure), 0.0)))
+        by_doubt = self._normalize_by_mean(np.sqrt(np.maximum(sure * (1.0 - sure), 0.0)))
         return np.asarray(_DOUBT * by_doubt + (1.0 - _DOUBT) * by_rank)
 
-    def _mean_normalized(self, doubt: np.ndarray) -> np.ndarray:
+    def _normalize_by_mean(self, doubt: np.ndarray) -> np.ndarray:
         means = np.empty(len(doubt))
         if len(doubt):
             self._count = kernels().update_running_mean(
@@ -271,7 +271,7 @@ class SizeMeasure:
         return np.where(means > 0.0, doubt / np.where(means > 0.0, means, 1.0), 1.0)
 
     def state(self) -> list[float]:
-        """Return the changing state for JSON."""
+        """Return the mutable state for `resume`, as JSON values."""
         return [self._mean, self._count]
 
     def resume(self, state: list[float]) -> None:

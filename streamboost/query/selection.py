@@ -32,21 +32,21 @@ RecordProbability = Callable[[int, TokenBudget], float]
 
 
 class Rule(Protocol):
-    """Interface of a selection rule: gives inclusion probabilities, and is notified of requests."""
+    """Interface of a selection rule, which computes each record's inclusion probability."""
 
     memory: float
 
     def rate(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
-        """Rate the next records of the stream, of `utility` (n,), in order of arrival.
+        """Return which arriving records may be requested, and a function for their probability.
 
-        Returns the sorted places of possible requests, for any budget and memory: the draw (n,) of
-        any other record is not below its probability. Also returns a function for the probability.
+        `utility` and `draws` are (n,). For any budget and memory, the draw of a record at another
+        index is not below its probability. The indices are sorted.
         """
 
     def update(self, selected: bool) -> None:
-        """Update the memory with whether the newest rated record was requested."""
+        """Update the memory after a decision; `selected` is whether the record was requested."""
 
 
 class EvenSpending:
@@ -61,13 +61,13 @@ class EvenSpending:
         self._most = min(3.0 * share, 1.0)
 
     def share(self, budget: TokenBudget) -> float:
-        """Return the share of records to request now."""
-        earned = budget.rule_share
-        share = earned + (budget.free - 1.0) / self._horizon
+        """Return the probability with which to request each record now."""
+        earned = budget.earned_per_record
+        share = earned + (budget.spendable_tokens - 1.0) / self._horizon
         return min(max(share, 0.0), 3.0 * earned, 1.0)
 
     def rate(self, draws: np.ndarray) -> tuple[Iterable[int], RecordProbability]:
-        """Rate the next records of the stream by their `draws` (n,), as `Rule.rate` does."""
+        """Return the indices of possible requests by `draws` (n,), and a probability function."""
         may = np.flatnonzero(draws < self._most + _ROUNDING).tolist()
         return may, lambda i, budget: self.share(budget)
 
@@ -91,13 +91,15 @@ class QuantileFilter:
     def rate(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
-        """Return probability 1 from the threshold on, and 0 below."""
+        """Return all indices, and a function: 1 for utilities from the threshold on, else 0."""
         batch = window.rank_batch(utility)
 
         def probability(i: int, budget: TokenBudget) -> float:
             known = np.sort(batch.utilities_at(i))
-            threshold = _quantile(known, 1.0 - max(budget.rule_share, 0.0))
-            lowered = threshold - (known[-1] - known[0]) * (budget.free - 1.0) / _TOLERANCE
+            threshold = _quantile(known, 1.0 - max(budget.earned_per_record, 0.0))
+            lowered = (
+                threshold - (known[-1] - known[0]) * (budget.spendable_tokens - 1.0) / _TOLERANCE
+            )
             return float(utility[i] >= lowered)
 
         return range(len(draws)), probability
@@ -125,7 +127,7 @@ class VariableUncertainty:
     def rate(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
-        """Return the probability Phi(1 - c / t)."""
+        """Return all indices, and a function for the probability Phi(1 - c / t)."""
         known = utility.tolist()
 
         def probability(i: int, budget: TokenBudget) -> float:
@@ -134,7 +136,7 @@ class VariableUncertainty:
         return range(len(draws)), probability
 
     def update(self, selected: bool) -> None:
-        """Update the threshold."""
+        """Lower the threshold by 1 % after a request, and raise it by 1 % otherwise."""
         self.memory *= 1.0 - _STEP if selected else 1.0 + _STEP
 
 

@@ -11,32 +11,34 @@ from streamboost.errors import ConfigurationError
 __all__ = ["as_decimal", "check_choice", "check_whole", "is_finite"]
 
 
-def check_whole(what: str, value: Any, *, at_least: int = 1, reason: str = "") -> None:
+def check_whole(setting: str, value: Any, *, at_least: int = 1, reason: str = "") -> None:
     """Raise ConfigurationError unless `value` is a whole number of at least `at_least`.
 
-    `what` names the setting, and `reason` follows the bound: ", as ..." or " with ...".
+    `setting` is its name in the message; `reason` follows the bound: ", as ..." or " with ...".
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
         raise ConfigurationError(
-            f"{what} is {value!r}: give a whole number of at least {at_least}{reason}"
+            f"{setting} is {value!r}: give a whole number of at least {at_least}{reason}"
         )
 
 
-def check_choice(what: str, value: Any, choices: Iterable[str]) -> None:
+def check_choice(setting: str, value: Any, choices: Iterable[str]) -> None:
     """Raise ConfigurationError unless `value` is one of `choices`."""
     names = list(choices)
     if value not in names:
-        raise ConfigurationError(f"{what} {value!r} is not known: choose one of {', '.join(names)}")
+        raise ConfigurationError(
+            f"{setting} {value!r} is not known: choose one of {', '.join(names)}"
+        )
 
 
-def as_decimal(what: str, value: Any) -> Fraction:
-    """Return `value` as the decimal number that it is written as: 0.1 is exactly 1/10.
+def as_decimal(setting: str, value: Any) -> Fraction:
+    """Return `value` as an exact fraction of its decimal text: 0.1 is exactly 1/10.
 
     >>> as_decimal("a share", 0.1)
     Fraction(1, 10)
     """
     if not is_finite(value):
-        raise ConfigurationError(f"{what} is {value!r}: give a finite number")
+        raise ConfigurationError(f"{setting} is {value!r}: give a finite number")
     return Fraction(Decimal(repr(float(value))))
 
 

@@ -25,7 +25,7 @@ Needs = Literal["nothing", "margins", "probabilities", "votes"]
 
 @dataclass(frozen=True, slots=True)
 class Utility:
-    """Measure of uncertainty.
+    """Measure of how useful a record's label would be, from the committee's uncertainty.
 
     Attributes
     ----------
@@ -55,12 +55,12 @@ def _by_random(rows: np.ndarray) -> np.ndarray:
 
 
 def _by_least_confidence(probabilities: np.ndarray) -> np.ndarray:
-    """Return 1 - the largest probability ([1], section 3.1)."""
+    """Return 1 minus the largest probability of each row of (n, K) ([1], section 3.1)."""
     return np.asarray(1.0 - probabilities.max(axis=1, initial=0.0))
 
 
 def _by_entropy(shares: np.ndarray) -> np.ndarray:
-    """Return -sum_k s_k log s_k / log K of probabilities [1] or vote shares [2]."""
+    """Return -sum_k s_k log s_k / log K of each row of probabilities [1] or vote shares [2]."""
     n_classes = shares.shape[1]
     if n_classes < 2:
         return np.zeros(len(shares))

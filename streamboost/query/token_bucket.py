@@ -15,7 +15,7 @@ _LONGEST = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Counts of records, requests and answers.
+    """Counts of records, label requests and answers, and the tokens left.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Ledger:
 
 
 class TokenBucket:
-    """Token bucket: integer arithmetic of earnings, and counts of the labels bought.
+    """Base class of label budgets: earnings in integer arithmetic, and counts of requests.
 
     Each record earns `share` tokens; the first `expected` records repay a part of the
     `initial_credit`. A part `again` of the share is for relabel requests.
@@ -80,11 +80,11 @@ class TokenBucket:
 
     @property
     def _tokens_earned(self) -> int:
-        """Earnings of the next record, in units of a token's `_unit`."""
+        """Earnings of the next record; `_unit` of these are one token."""
         return self._earned_at_first if self.records < self._expected else self._earned_later
 
     def count(self, records: int, requests: int, audits: int) -> None:
-        """Count records and requests of other processes with their own budgets."""
+        """Add records and requests that other processes decided with their own budgets."""
         self.records += records
         self.requests += requests
         self.audits += audits
@@ -143,13 +143,13 @@ class TokenBudget(TokenBucket):
         self._place = 0  # of the newest block's audit
 
     def count(self, records: int, requests: int, audits: int) -> None:
-        """Count records and requests of other processes, which spend this budget's earnings."""
+        """Add records and requests of other processes, which spend this budget's tokens."""
         self._balance += records * self._tokens_earned - requests * self._unit
         super().count(records, requests, audits)
 
     @property
-    def rule_share(self) -> float:
-        """Earnings of the selection per record now, in tokens, without audits and relabelling."""
+    def earned_per_record(self) -> float:
+        """Tokens per record that the selection earns now, without audits and relabelling."""
         others = (1.0 / self.block if self.block else 0.0) + float(self._relabel_share)
         return self._tokens_earned / self._unit - others
 
@@ -165,22 +165,22 @@ class TokenBudget(TokenBucket):
 
     @property
     def tokens(self) -> float:
-        """Tokens left, including the audit's reserve."""
+        """Number of tokens left, including the token reserved for an audit."""
         reserved = self._unit if self._place > self.records else 0
         return (self._balance + reserved) / self._unit
 
     @property
-    def free(self) -> float:
-        """Tokens that the selection may spend now, with fractions."""
-        return self._free / self._unit
+    def spendable_tokens(self) -> float:
+        """Number of tokens, with fractions, that the selection may spend now."""
+        return self._spendable_units / self._unit
 
     @property
     def affordable(self) -> int:
         """Number of labels that the selection may request now."""
-        return max(0, self._free // self._unit)
+        return max(0, self._spendable_units // self._unit)
 
     @property
-    def _free(self) -> int:
+    def _spendable_units(self) -> int:
         if not self.block:
             return self._balance
         return self._balance - max(
@@ -197,7 +197,7 @@ class TokenBudget(TokenBucket):
         while arrived < most:
             n = most - arrived
             if n > 1:
-                n = self._mergeable(n)
+                n = self._n_mergeable(n)
             self._balance = min(self._balance + n * self._tokens_earned, self._cap)
             self.records += n
             arrived += n
@@ -209,8 +209,8 @@ class TokenBudget(TokenBucket):
                 break
         return arrived
 
-    def _mergeable(self, n: int) -> int:
-        """Return how many of the next `n` records earn the same without other events, at least 1.
+    def _n_mergeable(self, n: int) -> int:
+        """Return how many of the next `n` records, at least 1, can be counted in one step.
 
         The last of them may begin a block, or be audited.
         """
@@ -223,45 +223,49 @@ class TokenBudget(TokenBucket):
         return n
 
     @property
-    def auditing(self) -> bool:
+    def is_in_audited_block(self) -> bool:
         """Whether the newest record is in an audited block."""
         return self.block > 0 and self.records >= self._first
 
-    def combine(self, probability: float) -> float:
-        """Return the inclusion probability, if the selection requests with `probability`.
+    def inclusion_probability(self, probability: float) -> float:
+        """Return the record's inclusion probability by selection, with `probability`, or audit.
 
         1 - (1 - p)(1 - 1/m) inside a block, p before the first block.
         """
-        return probability + (1.0 - probability) / self.block if self.auditing else probability
+        return (
+            probability + (1.0 - probability) / self.block
+            if self.is_in_audited_block
+            else probability
+        )
 
     @property
     def audited(self) -> bool:
         """Whether the newest record is audited."""
         return self.records == self._place > 0
 
-    def charge(self, selected: bool) -> tuple[bool, bool]:
-        """Charge the newest record; return (asked, audited).
+    def charge_record(self, selected: bool) -> tuple[bool, bool]:
+        """Charge the newest record's requests; return (whether requested, whether audited).
 
         `selected` is the selection's decision, given before this call and only when `affordable`.
         """
         audited = self.audited
         self.spend(int(selected))
         if audited:
-            self.audit(buys=not selected)
+            self.count_audit(buys=not selected)
         return selected or audited, audited
 
     def spend(self, tokens: int) -> None:
-        """Charge requests of the selection, at most `affordable`."""
+        """Charge `tokens` requests of the selection, at most `affordable`."""
         self._balance -= tokens * self._unit
         self.requests += tokens
 
-    def audit(self, *, buys: bool) -> None:
+    def count_audit(self, *, buys: bool) -> None:
         """Count an audit, whose token is reserved; `buys` is False if the label was requested."""
         self.audits += 1
         self.requests += buys
 
     def state(self) -> dict[str, Any]:
-        """Return the changing state for JSON."""
+        """Return the mutable state for `resume`, as JSON values."""
         return {
             "bank": self._balance,
             "place": self._place,

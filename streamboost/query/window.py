@@ -43,16 +43,16 @@ class UtilityWindow:
         self._count = min(self._count + done, size)
 
     def rank_batch(self, utility: np.ndarray) -> "RankedBatch":
-        """Return records of `utility` (n,) for ranking, each among the records before it."""
+        """Return a batch that ranks each new record of `utility` (n,) among earlier records."""
         return RankedBatch(np.concatenate([self.utilities, utility]), self._count, len(self._X))
 
     def rescore(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Rescore the records if their utilities are not of the committee `version`.
+        """Recompute the utilities with `measure`, unless they are of the committee `version`.
 
         `measure` maps features (n, D), oldest first, to utilities (n,).
         """
         if version != self._version and self._count:
-            order = self._order()
+            order = self._indices_oldest_first()
             self._utility[order] = self._utility[order + len(self._X)] = measure(self._X[order])
         self._version = version
 
@@ -62,8 +62,8 @@ class UtilityWindow:
         start = (self._next - self._count) % len(self._X)
         return self._utility[start : start + self._count]
 
-    def _order(self) -> np.ndarray:
-        """Return the places of the records, oldest first."""
+    def _indices_oldest_first(self) -> np.ndarray:
+        """Return the array indices of the records, oldest first."""
         return (np.arange(self._count) + self._next - self._count) % len(self._X)
 
     def widen(self, n_features: int) -> None:
@@ -74,12 +74,12 @@ class UtilityWindow:
 
     @property
     def n_features(self) -> int:
-        """Features per record."""
+        """Number of features per record."""
         return int(self._X.shape[1])
 
     def state(self) -> tuple[int, dict[str, np.ndarray]]:
-        """Return the version and the records, oldest first."""
-        order = self._order()
+        """Return the committee version and the records as arrays, oldest first."""
+        order = self._indices_oldest_first()
         return self._version, {"X": self._X[order], "utility": self._utility[order]}
 
     def resume(self, version: int, arrays: dict[str, np.ndarray]) -> None:
@@ -110,12 +110,12 @@ class RankedBatch:
         self._size = size
 
     def utilities_at(self, i: int) -> np.ndarray:
-        """Return the window's utilities when record `i` arrives, followed by its own."""
+        """Return the window's utilities at the arrival of record `i`, followed by its own."""
         end = self._count + i
         return self._utilities[max(end - self._size, 0) : end + 1]
 
     def ranks(self) -> np.ndarray:
-        """Return the interval of [0, 1) that is each record's rank, float64 (n, 2).
+        """Return each record's rank as an interval of [0, 1), float64 (n, 2).
 
         The most useful record has rank 0. Tied records share the union of their intervals, so that
         none is preferred.

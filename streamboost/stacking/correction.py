@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
     from streamboost.boosting.correction import CorrectedCommittee
 
-__all__ = ["PER_LABEL", "CorrectionSettings", "ResidualCorrection", "by_half_life"]
+__all__ = ["PER_LABEL", "CorrectionSettings", "ResidualCorrection", "half_life_weights"]
 
 
 class CorrectionSettings(NamedTuple):
@@ -59,12 +59,12 @@ class ResidualCorrection(Expert):
         self._start = 0
         self._given = np.ones(2 * self._size)  # weights of the labels
         self._X = np.zeros((2 * self._size, 0), dtype=np.float32)
-        self._base: Base | None = None
+        self._base: ScoredCommittee | None = None
         self._unread = 0  # number of newest rows that are not scored by the base yet
         self._corrected: CorrectedCommittee | None = None
 
     def widen(self, n_features: int) -> None:
-        """See `Expert`."""
+        """Set the number of features to `n_features`; new columns of stored rows are missing."""
         filler = np.full((2 * self._size, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
         self._X = np.hstack([self._X, filler])
 
@@ -77,7 +77,7 @@ class ResidualCorrection(Expert):
         weight: float,
         scored: ExpertRecords | None = None,
     ) -> None:
-        """See `Expert`."""
+        """Learn from a record's features (D,) and its class `label`, of index `k`."""
         if not self._n_stumps:
             return
         self._total += 1
@@ -92,12 +92,12 @@ class ResidualCorrection(Expert):
         self._corrected = None
         base = self._base
         if base and scored and scored.committee is base.committee and not self._unread:
-            base.read(end, scored.scores, [label])
+            base.store_scores(end, scored.scores, [label])
         else:
             self._unread = min(self._unread + 1, self._size)
 
     def _move_to_front(self) -> None:
-        """Move the newer half of the block to the front."""
+        """Move the rows from the second half of the arrays to the first half."""
         blocks: list[np.ndarray] = [self._X, self._given]
         if self._base is not None:
             blocks += [self._base.scores, self._base.y]
@@ -107,12 +107,12 @@ class ResidualCorrection(Expert):
 
     @property
     def total(self) -> int:
-        """Number of labels learned, each of which changes the correction."""
+        """Number of labels learned; each of them changes the correction."""
         return self._total
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """See `Expert`; for the classes of the committee and of the newest labels."""
-        corrected: Any = self.corrected(records.committee)
+        """Write log probabilities for the classes of the committee and of the newest labels."""
+        corrected: Any = self.correct_committee(records.committee)
         if corrected is records.committee:
             return
         columns = records.columns
@@ -121,8 +121,10 @@ class ResidualCorrection(Expert):
         how = corrected.first_scores, records.committee.temperature, *corrected.stumps
         kernels().predict_corrected(records.scores, *how, records.X, columns, outputs[0])
 
-    def corrected(self, committee: "Committee | None") -> "Committee | CorrectedCommittee | None":
-        """Return `committee` corrected, or unchanged if there are no labels.
+    def correct_committee(
+        self, committee: "Committee | None"
+    ) -> "Committee | CorrectedCommittee | None":
+        """Return the corrected committee, or `committee` itself if there are no labels.
 
         Raises
         ------
@@ -131,18 +133,18 @@ class ResidualCorrection(Expert):
         """
         if not self._labels or committee is None:
             return committee
-        if self._is_optional and not correcting().is_correctable(committee):
+        if self._is_optional and not correction_module().correctable(committee):
             return committee
         if self._corrected is None or self._corrected.committee is not committee:
-            self._corrected = self._correct(committee)
+            self._corrected = self._fit_correction(committee)
         return self._corrected
 
-    def _correct(self, committee: "Committee") -> "CorrectedCommittee":
-        make, base, n = correcting(), self._read(committee), len(self._labels)
+    def _fit_correction(self, committee: "Committee") -> "CorrectedCommittee":
+        make, base, n = correction_module(), self._score_new_rows(committee), len(self._labels)
         rows, D = slice(self._start, self._start + n), committee.n_features
         X, scores = self._X[rows], base.scores[rows]
         X = X if X.shape[1] == D else np.ascontiguousarray(X[:, :D])
-        weight = by_age(n, self._half_life), self._given[rows]
+        weight = age_weights(n, self._half_life), self._given[rows]
         how = base.features, self._n_stumps, self._total, committee.temperature
         stumps = make.boost_correction(X, base.y[rows], *weight, scores, *how)
         if stumps is not None:
@@ -150,7 +152,7 @@ class ResidualCorrection(Expert):
                 committee, committee.classes, _NONE, stumps
             )
             return plain
-        y, classes = base.places(self._labels)
+        y, classes = base.class_indices(self._labels)
         first = make.initial_scores(scores, y, len(classes))
         stumps = make.boost_correction(
             X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), *how
@@ -160,27 +162,27 @@ class ResidualCorrection(Expert):
         )
         return wider
 
-    def _read(self, committee: "Committee") -> "Base":
-        """Return the committee's scores of the rows, after scoring the new rows."""
+    def _score_new_rows(self, committee: "Committee") -> "ScoredCommittee":
+        """Score the rows that are new since the last call; return all scores of the committee."""
         base, end = self._base, self._start + len(self._labels)
         if base is None or base.committee is not committee:
-            base = self._base = Base(committee, len(self._X))
+            base = self._base = ScoredCommittee(committee, len(self._X))
             self._unread = len(self._labels)
         if self._unread:
             new = slice(end - self._unread, end)
             scores = committee.decision(self._X[new, : committee.n_features])
-            base.read(new.start, scores, self._labels[-self._unread :])
+            base.store_scores(new.start, scores, self._labels[-self._unread :])
             self._unread = 0
         return base
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `Expert`."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         rows = slice(self._start, self._start + len(self._labels))
         arrays: Arrays = {"X": self._X[rows].copy(), "weight": self._given[rows].copy()}
         return {"total": self._total, "labels": list(self._labels)}, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """See `Expert`; for the same settings."""
+        """Restore the result of `state` of an object with equal settings."""
         self._total, self._labels = state["total"], list(state["labels"])
         self._start, n = 0, len(self._labels)
         self._X = np.full((2 * self._size, arrays["X"].shape[1]), np.nan, dtype=np.float32)
@@ -189,7 +191,7 @@ class ResidualCorrection(Expert):
         self._base = self._corrected = None
 
 
-class Base:
+class ScoredCommittee:
     """Committee before its correction, with its scores of the newest rows.
 
     Attributes
@@ -201,7 +203,7 @@ class Base:
     """
 
     def __init__(self, committee: "Committee", block: int) -> None:
-        if not correcting().is_correctable(committee):
+        if not correction_module().correctable(committee):
             raise ConfigurationError(
                 f"corrections at every label need scores that are logarithms of probabilities, and "
                 f"this committee's are {committee.link} scores: train it with an estimator such as "
@@ -214,14 +216,14 @@ class Base:
         self.scores = np.zeros((block, len(committee.classes)))
         self.y = np.zeros(block, dtype=np.int64)
 
-    def read(self, first: int, scores: np.ndarray, labels: list[Label]) -> None:
-        """Store rows from index `first` on, with the committee's `scores` (n, K)."""
+    def store_scores(self, first: int, scores: np.ndarray, labels: list[Label]) -> None:
+        """Store `scores` (n, K) of the committee and labels of rows, from index `first` on."""
         end = first + len(labels)
         np.divide(scores, self.committee.temperature, out=self.scores[first:end])
         for i, label in enumerate(labels, first):
             self.y[i] = self._place.get(label, -1)
 
-    def places(self, labels: list[Label]) -> tuple[np.ndarray, np.ndarray]:
+    def class_indices(self, labels: list[Label]) -> tuple[np.ndarray, np.ndarray]:
         """Return the indices of the labels among the classes, int64 (n,), and the classes.
 
         Classes that are new to the committee follow the others.
@@ -232,27 +234,27 @@ class Base:
 
 
 @cache
-def correcting() -> Any:
-    """Return the module that corrects committees, imported on first use."""
+def correction_module() -> Any:
+    """Return the module `streamboost.boosting.correction`, imported on first use."""
     from streamboost.boosting import correction
 
     return correction
 
 
 @lru_cache(maxsize=64)
-def by_age(n: int, half_life: float) -> np.ndarray:
-    """Return the weights (n,), oldest first and with mean 1, of labels by their age."""
-    weight = by_half_life(n, half_life)
+def age_weights(n: int, half_life: float) -> np.ndarray:
+    """Return weights (n,) by age, oldest first, with mean 1."""
+    weight = half_life_weights(n, half_life)
     return np.asarray(weight / weight.mean())
 
 
-def by_half_life(n: int, half_life: float) -> np.ndarray:
-    """Return the weights (n,), oldest first, that halve with every `half_life` places.
+def half_life_weights(n: int, half_life: float) -> np.ndarray:
+    """Return weights (n,), oldest first, that halve with every `half_life` labels of age.
 
     The geometric initial distribution of AdaBoost.A with ratio 2^(-1/half_life), up to a factor.
     An age too large for a float is infinite, and its weight 0.
 
-    >>> by_half_life(3, 1.0)
+    >>> half_life_weights(3, 1.0)
     array([0.25, 0.5 , 1.  ])
     """
     with np.errstate(over="ignore"):

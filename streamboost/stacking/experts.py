@@ -62,7 +62,7 @@ class ExpertRecords(NamedTuple):
 
 
 class Expert:
-    """Predicts every record in one or several ways, and learns from every label.
+    """Base class of experts, which predict every record and learn from every label.
 
     Classes have indices in the order in which they were first learned.
     """
@@ -89,13 +89,13 @@ class Expert:
         weight: float,
         scored: "ExpertRecords | None" = None,
     ) -> None:
-        """Learn that a record (D,) has the class `label` with index `k`.
+        """Learn from a record's features (D,) and its class `label`, of index `k`.
 
         `scored` is that record as this committee scored it, or None if not available.
         """
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         return {}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
@@ -146,17 +146,17 @@ class RunningScaler:
     """Reciprocal of each standard deviation, float64 (D,); 0 for constant features."""
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`."""
+        """Set the number of features to `n_features`; new features have mean and scale 0."""
         filler = np.zeros(n_features - len(self.mean))
         for name in ("_n", "mean", "_variance", "rate"):
             setattr(self, name, np.append(getattr(self, name), filler))
 
     def learn(self, row: np.ndarray) -> None:
-        """Update with one row (D,)."""
+        """Update means and deviations with the features (D,) of one record."""
         kernels().update_scaler(row, _NEWEST, _FLAT, self._n, self.mean, self._variance, self.rate)
 
     def state(self) -> Arrays:
-        """Return the changing state."""
+        """Return the mutable state for `resume`."""
         return {
             "n": self._n.copy(),
             "mean": self.mean.copy(),

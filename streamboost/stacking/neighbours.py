@@ -51,7 +51,7 @@ class Neighbours(Expert):
         self._metric: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def widen(self, n_features: int) -> None:
-        """See `Expert`."""
+        """Set the number of features to `n_features`; new columns of stored rows are missing."""
         filler = np.full((n_features - len(self._X), _SIZE), np.nan, dtype=np.float32)
         self._X = np.vstack([self._X, filler])
         self._metric = None
@@ -65,7 +65,7 @@ class Neighbours(Expert):
         weight: float,
         scored: ExpertRecords | None = None,
     ) -> None:
-        """See `Expert`."""
+        """Learn from a record's features (D,) and its class `label`, of index `k`."""
         self._newest = newest = (self._newest + 1) % _SIZE
         self._X[:, newest], self._y[newest] = row, k
         self._weight[newest] = weight
@@ -76,17 +76,17 @@ class Neighbours(Expert):
             self._unread = min(self._unread + 1, _SIZE)
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """See `Expert`."""
+        """Write log probabilities of records into `outputs` float64 (outputs, n, K)."""
         if not self._n:
             return
-        self._read(records.committee)
+        self._update_leaves(records.committee)
         if self._metric is None:
-            self._metric = self._measured(records.committee)
+            self._metric = self._distance_weights(records.committee)
         ring = self._X, self._y, self._weight, self._leaves, self._n, self._newest
         metric = *self._metric, self._scale.rate
         kernels().predict_neighbours(*ring, _NEAR, records.X, records.leaves, *metric, outputs)
 
-    def _read(self, committee: "Committee") -> None:
+    def _update_leaves(self, committee: "Committee") -> None:
         """Compute the leaves of the new rows, or of all rows for a new committee."""
         if committee is not self._committee:
             self._committee, self._metric, self._unread = committee, None, self._n
@@ -100,8 +100,10 @@ class Neighbours(Expert):
             self._leaves[:, rows] = leaves
             self._unread = 0
 
-    def _measured(self, committee: "Committee") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the compared columns, their weights' roots, 0 for categories, and their weights.
+    def _distance_weights(
+        self, committee: "Committee"
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the compared columns, the roots of their weights (0: category), and the weights.
 
         A column that was constant so far has scale 0, too: a different value counts as a different
         category.
@@ -115,13 +117,13 @@ class Neighbours(Expert):
         return columns, root[columns], weight[columns].astype(np.float32)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `Expert`; in the order of the ring buffer, as sums of weights depend on the order."""
+        """Return the mutable state for `resume`, with rows in the order of the ring buffer."""
         n = self._n
         rows: Arrays = {"X": self._X[:, :n].T, "y": self._y[:n], "weight": self._weight[:n]}
         return {"newest": self._newest}, {name: array.copy() for name, array in rows.items()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """See `Expert`."""
+        """Restore the result of `state`."""
         self._n = self._unread = len(arrays["y"])
         self._newest = state["newest"]
         self._X[:, : self._n], self._y[: self._n] = arrays["X"].T, arrays["y"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamboost.checks import Label
 from streamboost.features import Features
-from streamboost.features.text import normalized
+from streamboost.features.text import log_softmax
 from streamboost.stacking.experts import MOST_CLASSES, Expert, ExpertRecords, RunningScaler, kernels
 from streamboost.storage import Arrays
 
@@ -39,12 +39,12 @@ class LinearExpert(Expert):
         self._squares = np.zeros((0, 1))  # sums of squared gradients
 
     def widen(self, n_features: int) -> None:
-        """See `Expert`."""
+        """Set the number of features to `n_features`; new columns of stored rows are missing."""
         more = ((0, 0), (0, n_features + 1 - self._weights.shape[1]))
         self._weights = np.pad(self._weights, more)
         self._squares = np.pad(self._squares, more, constant_values=_LEAST)
 
-    def _rate(self, committee: "Committee") -> np.ndarray:
+    def _reciprocal_scales(self, committee: "Committee") -> np.ndarray:
         categories = committee.learners.categories.features
         if not categories.size:
             return self._scale.rate
@@ -53,9 +53,9 @@ class LinearExpert(Expert):
         return rate
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """See `Expert`."""
+        """Write log probabilities of records into `outputs` float64 (outputs, n, K)."""
         if len(self._weights):
-            scale = self._scale.mean, self._rate(records.committee), _MAX_DEVIATIONS
+            scale = self._scale.mean, self._reciprocal_scales(records.committee), _MAX_DEVIATIONS
             kernels().predict_linear(records.X, *scale, self._weights, outputs[0])
 
     def learn(
@@ -67,22 +67,22 @@ class LinearExpert(Expert):
         weight: float,
         scored: ExpertRecords | None = None,
     ) -> None:
-        """See `Expert`; skipped without a committee, which defines the categorical columns."""
+        """Learn a record's class; does nothing without a committee or for too many classes."""
         if committee is None or k >= MOST_CLASSES:
             return
         if k >= len(self._weights):
             more = ((0, k + 1 - len(self._weights)), (0, 0))
             self._weights = np.pad(self._weights, more)
             self._squares = np.pad(self._squares, more, constant_values=_LEAST)
-        scale = self._scale.mean, self._rate(committee), _MAX_DEVIATIONS
+        scale = self._scale.mean, self._reciprocal_scales(committee), _MAX_DEVIATIONS
         kernels().update_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `Expert`."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         return {}, {"weights": self._weights.copy(), "squares": self._squares.copy()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """See `Expert`."""
+        """Restore the result of `state`."""
         self._weights, self._squares = arrays["weights"].copy(), arrays["squares"].copy()
 
 
@@ -106,12 +106,12 @@ class LabelTransitionModel(Expert):
         """Index of the newest label, -1 before the first."""
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """See `Expert`."""
+        """Write log probabilities of records into `outputs` float64 (outputs, n, K)."""
         if self.newest >= 0:
             kernels().predict_sequence(self._counts[self.newest], _SMOOTHING, outputs[0])
 
     def learn_after(self, before: int, k: int, weight: float) -> None:
-        """Learn a record of class index `k`, with the newest label `before` on its arrival."""
+        """Count class index `k` after `before`, the newest known label on the record's arrival."""
         if k >= len(self._counts) and k < MOST_CLASSES:
             more = min(k + 1, MOST_CLASSES) - len(self._counts)
             self._counts = np.pad(self._counts, (0, more))
@@ -123,11 +123,11 @@ class LabelTransitionModel(Expert):
             self.newest = -1
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """See `Expert`."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         return {"newest": self.newest}, {"counts": self._counts.copy()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """See `Expert`."""
+        """Restore the result of `state`."""
         self.newest, self._counts = state["newest"], arrays["counts"].copy()
 
 
@@ -141,12 +141,12 @@ class TextExpert(Expert):
         self._n_before = n_before  # number of columns before the features
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """See `Expert`. Classes without a text model keep the committee's log probability."""
-        if not self._features.expert:
+        """Write the text models' log probabilities; other classes keep the committee's."""
+        if not self._features.text_columns:
             return
-        for label, column in zip(self._features.classes, self._features.expert, strict=False):
+        for label, column in zip(self._features.classes, self._features.text_columns, strict=False):
             k = records.place.get(label)
             if k is not None:
                 words = records.X[:, self._n_before + column]
                 outputs[0, :, k] = np.where(np.isnan(words), outputs[0, :, k], words)
-        outputs[0] = normalized(outputs[0])
+        outputs[0] = log_softmax(outputs[0])

@@ -29,7 +29,7 @@ class CachedPrediction(NamedTuple):
     """Bool (K,), whether the committee had each class."""
 
     @classmethod
-    def of(cls, before: int, scored: Scored) -> "CachedPrediction":
+    def from_scored(cls, before: int, scored: Scored) -> "CachedPrediction":
         """Return the predictions of the only record of `scored`."""
         assert scored.experts is not None
         assert scored.known is not None
@@ -70,16 +70,16 @@ class PredictionCache:
         self._newest = id, before, scored
 
     def _flush_newest(self) -> None:
-        """Move the newest record to the other entries."""
+        """Store the newest record, which is held unconverted, with the other entries."""
         if self._newest is not None:
             (id, before, scored), self._newest = self._newest, None
-            self.put(id, CachedPrediction.of(before, scored))
+            self.put(id, CachedPrediction.from_scored(before, scored))
 
     def put(self, id: str, prediction: CachedPrediction) -> None:
         """Cache the predictions `prediction` of the record `id`; they replace older ones."""
         self._flush_newest()
         batch = _Batch(prediction.before, prediction.logs.shape, prediction.known)
-        self._insert({id: (batch, prediction.logs.tobytes())})
+        self._insert_entries({id: (batch, prediction.logs.tobytes())})
 
     def put_all(self, ids: Sequence[str], before: int, scored: Scored) -> None:
         """Cache the predictions of the records of `scored` by their `ids`."""
@@ -88,10 +88,10 @@ class PredictionCache:
         assert scored.known is not None
         logs = scored.experts.transpose(1, 0, 2).astype(np.float32, order="C")
         batch = _Batch(before, logs.shape[1:], scored.known)
-        own = _cut(logs.tobytes(), len(logs))
-        self._insert(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=False)))
+        own = _split_bytes(logs.tobytes(), len(logs))
+        self._insert_entries(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=False)))
 
-    def _insert(self, entries: dict[str, tuple[_Batch, bytes]]) -> None:
+    def _insert_entries(self, entries: dict[str, tuple[_Batch, bytes]]) -> None:
         for id in entries.keys() & self._entries.keys():
             self.pop(id)
         self._entries.update(entries)
@@ -105,7 +105,7 @@ class PredictionCache:
         """Remove and return the predictions of the record `id`, or None."""
         if self._newest is not None and self._newest[0] == id:
             (_, before, scored), self._newest = self._newest, None
-            return CachedPrediction.of(before, scored)
+            return CachedPrediction.from_scored(before, scored)
         found = self._entries.pop(id, None)
         if found is None:
             return None
@@ -117,7 +117,7 @@ class PredictionCache:
         )
 
     def state(self) -> tuple[list[Any], Arrays]:
-        """Return the complete state: a part for JSON, and arrays.
+        """Return the complete state for `resume`: values for JSON, and arrays.
 
         Consecutive records with the same newest label and classes are stored as a group.
         """
@@ -141,13 +141,13 @@ class PredictionCache:
             known = np.ones(shape[1], dtype=bool)
             known[unknown] = False
             end = start + len(ids) * shape[0] * shape[1]
-            own = _cut(arrays["logs"][start:end].astype(np.float32).tobytes(), len(ids))
+            own = _split_bytes(arrays["logs"][start:end].astype(np.float32).tobytes(), len(ids))
             batch = _Batch(before, tuple(shape), known)
-            self._insert(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=True)))
+            self._insert_entries(dict(zip(ids, zip(repeat(batch), own, strict=False), strict=True)))
             start = end
 
 
-def _cut(data: bytes, n: int) -> list[bytes]:
+def _split_bytes(data: bytes, n: int) -> list[bytes]:
     """Split `data` into `n` parts of equal length."""
     each = len(data) // n if n else 0
     return [data[i * each : (i + 1) * each] for i in range(n)]

@@ -45,8 +45,8 @@ class ClassIndex(NamedTuple):
     """The same as object (K,)."""
 
     @classmethod
-    def of(cls, committee: "Committee", learned: dict[Label, int]) -> "ClassIndex":
-        """Return the index of the classes `learned` so far and the classes of `committee`."""
+    def from_classes(cls, committee: "Committee", learned: dict[Label, int]) -> "ClassIndex":
+        """Create the index of the learned classes, followed by other classes of `committee`."""
         place = dict(learned)
         columns = np.array(
             [place.setdefault(label, len(place)) for label in committee.classes.tolist()],
@@ -152,15 +152,15 @@ class OnlineStacking:
 
     @property
     def normalized_weights(self) -> dict[str, float]:
-        """The normalized weight of each prediction; empty if only the committee predicts.
+        """The normalized weight of each expert by name; empty if only the committee predicts.
 
         Without text features, "text" predicts as the committee, so their weights are added.
         """
-        if not self._is_stack:
+        if not self._has_experts:
             return {}
         total = max(float(self.weights.sum()), 1e-12)
         normalized_weights = dict(zip(self.names, (self.weights / total).tolist(), strict=True))
-        if self._features is None or not self._features.expert:
+        if self._features is None or not self._features.text_columns:
             normalized_weights["committee"] += normalized_weights.pop("text", 0.0)
         if self.young is not None:
             mass = self.young.mass
@@ -178,7 +178,7 @@ class OnlineStacking:
         self._newest = None
 
     def score(self, committee: "Committee", X: np.ndarray) -> Scored:
-        """Score `X` (n, D); columns that the committee does not have are ignored by it.
+        """Predict records `X` (n, D) with all experts; the committee ignores additional columns.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class OnlineStacking:
             return score_with_committee(self.scoring_model(committee), X)
         if X.shape[1] < committee.n_features:
             committee.as_rows(X)  # raises an error with the reason
-        index, n = self._index_of(committee), len(X)
+        index, n = self._class_index_of(committee), len(X)
         scores, leaves = committee.learners.scores_and_leaves(committee.base, X, TREES)
         records = ExpertRecords(committee, X, scores, index.place, index.columns, leaves)
         outputs = self._committee_outputs(records, index.known)
@@ -214,16 +214,16 @@ class OnlineStacking:
 
     def _combines_experts(self, committee: "Committee") -> bool:
         # With error costs, the most probable class is not the one to predict.
-        return self._is_stack and committee.costs.size == 0
+        return self._has_experts and committee.costs.size == 0
 
     @property
-    def _is_stack(self) -> bool:
+    def _has_experts(self) -> bool:
         return bool(self._experts) or self.young is not None
 
-    def _index_of(self, committee: "Committee") -> ClassIndex:
+    def _class_index_of(self, committee: "Committee") -> ClassIndex:
         index = self._class_index
         if index is None or index.committee is not committee or index.n_learned < len(self._place):
-            index = self._class_index = ClassIndex.of(committee, self._place)
+            index = self._class_index = ClassIndex.from_classes(committee, self._place)
         return index
 
     def _committee_outputs(self, records: ExpertRecords, known: np.ndarray) -> np.ndarray:
@@ -241,7 +241,7 @@ class OnlineStacking:
         return outputs
 
     def _write_outputs(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """Overwrite the defaults with the predictions of each expert."""
+        """Write each expert's predictions to its part of `outputs`, (E, n, K)."""
         start = 1
         for expert in self._experts.values():
             end = start + len(expert.output_names)
@@ -249,14 +249,18 @@ class OnlineStacking:
             start = end
 
     def scoring_model(self, committee: "Committee") -> "Committee | CorrectedCommittee":
-        """Return `committee`, corrected if only the committee predicts."""
-        return committee if self._is_stack else self._correction.corrected(committee) or committee
+        """Return `committee`, or the corrected committee if there are no experts."""
+        return (
+            committee
+            if self._has_experts
+            else self._correction.correct_committee(committee) or committee
+        )
 
     def model_version(self, committee: "Committee | None") -> int:
-        """Return a number that increases with each committee and each correction of the leader."""
+        """Return a number that increases with each committee and correction; 0 if None."""
         if committee is None:
             return 0
-        return committee.version + (0 if self._is_stack else self._correction.total)
+        return committee.version + (0 if self._has_experts else self._correction.total)
 
     def cache(self, ids: Sequence[str], scored: Scored) -> None:
         """Cache the experts' predictions of records on their arrival."""
@@ -277,20 +281,20 @@ class OnlineStacking:
         committee: "Committee | None" = None,
     ) -> None:
         """Learn a record's label; if no prediction is cached, the record is scored now."""
-        if not self._is_stack:
+        if not self._has_experts:
             self._correction.learn(committee, row, label, 0, weight)
             return
         before, newest = self._transitions.newest, self._newest_scores(committee, row)
         if committee is not None and self._combines_experts(committee):
             scored, prediction = newest[2] if newest else None, self._cache.pop(id)
-            if scored is None and (prediction is None or self._judges_young):
+            if scored is None and (prediction is None or self._evaluates_young):
                 scored = self.score(committee, row[None])
             if prediction is None:
                 assert scored is not None
-                prediction = CachedPrediction.of(before, scored)
+                prediction = CachedPrediction.from_scored(before, scored)
             k = self._place.get(label)
-            if scored is not None and self._judges_young:
-                self._judge_young(scored, row, len(self._place) if k is None else k)
+            if scored is not None and self._evaluates_young:
+                self._update_young_weights(scored, row, len(self._place) if k is None else k)
             self._update_weights(prediction, k, weight)
             before = prediction.before
         k = self._place.setdefault(label, len(self._place))
@@ -315,7 +319,7 @@ class OnlineStacking:
         Expert weights and the order of labels are not changed: experts that learned the first label
         would bias the weights.
         """
-        if not self._is_stack:
+        if not self._has_experts:
             self._correction.learn(committee, row, label, 0, weight)
             return
         k = self._place.setdefault(label, len(self._place))
@@ -326,7 +330,7 @@ class OnlineStacking:
     def _newest_scores(
         self, committee: "Committee | None", row: np.ndarray
     ) -> tuple[ExpertRecords, bytes, Scored] | None:
-        """Return the cached scores of this row, if they are of this committee and up to date.
+        """Return the cached scores of this row, or None if they are not of this committee.
 
         They are up to date if no label was learned since.
         """
@@ -336,44 +340,44 @@ class OnlineStacking:
         return newest if newest[1] == row.tobytes() else None
 
     def _update_weights(self, prediction: CachedPrediction, k: int | None, weight: float) -> None:
-        """Update the weights with the predictions of a record of class index `k`."""
+        """Update the experts' weights by their predictions of a record of class index `k`."""
         if k is not None and k < len(prediction.known) and prediction.known[k]:
             kernels().update_expert_weights(
                 prediction.logs, k, weight, _STEP, self.weights, self._squares
             )
 
     @property
-    def _judges_young(self) -> bool:
+    def _evaluates_young(self) -> bool:
         return self.young is not None and self.young.is_judging
 
-    def _judge_young(self, scored: Scored, row: np.ndarray, k: int) -> None:
-        """Judge the young committees and the pool, `scored` now, by a row (D,) of class index `k`.
+    def _update_young_weights(self, scored: Scored, row: np.ndarray, k: int) -> None:
+        """Update the weights of stack and young committees by a row (D,) of class index `k`.
 
-        All are judged by what they predict just before they learn the label. The pool's prediction
-        on arrival would be older than theirs.
+        All are evaluated on their predictions just before they learn the label; `scored` is that of
+        the stack. Its prediction on arrival would be older.
         """
         assert self.young is not None
         assert scored.experts is not None
         logs = self.weights @ scored.experts[:, 0]
         own = np.zeros(len(self._place))
         own[: len(logs)] = np.exp(logs - logs.max())
-        self.young.judge(row, own / own.sum(), k)
+        self.young.update_weights(row, own / own.sum(), k)
 
     def put_young(self, birth: Birth, committee: "Committee") -> None:
-        """Set the newly trained committee of a birth of `young`."""
+        """Set the newly trained committee of `birth`, an entry of `young.births`."""
         assert self.young is not None
         place = self._place
         columns = [place.setdefault(label, len(place)) for label in committee.classes.tolist()]
-        self.young.put(birth, committee, np.array(columns, dtype=np.int64))
+        self.young.set_committee(birth, committee, np.array(columns, dtype=np.int64))
 
     def copy_weights(self, other: "OnlineStacking") -> None:
-        """Take over the weights of `other`, which has the same experts, and its births."""
+        """Copy the weights and births of `other`, which has the same experts."""
         self.weights, self._squares = other.weights, other._squares
         if self.young is not None and other.young is not None:
-            self.young.restart(other.young)
+            self.young.copy_births(other.young)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         parts = {name: expert.state() for name, expert in self._experts.items()}
         waiting, cached = self._cache.state()
         parts.setdefault("correction", self._correction.state())

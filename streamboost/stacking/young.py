@@ -55,7 +55,7 @@ _UNSCORED = 0.02
 
 @dataclass(slots=True, eq=False)
 class Birth:
-    """Committee that is trained on the labels from `order` on.
+    """Young committee and its start: it is trained only on the labels from `order` on.
 
     Attributes
     ----------
@@ -76,12 +76,12 @@ class Birth:
 
     @property
     def doubt(self) -> float:
-        """Weight of the class shares in its predictions, which decreases with its labels."""
+        """Weight of the class shares in its predictions; decreases with its number of labels."""
         return 0.5 * min(0.5, 2.0 / (self.n_labels + 2.0))
 
 
 class YoungCommittees:
-    """Fixed-share mixture of the stack with committees of different birth.
+    """Fixed-share mixture of the stack with committees that are trained on recent labels only.
 
     A committee is born every few labels, and births are removed so that about two are left for each
     doubling of the age (follow the leading history, Hazan and Seshadhri, 2009). Each label judges
@@ -116,7 +116,7 @@ class YoungCommittees:
 
     @property
     def is_judging(self) -> bool:
-        """Whether the next label judges the committees."""
+        """Whether the next label updates the weights (`update_weights`)."""
         stride = round(pow(self._frequency, 0.7))
         return self.n_labels % stride == 0 and self.trained != []
 
@@ -128,7 +128,7 @@ class YoungCommittees:
     def mix(
         self, X: np.ndarray, probabilities: np.ndarray, best: np.ndarray, margins: np.ndarray
     ) -> None:
-        """Mix the stack's `probabilities` float64 (n, K) of `X` (n, D) with the committees'.
+        """Mix the stack's `probabilities` (n, K) for `X` (n, D) with those of young committees.
 
         `probabilities`, `best` int64 (n,) and `margins` float64 (n,) are replaced.
         """
@@ -143,7 +143,7 @@ class YoungCommittees:
         )
 
     def _predict(self, births: list[Birth], X: np.ndarray, outputs: np.ndarray) -> None:
-        """Write the probabilities by `births` to `outputs`, float64 (M, n, K)."""
+        """Write the probabilities by the committees of `births` to `outputs`, float64 (M, n, K)."""
         for birth, probabilities in zip(births, outputs, strict=True):
             committee = birth.committee
             assert committee is not None
@@ -153,21 +153,21 @@ class YoungCommittees:
                     scores = np.log(committee.probabilities(scores))
             kernels().predict_young(scores, birth.columns, birth.doubt, self._counts, probabilities)
 
-    def judge(self, row: np.ndarray, own: np.ndarray, k: int) -> None:
+    def update_weights(self, row: np.ndarray, stack_probabilities: np.ndarray, k: int) -> None:
         """Update the weights by a record (D,) of class index `k`; call if `is_judging`.
 
-        `own` float64 (K,) are the stack's probabilities. A new class has no index yet: `k` is K.
+        `stack_probabilities` are float64 (K,). A new class has no index yet: `k` is K.
         """
         trained = self.trained
-        young = np.empty((len(trained), 1, len(own)))
+        young = np.empty((len(trained), 1, len(stack_probabilities)))
         self._predict(trained, row[None], young)
         law = _SHARE, _RATE, _LEAST_LIKELIHOOD, _FLOOR
         kernels().update_fixed_share_weights(
-            own, young.reshape(len(trained), -1), k, *law, self.weights
+            stack_probabilities, young.reshape(len(trained), -1), k, *law, self.weights
         )
-        self._select()
+        self._select_scored()
 
-    def _select(self) -> None:
+    def _select_scored(self) -> None:
         """Select the births that are scored: those of enough weight."""
         trained = self.trained
         with_stack = 0.5 * self.weights[1 + len(trained) :]
@@ -178,14 +178,14 @@ class YoungCommittees:
         self._scored_weights = np.concatenate([[own], weights[heavy]])
 
     def learn(self, k: int) -> None:
-        """Count a label of class index `k` in the class shares."""
+        """Add a label of class index `k` to the decaying class counts."""
         if k >= len(self._counts):
             self._counts = np.append(self._counts, np.zeros(k + 1 - len(self._counts)))
         self._counts *= _FADE
         self._counts[k] += 1.0
 
     def advance(self, n_labels: int, share: float) -> None:
-        """Start a birth if enough labels have arrived since the last one.
+        """Add a birth if enough labels have arrived since the last one.
 
         Parameters
         ----------
@@ -200,10 +200,10 @@ class YoungCommittees:
         if n_labels - self._newest >= _SPACING * self._frequency**2:
             self._newest = n_labels
             self.births.append(Birth(n_labels))
-            self._keep(self._sparse())
+            self._keep_births(self._thinned_births())
 
-    def _sparse(self) -> list[Birth]:
-        """Return the births without those that are close to both neighbours in age."""
+    def _thinned_births(self) -> list[Birth]:
+        """Return the births without births whose age is close to that of both neighbours."""
         births, now, i = list(self.births), self.n_labels, 1
         while i < len(births) - 1:
             older, younger = now - births[i - 1].order, now - births[i + 1].order
@@ -213,17 +213,17 @@ class YoungCommittees:
                 i += 1
         return births
 
-    def _keep(self, births: list[Birth]) -> None:
-        """Keep these `births` only, with their weights."""
+    def _keep_births(self, births: list[Birth]) -> None:
+        """Remove all births except `births`, and their weights."""
         m = len(self.trained)
         kept = [i for i, birth in enumerate(self.trained) if birth in births]
         self.weights = self.weights[[0, *(1 + i for i in kept), *(1 + m + i for i in kept)]]
         self.weights /= self.weights.sum()
         self.births = births
-        self._select()
+        self._select_scored()
 
-    def due(self) -> list[Birth]:
-        """Return the births whose labels have grown enough since their last training."""
+    def due_births(self) -> list[Birth]:
+        """Return the births with enough new labels since their last training."""
         return [birth for birth in self.births if self._is_due(birth)]
 
     def _is_due(self, birth: Birth) -> bool:
@@ -231,8 +231,8 @@ class YoungCommittees:
         grown = max(ceil((1.0 + growth) * birth.n_labels), birth.n_labels + 2)
         return self.n_labels - birth.order >= max(_FIRST, grown)
 
-    def put(self, birth: Birth, committee: "Committee", columns: np.ndarray) -> None:
-        """Replace the committee of `birth`, now trained on all its labels.
+    def set_committee(self, birth: Birth, committee: "Committee", columns: np.ndarray) -> None:
+        """Set the committee of `birth`, which was trained on all of its labels.
 
         `columns` int64 are the indices of its classes.
         """
@@ -242,7 +242,7 @@ class YoungCommittees:
         if is_new:
             i, m = self.trained.index(birth), len(self.trained) - 1
             self.weights = np.insert(self.weights, [1 + i, 1 + m + i], 0.0)
-        self._select()
+        self._select_scored()
 
     def drop_before(self, n_labels: int) -> None:
         """Remove the births before the first `n_labels` labels: the working set has evicted rows.
@@ -250,16 +250,16 @@ class YoungCommittees:
         Their next training would be that of the deployed committee.
         """
         if self.births and self.births[0].order < n_labels:
-            self._keep([birth for birth in self.births if birth.order >= n_labels])
+            self._keep_births([birth for birth in self.births if birth.order >= n_labels])
 
-    def restart(self, other: "YoungCommittees") -> None:
-        """Take over the births of `other` without their committees, which have to be trained."""
+    def copy_births(self, other: "YoungCommittees") -> None:
+        """Copy the births of `other` without committees, which have to be trained again."""
         self.births = [Birth(birth.order) for birth in other.births]
         self.n_labels, self._newest = other.n_labels, other._newest
         self._frequency = other._frequency
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the changing state: a part for JSON, and arrays."""
+        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
         about = {
             "births": [(one.order, one.n_labels, one.columns.tolist()) for one in self.births],
             "weights": self.weights.tolist(),
@@ -288,4 +288,4 @@ class YoungCommittees:
         self.weights, self._counts = np.array(state["weights"]), np.array(state["counts"])
         self.n_labels, self._newest = state["n_labels"], state["newest"]
         self._frequency = state["frequency"]
-        self._select()
+        self._select_scored()

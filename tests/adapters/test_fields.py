@@ -32,7 +32,7 @@ class Learned:
             self.learn(x)
 
     def learn(self, x):
-        values = self.fields.values(x, grow=True)
+        values = self.fields.values(x, add_missing=True)
         self.features.arrive([values])
         self.features.learn(values, "any")
 
@@ -142,7 +142,7 @@ REFUSED = [
 def test_what_nothing_can_be_learned_from_is_refused_by_feature_and_changes_nothing(value, words):
     learned = Learned({"a": 1})
     with pytest.raises(DataError, match=f"(?s)feature 'colour' is .*{words}"):
-        learned.fields.values({"b": 2, "colour": value}, grow=True)
+        learned.fields.values({"b": 2, "colour": value}, add_missing=True)
     assert len(learned.features) == 1
     assert learned.row({"a": 2, "colour": value}).tolist() == [[2]]
 
@@ -162,7 +162,7 @@ def test_categories_are_refused_where_the_estimator_takes_none_and_texts_are_not
     learned = Learned({"a": 1}, categories=False)
     for value in ("red", "1.5"):
         with pytest.raises(DataError, match=r"feature 'colour' is .*encode it first"):
-            learned.fields.values({"a": 2, "colour": value}, grow=True)
+            learned.fields.values({"a": 2, "colour": value}, add_missing=True)
     learned.learn({"note": "this is a text"})
     assert learned.kinds == {"a": "number", "note": "text"}
 

@@ -21,7 +21,7 @@ from streamboost import (
 )
 from streamboost.boosting.categorical import categorical_mask, check_categories
 from streamboost.errors import ConfigurationError, DataError, ModelFileError
-from streamboost.learner.estimators import describe, rebuild
+from streamboost.learner.estimators import describe_estimator, rebuild_estimator
 
 ESTIMATORS = [GambleClassifier, SketchLogitBoostClassifier]
 
@@ -291,7 +291,7 @@ def test_no_choice_is_no_column(chosen):
 
 def test_snapshots_describe_the_choice(estimator):
     estimator.set_params(categorical_features=np.array([True, False]))
-    again = rebuild(describe(estimator))
+    again = rebuild_estimator(describe_estimator(estimator))
     assert again.categorical_features == [True, False]
 
 

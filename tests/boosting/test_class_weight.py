@@ -6,7 +6,7 @@ import pytest
 
 from streamboost import GambleClassifier, SketchLogitBoostClassifier, StreamLearner
 from streamboost.errors import ConfigurationError, DataError
-from streamboost.learner.estimators import describe, rebuild
+from streamboost.learner.estimators import describe_estimator, rebuild_estimator
 
 
 @pytest.fixture(params=families.ESTIMATORS, ids=lambda e: e.__name__)
@@ -135,7 +135,7 @@ def test_a_foreign_regressor_is_given_class_weights_too(rare):
 
 @pytest.mark.parametrize("chosen", ["balanced", {1: 9.0}, {"spam": 2}, {np.int64(3): 2}])
 def test_a_learner_trains_by_class_weights_and_its_snapshot_keeps_them(chosen):
-    again = rebuild(describe(SketchLogitBoostClassifier(class_weight=chosen)))
+    again = rebuild_estimator(describe_estimator(SketchLogitBoostClassifier(class_weight=chosen)))
     assert again.class_weight == chosen
 
 

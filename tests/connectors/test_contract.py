@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamboost.connectors.base import Committed, Message, Sink, Source, Transaction
+from streamboost.connectors.base import CommittedBatch, Message, Sink, Source, Transaction
 from streamboost.connectors.files.csv import CsvSource
 from streamboost.connectors.files.json_lines import JsonLinesSource
 from streamboost.connectors.files.json_lines_sink import JsonLinesSink
@@ -263,8 +263,8 @@ def test_a_position_beyond_the_end_is_not_taken_for_this_source(make):
 def test_a_source_that_has_rested_goes_on_where_it_was(make):
     source = make()
     found = source.poll(2)
-    source.rest()
-    source.rest()
+    source.release_resources()
+    source.release_resources()
     assert found + drain(source) == drain(make())
 
 
@@ -429,7 +429,7 @@ def test_a_commit_writes_bound_sinks_positions_and_journal(ledger):
     transaction.commit(1, [(sink, PAYLOADS[:2])], {"records": {"a": 2, "b": 3}}, b"one")
     transaction.commit(2, [(sink, PAYLOADS[2:])], {"labels": {"0": 1}}, b"two")
     assert inside.read() == PAYLOADS
-    assert transaction.committed() == Committed(
+    assert transaction.committed() == CommittedBatch(
         2, {"records": {"a": 2, "b": 3}, "labels": {"0": 1}}
     )
     assert list(transaction.journal()) == [(1, b"one"), (2, b"two")]
@@ -457,7 +457,7 @@ def test_only_the_sequence_after_the_last_is_committed(ledger, sequence):
     with pytest.raises(StateError, match=f"batch {sequence} .*batch 1"):
         transaction.commit(sequence, [(sink, PAYLOADS)], {"records": {"0": 9}}, b"other")
     assert inside.read() == []
-    assert transaction.committed() == Committed(1, {"records": {"0": 1}})
+    assert transaction.committed() == CommittedBatch(1, {"records": {"0": 1}})
     assert list(transaction.journal()) == [(1, b"one")]
     sink.close()
 
@@ -479,7 +479,7 @@ def test_a_commit_that_fails_in_the_middle_leaves_nothing(ledger):
             2, [(sink, PAYLOADS), (sink, Broken(PAYLOADS))], {"records": {"0": 9}}, b"two"
         )
     assert inside.read() == PAYLOADS[:1]
-    assert transaction.committed() == Committed(1, {"records": {"0": 1}})
+    assert transaction.committed() == CommittedBatch(1, {"records": {"0": 1}})
     transaction.commit(2, [(sink, PAYLOADS[1:])], {"records": {"0": 7}}, b"two again")
     assert inside.read() == PAYLOADS
     assert list(transaction.journal()) == [(1, b"one"), (2, b"two again")]

@@ -24,7 +24,7 @@ FIELDS = AnswerFields("payment_id", "is_fraud")
 def test_labels_in_cells_are_text_unless_they_are_said_to_be_numbers(tmp_path, fields, labels):
     path = tmp_path / "answers.csv"
     path.write_text("id,label\n7,01\n8,1\n9,1e0\n")
-    found = [OracleLabels(path, fields).message(id) for id in "789"]
+    found = [OracleLabels(path, fields).label_message(id) for id in "789"]
     wanted = [f'{{"id":"{id}","label":{label}}}' for id, label in zip("789", labels, strict=True)]
     assert [message.decode() for message in found] == wanted
 
@@ -82,11 +82,14 @@ def test_labels_are_text_whatever_they_were_where_the_schema_says_so(tmp_path):
     ]
     path = written(tmp_path / "records.jsonl", *lines)
     text = OracleLabels(path, FIELDS)
-    said = [json.loads(text.message(id)) for id in ("a", "7", 'é"')]
+    said = [json.loads(text.label_message(id)) for id in ("a", "7", 'é"')]
     assert [one["is_fraud"] for one in said] == ["true", "0", "ü\n"]
     assert [one["payment_id"] for one in said] == ["a", "7", 'é"']
     assert (
-        json.loads(OracleLabels(path, FIELDS._replace(as_text=False)).message("7"))["is_fraud"] == 0
+        json.loads(OracleLabels(path, FIELDS._replace(as_text=False)).label_message("7"))[
+            "is_fraud"
+        ]
+        == 0
     )
 
 
@@ -101,7 +104,7 @@ def test_all_kinds_of_files_answer(tmp_path, ending):
         table.to_csv(path, index=False)
     else:
         table.to_json(path, orient="records", lines=True)
-    assert OracleLabels(path, FIELDS).message("02") == b'{"payment_id":"02","is_fraud":"1"}'
+    assert OracleLabels(path, FIELDS).label_message("02") == b'{"payment_id":"02","is_fraud":"1"}'
 
 
 def test_what_is_no_answer_is_left_out_and_counted(tmp_path, caplog):
@@ -117,8 +120,8 @@ def test_what_is_no_answer_is_left_out_and_counted(tmp_path, caplog):
     ]
     answers = OracleLabels(written(tmp_path / "a.jsonl", *lines), max_bytes=1_000)
     with caplog.at_level(logging.INFO):
-        assert answers.message("1") == b'{"id":"1","label":"grass"}', "the later one holds"
-    assert [answers.message(str(n)) for n in range(2, 7)] == [None] * 5
+        assert answers.label_message("1") == b'{"id":"1","label":"grass"}', "the later one holds"
+    assert [answers.label_message(str(n)) for n in range(2, 7)] == [None] * 5
     said = str(answers)
     assert said.startswith(f"1 answers, 1 labels, in {tmp_path / 'a.jsonl'}; left out: ")
     for count in ("2 without a label", "1 without an id", "1 whose label is nested", "1 too large"):
@@ -139,11 +142,11 @@ def test_what_is_no_answer_is_left_out_and_counted(tmp_path, caplog):
 def test_a_file_without_an_answer_is_an_error_that_says_what_is_in_it(tmp_path, lines, told):
     path = written(tmp_path / "a.jsonl", *lines)
     with pytest.raises(DataError, match="holds no answer") as caught:
-        OracleLabels(path).message("1")
+        OracleLabels(path).label_message("1")
     assert told in str(caught.value)
     assert str(path) in str(caught.value)
     with pytest.raises(ConnectorError, match="there is no file"):
-        OracleLabels(tmp_path / "b.jsonl").message("1")
+        OracleLabels(tmp_path / "b.jsonl").label_message("1")
 
 
 def test_requests_are_answered_in_their_order_but_for_unknown_ones(path):
@@ -239,7 +242,7 @@ def test_requests_in_a_file_that_was_rotated_are_all_answered(tmp_path):
         oracle = AnswersOracle(OracleLabels(answers), JsonLinesSource(path, follow=True))
         with closing(oracle):
             if bookmark is not None:
-                oracle.expect(bookmark)
+                oracle.expect_content(bookmark)
             oracle.seek(position)
             while found := oracle.poll(2):
                 ids += [int(json.loads(message.payload)["id"]) for message in found]

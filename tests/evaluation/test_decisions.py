@@ -29,7 +29,7 @@ def test_the_decision_costs_least_in_expectation():
 
 
 def test_what_is_not_named_costs_one():
-    assert Decisions(FRAUD).matrix(["ok", "fraud"]).tolist() == [[0, 1], [10, 0]]
+    assert Decisions(FRAUD).cost_matrix(["ok", "fraud"]).tolist() == [[0, 1], [10, 0]]
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def estimated(rng, decisions, share=0.1):
     ids = [str(i) for i in range(len(P))]
     evaluation.arrive(ids, scored(P), np.where(asked, share, np.nan))
     evaluation.label([ids[i] for i in np.flatnonzero(asked)], classes[truth[asked]])
-    C = decisions.matrix(["ok", "fraud"])
-    paid = C[truth, decisions.choose(P, ["ok", "fraud"])]
+    C = decisions.cost_matrix(["ok", "fraud"])
+    paid = C[truth, decisions.decided_columns(P, ["ok", "fraud"])]
     return evaluation.since_start().cost, paid.mean()
 
 
@@ -116,7 +116,7 @@ def test_decisions_cost_less_than_labels_where_one_error_costs_ten_times_another
     learner = StreamLearner(
         query=QueryConfig(budget=0.2), random_state=1, decisions=Decisions(FRAUD)
     )
-    C, paid = Decisions(FRAUD).matrix(["ok", "fraud"]), {"label": 0.0, "decision": 0.0}
+    C, paid = Decisions(FRAUD).cost_matrix(["ok", "fraud"]), {"label": 0.0, "decision": 0.0}
     code = {"ok": 0, "fraud": 1}
     for start in range(0, 4_000, 50):
         ids = [str(i) for i in range(start, start + 50)]

@@ -126,10 +126,10 @@ def test_labels_the_committee_was_not_trained_on_are_in_sets_of_all_labels():
     judge = DelayedEvaluator(0, calibrate=True, coverage=0.9)
     scored = scored_as([[0.9, 0.1]])
     judge.label(["x", "y"], ["new", "new"])
-    assert judge.sets(scored) == [["a", "b", "new", None]]
+    assert judge.prediction_sets_of(scored) == [["a", "b", "new", None]]
     for _ in range(10):
         judge.observe(scored, ["a"])
-    assert judge.sets(scored)[0] in (["a"], [])
+    assert judge.prediction_sets_of(scored)[0] in (["a"], [])
 
 
 def settled(scored):
@@ -145,9 +145,9 @@ def test_a_label_that_nobody_had_named_is_in_sets_while_labels_that_came_once_sa
     scored = scored_as([[0.6, 0.4]])
     judge = settled(scored)
     judge.label(list("12345"), list("vwxyz"))
-    assert judge.sets(scored) == [["a", None]]
+    assert judge.prediction_sets_of(scored) == [["a", None]]
     judge.label(list("12345"), list("vwxyz"))
-    assert judge.sets(scored) == [["a", "b"]]
+    assert judge.prediction_sets_of(scored) == [["a", "b"]]
 
 
 def test_a_named_label_of_probability_0_and_one_that_nobody_named_are_told_apart():
@@ -157,7 +157,7 @@ def test_a_named_label_of_probability_0_and_one_that_nobody_named_are_told_apart
     for judge in (named, unheard):
         judge.label(list("bcdefghijk"), list("bcdefghijk"))
         judge.arrive(["1"], scored, requests(["1"], [1.0]))
-        assert judge.sets(scored) == [["a", None]]
+        assert judge.prediction_sets_of(scored) == [["a", None]]
         before = judge.label_sets.level
         judge.label(["1"], ["new"])
         # The level falls after a set that held the label, and rises after one that did not.

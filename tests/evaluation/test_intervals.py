@@ -8,12 +8,12 @@ from scipy.stats import t as student
 from streamboost.evaluation.evaluation import Evaluation
 from streamboost.evaluation.report import (
     Estimate,
-    Question,
-    difference,
-    estimate,
+    LinearizedMetric,
+    difference_estimate,
+    estimate_metric,
     estimates_by_class,
-    naive,
-    report,
+    make_report,
+    naive_share,
 )
 from streamboost.evaluation.sufficient_stats import JudgedRecords, SufficientStats
 
@@ -101,7 +101,9 @@ def test_figures_on_each_class_have_the_intervals_they_have_alone(falls):
     values, t, w = np.random.default_rng(5).normal(size=(3, 3))
     together = estimates_by_class(tally, values, t, w, falls=falls)
     for k, unit in enumerate(np.eye(3)):
-        alone = estimate(tally, 0, Question(values[k], t[k] * unit, w[k] * unit, falls))
+        alone = estimate_metric(
+            tally, 0, LinearizedMetric(values[k], t[k] * unit, w[k] * unit, falls)
+        )
         assert (together[k].value, together[k].low, together[k].high) == pytest.approx(
             (alone.value, alone.low, alone.high)
         )
@@ -111,7 +113,7 @@ def test_a_total_that_mistakes_lower_leaves_room_for_more_of_them_below_alone():
     """25 labels with inclusion probability 1/5 represent 100 other records: e = 25."""
     sums = {"rest": 100.0, "known": 25.0, "weight": 100.0, "weight_square": 500.0, "shift": 0.0}
     sums |= {"first": 0.0, "second": 50.0, "model": 85.0, "doubt": 375.0}
-    falls, either = difference(**sums, falls=True), difference(**sums)
+    falls, either = difference_estimate(**sums, falls=True), difference_estimate(**sums)
     quantile = student.ppf(0.975, 34.0)
     assert falls.value == either.value == 25.0
     # 85 + 375 / 25 = 100 is more than the mixture, (25 * 50 + 10 * 100) / 35
@@ -148,7 +150,7 @@ def tally_of(mistakes, chance=0.05, n=4000, seed=0):
 
 
 def figures_of(*arguments, **settings):
-    return report(tally_of(*arguments, **settings), ["a", "b", "c"], 0)
+    return make_report(tally_of(*arguments, **settings), ["a", "b", "c"], 0)
 
 
 def test_labels_without_a_mistake_leave_room_for_some():
@@ -210,9 +212,9 @@ def test_a_total_without_unknown_parts_is_certain():
     nothing = dict.fromkeys(
         ("rest", "weight", "weight_square", "shift", "first", "second", "model", "doubt"), 0.0
     )
-    assert difference(known=7.0, **nothing) == Estimate(7.0, 7.0, 7.0)
+    assert difference_estimate(known=7.0, **nothing) == Estimate(7.0, 7.0, 7.0)
 
 
 def test_no_answers_give_no_naive_figure():
-    assert naive(0.0, 0.0) is None
-    assert naive(30.0, 40.0).value == 0.75
+    assert naive_share(0.0, 0.0) is None
+    assert naive_share(30.0, 40.0).value == 0.75

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamboost.errors import ConfigurationError
-from streamboost.evaluation.prediction_sets import PredictionSets, reaches, unseen_share
+from streamboost.evaluation.prediction_sets import PredictionSets, is_in_set, new_label_probability
 
 
 def covered(sets, P, truth, unseen=0.0):
@@ -14,7 +14,7 @@ def covered(sets, P, truth, unseen=0.0):
     held = []
     for row, k in zip(P, truth, strict=True):
         probability = unseen if k < 0 else row[k]
-        held.append(bool(reaches(probability, sets.threshold(unseen))))
+        held.append(bool(is_in_set(probability, sets.threshold(unseen))))
         expected = sets.arrive(row[None], row[None], unseen)
         sets.learn(held[-1], expected[0])
     return np.array(held)
@@ -46,7 +46,7 @@ def test_where_the_committee_knows_its_chances_the_level_is_the_coverage():
     for i in range(1000):
         sets.learn(i % 10 > 0, expected[0])
     assert sets.level == pytest.approx(0.9)
-    held = reaches(P[np.arange(4000), truth], sets.threshold())
+    held = is_in_set(P[np.arange(4000), truth], sets.threshold())
     assert held.mean() == pytest.approx(0.9, abs=0.02)
 
 
@@ -94,7 +94,7 @@ def test_weights_make_up_for_what_was_asked_about():
     truth = drawn(rng, P, sharpness=0.5)
     sets, held = PredictionSets(0.9), []
     for row, k, hard in zip(P, truth, is_hard, strict=True):
-        held.append(bool(reaches(row[k], sets.threshold())))
+        held.append(bool(is_in_set(row[k], sets.threshold())))
         expected = sets.arrive(row[None], row[None])
         chance = 0.8 if hard else 0.1
         if rng.random() < chance:
@@ -112,7 +112,7 @@ def test_few_labels_by_chance_bring_single_runs_near_the_coverage():
         chances = np.minimum(0.02 + 0.08 * doubt / doubt.mean(), 1.0)
         sets, held = PredictionSets(0.9), []
         for row, k, chance in zip(P, truth, chances, strict=True):
-            held.append(bool(reaches(row[k], sets.threshold())))
+            held.append(bool(is_in_set(row[k], sets.threshold())))
             expected = sets.arrive(row[None], row[None])
             if rng.random() < chance:
                 sets.learn(held[-1], expected[0], 1.0 / chance)
@@ -124,7 +124,7 @@ def test_sets_are_everything_until_a_label_has_come():
     sets = PredictionSets()
     sets.arrive(np.array([[0.9, 0.1]]), np.array([[0.9, 0.1]]))
     assert sets.threshold() == 0.0
-    assert reaches(0.0, sets.threshold(unseen=0.5))
+    assert is_in_set(0.0, sets.threshold(unseen=0.5))
 
 
 @pytest.mark.parametrize("sure", [1.0, 0.7])
@@ -148,7 +148,7 @@ def test_labels_that_nobody_named_are_covered_as_often_as_their_probability_says
     ("counts", "share"), [([], 1.0), ([1], 1.0), ([2, 1], 1 / 3), ([5, 0, 2], 0.0)]
 )
 def test_labels_that_came_once_tell_of_those_that_never_came(counts, share):
-    assert unseen_share(counts) == share
+    assert new_label_probability(counts) == share
 
 
 @settings(max_examples=20, deadline=None)
@@ -159,7 +159,7 @@ def test_going_on_from_a_state_is_never_having_stopped(records, cut):
         if i == cut:
             resumed.resume(json.loads(json.dumps(kept.state())))
         for sets in (kept, resumed)[: 1 + (i >= cut)]:
-            held = bool(reaches(p, sets.threshold()))
+            held = bool(is_in_set(p, sets.threshold()))
             expected = sets.arrive(np.array([[p, 1.0 - p]]), np.array([[p, 1.0 - p]]))
             sets.learn(held, expected[0], weight)
     assert cut >= len(records) or kept.state() == resumed.state()

@@ -50,7 +50,7 @@ def apart(P, labels, chance, asked, order=(0, 1, 2)):
     for part in batches(len(P)):
         rows = np.flatnonzero(asked[part]) + part.start
         scored = scored_as(P[part][:, order], CLASSES[order])
-        rest = UnlabelledSums.of(scored, rows - part.start, 10)
+        rest = UnlabelledSums.from_scored(scored, rows - part.start, 10)
         evaluation.arrive([ids[i] for i in rows], scored_as(P[rows]), chance[rows])
         evaluation.add_unlabelled_sums(UnlabelledSums.unpack(rest.classes, rest.pack()))
         evaluation.label([ids[i] for i in rows], labels[rows])
@@ -84,7 +84,7 @@ def test_sums_wait_with_the_batch_whose_request_is_open():
     for part in batches(len(P)):
         rows = np.flatnonzero(asked[part]) + part.start
         evaluation.arrive([str(i) for i in rows], scored_as(P[rows]), chance[rows])
-        rest = UnlabelledSums.of(scored_as(P[part]), rows - part.start, 10)
+        rest = UnlabelledSums.from_scored(scored_as(P[part]), rows - part.start, 10)
         evaluation.add_unlabelled_sums(rest)
     assert evaluation.since_start().records == 0
     evaluation.label(["10"], ["a"])
@@ -99,7 +99,9 @@ def test_sums_go_on_past_a_request_that_stays_open_and_leave_the_window():
     for part in batches(len(P)):
         rows = np.flatnonzero(asked[part]) + part.start
         evaluation.arrive([str(i) for i in rows], scored_as(P[rows]), chance[rows])
-        evaluation.add_unlabelled_sums(UnlabelledSums.of(scored_as(P[part]), rows - part.start, 10))
+        evaluation.add_unlabelled_sums(
+            UnlabelledSums.from_scored(scored_as(P[part]), rows - part.start, 10)
+        )
         told = rows[rows != first]
         evaluation.label([str(i) for i in told], labels[told])
     whole, recent = evaluation.since_start(), evaluation.recent()
@@ -118,7 +120,7 @@ def test_sums_that_wait_for_long_take_little_room_and_the_figures_stay(monkeypat
             rows = np.flatnonzero(asked[part]) + start
             ids = [str(i) for i in rows]
             evaluation.arrive(ids, scored_as(P[rows]), chance[rows])
-            others = UnlabelledSums.of(scored_as(P[part]), rows - start, 10)
+            others = UnlabelledSums.from_scored(scored_as(P[part]), rows - start, 10)
             evaluation.add_unlabelled_sums(others)
             answered = rows > 100  # what was asked for before stays open
             evaluation.label(
@@ -156,7 +158,9 @@ def test_an_evaluation_goes_on_with_sums_that_wait():
         rows = np.flatnonzero(asked[part]) + part.start
         rows_of[number] = rows
         halves.arrive([str(i) for i in rows], scored_as(P[rows]), chance[rows])
-        halves.add_unlabelled_sums(UnlabelledSums.of(scored_as(P[part]), rows - part.start, 10))
+        halves.add_unlabelled_sums(
+            UnlabelledSums.from_scored(scored_as(P[part]), rows - part.start, 10)
+        )
         state, arrays = halves.state()
         halves = Evaluation(block=10)
         halves.resume(state, arrays)
@@ -169,7 +173,7 @@ def test_an_evaluation_goes_on_with_sums_that_wait():
 
 
 def test_damaged_sums_are_refused():
-    rest = UnlabelledSums.of(scored_as(stream(10)[0]), [], 10)
+    rest = UnlabelledSums.from_scored(scored_as(stream(10)[0]), [], 10)
     with pytest.raises(ValueError, match="sums"):
         UnlabelledSums.unpack(["a", "b"], rest.pack())
     with pytest.raises(ValueError, match="cannot be read"):

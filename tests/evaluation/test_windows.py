@@ -298,7 +298,7 @@ def test_the_window_holds_the_newest_records_alone():
 def test_both_reports_together_are_those_told_one_by_one(window, delay):
     stream = made(3, n=900)
     evaluation = stream.feed(Evaluation(stream.block, window), batch=50, delay=delay)
-    assert evaluation.both() == (evaluation.since_start(), evaluation.recent())
+    assert evaluation.both_reports() == (evaluation.since_start(), evaluation.recent())
 
 
 def test_what_is_predicted_before_the_first_label_is_wrong_and_has_no_log_loss():

@@ -7,7 +7,7 @@ tables.
 from collections import defaultdict
 from math import exp, log, sqrt
 
-from streamboost.features.words import hashed
+from streamboost.features.words import hash_words
 
 
 def normalized(scores):
@@ -34,7 +34,7 @@ class NaiveTexts:
         self.mix_squares = [1.0, 1.0]
 
     def counted(self, texts):
-        hashes, counts = hashed(texts, self.places)
+        hashes, counts = hash_words(texts, self.places)
         pairs = zip(hashes.tolist(), counts.tolist(), strict=True)
         return {word: 1.0 + log(n) for word, n in pairs}
 

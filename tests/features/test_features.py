@@ -150,7 +150,7 @@ def test_fields_added_after_labels_have_their_columns_for_the_classes_there_are(
     for label in ("a", "b"):
         early.learn((1.0, None), label)
     assert late.names == early.names
-    assert late.expert == early.expert == [1, 2]
+    assert late.text_columns == early.text_columns == [1, 2]
 
 
 def test_what_cannot_be_read_is_counted_by_field_on_arrival_only():

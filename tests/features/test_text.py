@@ -37,7 +37,9 @@ def test_the_fast_model_says_what_a_naive_one_says(fields):
         texts = texts[:fields]
         row = features.arrive([texts])[0]
         if naive.classes:
-            np.testing.assert_allclose(row[features.expert], naive.row(texts), atol=1e-6, rtol=1e-5)
+            np.testing.assert_allclose(
+                row[features.text_columns], naive.row(texts), atol=1e-6, rtol=1e-5
+            )
         naive.note(texts)
         if RNG.random() < 0.8:
             features.learn(texts, topic)
@@ -64,7 +66,7 @@ def test_texts_tell_labels_apart():
             features.learn((written(topic),), topic)
     for topic in TOPICS:
         row = features.rows([(written(topic, 8),)])[0]
-        assert features.classes[int(row[features.expert].argmax())] == topic
+        assert features.classes[int(row[features.text_columns].argmax())] == topic
 
 
 def test_columns_join_with_the_classes_behind_those_there_are():
@@ -77,14 +79,14 @@ def test_columns_join_with_the_classes_behind_those_there_are():
     features.learn(("draw", 1), "c")
     assert features.names[3:] == ["words for c"]
     assert before.shape == (1, 3)
-    assert features.expert == [1, 2, 3]
+    assert features.text_columns == [1, 2, 3]
 
 
 def test_no_more_than_64_classes_are_told_apart():
     features = single("text")
     for k in range(70):
         features.learn((f"word{k}",), f"class {k}")
-    assert len(features.expert) == len(features.names) == 64
+    assert len(features.text_columns) == len(features.names) == 64
     assert len(features.classes) == 70
     before = features.state()[1]["texts.words"].sum()
     features.learn(("word3",), "class 69")
@@ -101,7 +103,7 @@ def test_tables_take_no_more_than_they_may_and_still_tell_labels_apart(most):
         row = features.arrive([(text,)])[0]
         if i > 500:
             n += 1
-            right += features.classes[int(row[features.expert].argmax())] == f"class {k}"
+            right += features.classes[int(row[features.text_columns].argmax())] == f"class {k}"
         features.learn((text,), f"class {k}")
     tables = features._texts
     taken = sum(
@@ -114,7 +116,7 @@ def test_tables_take_no_more_than_they_may_and_still_tell_labels_apart(most):
 
 def test_a_table_too_small_from_the_first_is_so_before_there_are_labels():
     features = Features({"body": "text"}, table_bytes=500_000)
-    assert features._texts._bytes <= 500_000
+    assert features._texts._bytes_of_tables <= 500_000
 
 
 def test_folded_tables_go_on_from_their_state():

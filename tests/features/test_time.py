@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from streamboost.features.time import as_moment
+from streamboost.features.time import as_datetime
 from tests.features.making import STRANGE, single
 
 NOON = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)  # a Sunday, the 60th day
@@ -22,7 +22,7 @@ WRITTEN = [
 
 @pytest.mark.parametrize("value", WRITTEN, ids=str)
 def test_one_moment_may_be_written_in_many_ways(value):
-    assert as_moment(value, UTC) == NOON
+    assert as_datetime(value, UTC) == NOON
     features = single("time")
     assert features.arrive([(value,)])[0, :3].tolist() == [12.5, 6, 60]
     assert not features.unreadable
@@ -30,14 +30,14 @@ def test_one_moment_may_be_written_in_many_ways(value):
 
 @pytest.mark.parametrize("value", ["2026-03-01", "20260301", date(2026, 3, 1)], ids=str)
 def test_a_date_is_its_midnight(value):
-    assert as_moment(value, UTC) == datetime(2026, 3, 1, tzinfo=UTC)
+    assert as_datetime(value, UTC) == datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def test_seconds_and_milliseconds_are_told_apart_by_their_size():
-    assert as_moment(99_999_999_999, UTC).year == 5138
-    assert as_moment(100_000_000_000, UTC).year == 1973
-    assert as_moment(-1, UTC) == datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)
-    assert as_moment(0, UTC) == as_moment("-0.0", UTC) == datetime(1970, 1, 1, tzinfo=UTC)
+    assert as_datetime(99_999_999_999, UTC).year == 5138
+    assert as_datetime(100_000_000_000, UTC).year == 1973
+    assert as_datetime(-1, UTC) == datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert as_datetime(0, UTC) == as_datetime("-0.0", UTC) == datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def test_hours_and_days_are_those_of_the_zone():
@@ -48,7 +48,7 @@ def test_hours_and_days_are_those_of_the_zone():
 
 def test_summer_time_counts():
     berlin = ZoneInfo("Europe/Berlin")
-    hours = [as_moment(f"2026-0{month}-29T00:30:00Z", berlin).hour for month in (1, 6)]
+    hours = [as_datetime(f"2026-0{month}-29T00:30:00Z", berlin).hour for month in (1, 6)]
     assert hours == [1, 2]
 
 

@@ -3,11 +3,11 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from streamboost.features.words import LONGEST, hashed
+from streamboost.features.words import LONGEST, hash_words
 
 
 def words(*texts, places=2**32):
-    hashes, counts = hashed(texts, places)
+    hashes, counts = hash_words(texts, places)
     return dict(zip(hashes.tolist(), counts.tolist(), strict=True))
 
 
@@ -58,21 +58,21 @@ def test_a_text_is_read_up_to_the_longest():
 
 @pytest.mark.parametrize("texts", [(), ("",), (" \n",), ("", "")])
 def test_nothing_has_no_words(texts):
-    hashes, counts = hashed(texts)
+    hashes, counts = hash_words(texts)
     assert hashes.dtype == np.int64
     assert len(hashes) == len(counts) == 0
 
 
 @pytest.mark.parametrize("text", ["\ud800 lone", "a\0b", "\U0001f600", "é ü ß", "x" * 20_000])
 def test_any_text_has_words(text):
-    hashes, counts = hashed([text])
+    hashes, counts = hash_words([text])
     assert len(hashes)
     assert counts.dtype == np.float32
 
 
 def test_words_that_share_a_place_are_counted_together_there():
     text = " ".join(f"word{i}" for i in range(50))
-    hashes, counts = hashed([text], 16)
+    hashes, counts = hash_words([text], 16)
     assert (np.diff(hashes) > 0).all()
     assert hashes.max() < 16
     assert counts.sum() == 50 + 49

@@ -31,4 +31,4 @@ def test_every_sum_is_the_slow_twins(seed, n, K, some):
 def test_records_of_before_the_first_class_are_counted():
     tally = SufficientStats()
     tally.add(JudgedRecords(np.zeros((4, 0)), np.full((4, 3), -1), np.full(4, -1), np.full(4, 9.0)))
-    assert tally.records == tally.rest == 4
+    assert tally.records == tally.n_unlabelled == 4

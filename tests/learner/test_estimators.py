@@ -3,13 +3,13 @@ import pytest
 
 from streamboost import SketchLogitBoostClassifier
 from streamboost.learner import Schedule, StreamLearner
-from streamboost.learner.estimators import default_estimator, suited
+from streamboost.learner.estimators import adapt_to_size, default_estimator
 
 
 def test_thousands_of_rows_are_given_larger_trees_and_smaller_steps():
     few = default_estimator()
-    assert suited(few, 2_999) is few
-    many = suited(few, 3_000).get_params()
+    assert adapt_to_size(few, 2_999) is few
+    many = adapt_to_size(few, 3_000).get_params()
     assert many["max_leaf_nodes"] > few.get_params()["max_leaf_nodes"]
     assert many["learning_rate"] < few.get_params()["learning_rate"]
     assert few.get_params() == default_estimator().get_params()
@@ -18,18 +18,18 @@ def test_thousands_of_rows_are_given_larger_trees_and_smaller_steps():
 @pytest.mark.parametrize("name", ["n_estimators", "learning_rate", "max_leaf_nodes"])
 def test_a_setting_of_ones_own_is_kept_however_many_rows(name):
     own = default_estimator().set_params(**{name: 1})
-    assert suited(own, 10_000) is own
+    assert adapt_to_size(own, 10_000) is own
 
 
 def test_what_does_not_concern_the_size_goes_with_either():
     own = default_estimator().set_params(categorical_features=[1], class_weight="balanced")
-    params = suited(own, 3_000).get_params()
+    params = adapt_to_size(own, 3_000).get_params()
     assert (params["categorical_features"], params["class_weight"]) == ([1], "balanced")
 
 
 def test_another_estimator_is_left_alone():
     own = SketchLogitBoostClassifier()
-    assert suited(own, 10_000) is own
+    assert adapt_to_size(own, 10_000) is own
 
 
 @pytest.mark.parametrize(("n_rows", "most"), [(2_999, 6), (3_000, 16)])

@@ -45,7 +45,7 @@ def streamed(n=300, batch=10, restored=False, **query):
 
 
 def wrong(learner):
-    return np.mean([label != Y[int(id)] for id, _, label in learner._rows.named()])
+    return np.mean([label != Y[int(id)] for id, _, label in learner._rows.annotated_rows()])
 
 
 @pytest.mark.parametrize(("selection", "apart"), [("variable_uncertainty", 5), ("probability", 10)])
@@ -82,7 +82,7 @@ def test_the_unreliable_are_told_from_the_reliable():
     learner, _, _ = streamed()
     known = learner.annotators.in_numbers()
     assert set(known) == set(PEOPLE)
-    reliable = {name: learner.annotators.of(name).reliability for name in PEOPLE}
+    reliable = {name: learner.annotators.get_or_create(name).reliability for name in PEOPLE}
     assert max(reliable[name] for name in POOR) < min(
         reliable[name] for name in PEOPLE if name not in POOR
     )
@@ -164,7 +164,7 @@ def test_who_errs_shows_where_no_prediction_is_confident():
         rows[f"ann {i}"] = [("ann", truth)], likely[truth]
         rows[f"dan {i}"] = [("dan", truth if i < 45 else other)], likely[truth]
     doubts, _ = doubts_of(rows, "abc")
-    again = doubts.worst(1_000, lambda id: True)
+    again = doubts.least_trusted(1_000, lambda id: True)
     assert set(again.ids) == {f"dan {i}" for i in range(45, 90)}
     assert again.excluded_annotators == [["dan"]] * 45
     weights = doubts.weights(np.arange(4, 184))

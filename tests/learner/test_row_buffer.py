@@ -14,7 +14,7 @@ LABELS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 40)), max_size=120
 
 def kept(kind, size, seconds=None, n_features=1):
     rows = WorkingSet(kind=kind, size=size, seconds=seconds or (0.05 if kind == "time" else None))
-    rows = rows.keep(SEEDS)
+    rows = rows.make_buffer(SEEDS)
     rows.widen(n_features)
     return rows
 
@@ -96,7 +96,7 @@ def test_balanced_gives_classes_even_shares_and_what_the_rare_leave_to_the_other
 def test_a_reservoir_keeps_every_row_with_the_same_chance():
     counts = np.zeros(60)
     for seed in range(600):
-        rows = WorkingSet(kind="reservoir", size=12).keep(np.random.SeedSequence(seed))
+        rows = WorkingSet(kind="reservoir", size=12).make_buffer(np.random.SeedSequence(seed))
         rows.widen(1)
         fill(rows, [(0, 1)] * 60)
         counts[rows.view().order - 1] += 1
@@ -112,7 +112,7 @@ def test_resumed_rows_go_on_as_if_never_stopped(kind, before, after, size, cut):
     resumed = kept(kind, size)
     resumed.resume(*rows.state())
     for one in (rows, resumed):
-        one.forget(cut)
+        one.drop_before(cut)
         fill(one, after, first=len(before) + 1)
     assert_same(resumed.state(), rows.state())
 
@@ -123,7 +123,7 @@ def test_forgetting_drops_what_came_before_and_nothing_else(kind, labels, size, 
     rows = kept(kind, size)
     fill(rows, labels)
     before = rows.view().order.copy()
-    rows.forget(cut)
+    rows.drop_before(cut)
     np.testing.assert_array_equal(rows.view().order, before[before >= cut])
     fill(rows, [(0, 0)] * (size - len(rows)), first=len(labels) + 1)
     assert len(rows) == size  # there is room again, also in a reservoir

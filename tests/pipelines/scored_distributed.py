@@ -208,9 +208,9 @@ class Apart:
 
     def labels_are_learned(self, n):
         """Tell whether the learner has committed all labels, by what it has read of them."""
-        with closing(connect.transaction(self.config)) as transaction:
+        with closing(connect.create_transaction(self.config)) as transaction:
             committed = transaction.committed()
-        ends = connect.sources(self.config)["labels"]
+        ends = connect.create_sources(self.config)["labels"]
         with closing(ends) as labels:
             return committed is not None and committed.positions["labels"] == labels.end_offsets()
 

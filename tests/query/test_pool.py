@@ -18,7 +18,7 @@ def ids(chosen):
 
 
 def choose(pool, n, seed=0, *, at_random=False):
-    return pool.choose(n, np.random.default_rng(seed), at_random=at_random)
+    return pool.select_best(n, np.random.default_rng(seed), at_random=at_random)
 
 
 def test_the_best_are_chosen_with_certainty_and_only_once():
@@ -69,7 +69,7 @@ def test_of_records_that_tie_each_is_drawn_as_often_as_its_propensity_says():
     generator = np.random.default_rng(5)
     for _ in range(10_000):
         pool.resume(version, arrays)
-        for one in pool.choose(3, generator, at_random=False):
+        for one in pool.select_best(3, generator, at_random=False):
             counts[one.id] += 1
             propensity[one.id] = one.propensity
     assert propensity == {"r0": 1 / 3, "r1": 1.0, "r2": 1 / 3, "r4": 1 / 3, "r5": 1.0}
@@ -84,7 +84,7 @@ def test_at_random_each_record_is_drawn_as_often_as_its_propensity_says():
     counts = np.zeros(6)
     for _ in range(10_000):
         pool.resume(version, arrays)
-        for one in pool.choose(2, generator, at_random=True):
+        for one in pool.select_best(2, generator, at_random=True):
             assert one.propensity == 1 / 3
             counts[int(one.id[1:])] += 1
     assert np.abs(counts / 10_000 - 1 / 3).max() < 4 * np.sqrt(2 / 9 / 10_000)

@@ -25,7 +25,9 @@ def test_at_random_a_requests_propensity_is_an_even_share():
     one = querier(budget=0.1, strategy="random", selection="quantile_filter")
     requests = decide(one, stream(3000))
     assert (requests.propensity >= 1 / one.budget.block).all()
-    assert (requests.propensity <= one.budget.combine(3 * one.budget.rule_share)).all()
+    assert (
+        requests.propensity <= one.budget.inclusion_probability(3 * one.budget.earned_per_record)
+    ).all()
 
 
 @pytest.mark.parametrize(

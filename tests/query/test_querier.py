@@ -131,6 +131,6 @@ def test_savings_are_spent_at_no_more_than_three_times_the_earnings():
     one = querier(budget=0.1, selection="variable_uncertainty")
     decide(one, np.full(1000, -1e12))  # below any threshold: the selection asks for none of them
     assert one.budget.tokens > 18
-    at_most = 3 * one.budget.rule_share
+    at_most = 3 * one.budget.earned_per_record
     requests = decide(one, stream(30), cold=True)
-    assert np.isclose(requests.propensity.max(), one.budget.combine(at_most))
+    assert np.isclose(requests.propensity.max(), one.budget.inclusion_probability(at_most))

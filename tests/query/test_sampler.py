@@ -14,7 +14,7 @@ def strata(share="0.05", burst=20, audit="0.1", **more):
 
 
 def ask(one, density, draws):
-    asked, chances = one.ask(np.asarray(density, dtype=float), np.asarray(draws, dtype=float))
+    asked, chances = one.sample(np.asarray(density, dtype=float), np.asarray(draws, dtype=float))
     return asked, chances
 
 
@@ -83,13 +83,13 @@ def test_useful_records_and_doubtful_ones_have_the_better_chances():
 def test_the_mean_of_densities_is_one():
     ranks = np.arange(1_000) / 1_000
     sure = np.random.default_rng(4).permutation(np.linspace(0.5, 1.0, 1_000))
-    density = SizeMeasure(0.05).of(np.column_stack([ranks, ranks + 0.001]), sure)
+    density = SizeMeasure(0.05).densities(np.column_stack([ranks, ranks + 0.001]), sure)
     assert density.mean() == pytest.approx(1.0, abs=0.05)
 
 
 def test_records_that_tie_have_the_same_density():
     ranks = np.array([[0.0, 0.5], [0.0, 0.5], [0.5, 1.0]])
-    density = SizeMeasure(0.05).of(ranks, None)
+    density = SizeMeasure(0.05).densities(ranks, None)
     assert density[0] == density[1] > density[2]
     assert density[[0, 2]].mean() == pytest.approx(1.0)
 
@@ -98,11 +98,11 @@ def test_doubts_go_by_their_mean_over_the_newest_500_however_many_arrive_togethe
     sure = np.random.default_rng(4).random(1_200)
     whole, parts, mean, alike = SizeMeasure(0.05), SizeMeasure(0.05), 0.0, np.full((1_200, 2), 0.5)
     alike[:, 1] += 0.001
-    found = whole.of(alike, sure)
-    cut = [parts.of(alike[i : i + 7], sure[i : i + 7]) for i in range(0, 1_200, 7)]
+    found = whole.densities(alike, sure)
+    cut = [parts.densities(alike[i : i + 7], sure[i : i + 7]) for i in range(0, 1_200, 7)]
     np.testing.assert_array_equal(found, np.concatenate(cut))
     assert parts.state() == whole.state()
-    doubt, by_rank = np.sqrt(sure * (1.0 - sure)), SizeMeasure(0.05).of(alike[:1], None)[0]
+    doubt, by_rank = np.sqrt(sure * (1.0 - sure)), SizeMeasure(0.05).densities(alike[:1], None)[0]
     for n, one in enumerate(doubt):
         mean += (one - mean) / min(n + 1, 500)
         assert found[n] == pytest.approx(0.2 / 0.9 * one / mean + 0.7 / 0.9 * by_rank)

@@ -20,7 +20,7 @@ def window(utilities):
 def saved(tokens, share=Fraction(1, 10)):
     """Return a budget without audits whose balance is at least `tokens`."""
     budget = TokenBudget(share, 50, Fraction(0))
-    while budget.free < tokens:
+    while budget.spendable_tokens < tokens:
         budget.arrive(np.random.default_rng(0))
     return budget
 

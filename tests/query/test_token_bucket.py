@@ -21,7 +21,7 @@ def spend(budget, seed, wishes):
     for wish in wishes:
         budget.arrive(places)
         wanted = bool(wish and budget.affordable)
-        answers.append((wanted, *budget.charge(wanted)))
+        answers.append((wanted, *budget.charge_record(wanted)))
     return np.array(answers, dtype=bool).reshape(-1, 3)
 
 
@@ -83,10 +83,10 @@ def test_a_resumed_budget_goes_on_as_if_never_stopped(share, burst, audit, wishe
             twin = np.random.default_rng(0)
             twin.bit_generator.state = places.bit_generator.state
         budget.arrive(places)
-        answer = budget.charge(wish and budget.affordable)
+        answer = budget.charge_record(wish and budget.affordable)
         if i >= stop:
             resumed.arrive(twin)
-            assert resumed.charge(wish and resumed.affordable) == answer
+            assert resumed.charge_record(wish and resumed.affordable) == answer
             assert resumed.state() == budget.state()
 
 
@@ -160,8 +160,8 @@ def test_tokens_count_what_is_saved_and_what_is_set_apart():
 
 def test_the_chance_of_either_asking_is_one_minus_neither():
     budget = TokenBudget(Fraction(1, 10), 20, Fraction(1, 10))
-    assert budget.combine(0.3) == 0.3
+    assert budget.inclusion_probability(0.3) == 0.3
     spend(budget, 0, [False] * 10)
-    assert budget.combine(0.0) == 0.01
-    assert budget.combine(1.0) == 1.0
-    assert abs(budget.combine(0.3) - (1 - 0.7 * 0.99)) < 1e-15
+    assert budget.inclusion_probability(0.0) == 0.01
+    assert budget.inclusion_probability(1.0) == 1.0
+    assert abs(budget.inclusion_probability(0.3) - (1 - 0.7 * 0.99)) < 1e-15

@@ -13,7 +13,7 @@ import msgspec
 
 from streamboost.errors import ConfigurationError
 
-__all__ = ["Avro", "UnusableError"]
+__all__ = ["AvroCodec", "UnusableError"]
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -35,8 +35,8 @@ class UnusableError(Exception):
     """A message or its schema is unusable; the text is the reason."""
 
 
-class Avro:
-    """Reads and writes values of one schema.
+class AvroCodec:
+    """Converts values of one schema between Avro and JSON.
 
     Parameters
     ----------
@@ -53,122 +53,129 @@ class Avro:
 
     Examples
     --------
-    >>> avro = Avro('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}')
-    >>> avro.write({"a": -2}), avro.read(b"\\x03")
+    >>> field = '{"name": "a", "type": "long"}'
+    >>> avro = AvroCodec('{"type": "record", "name": "R", "fields": [' + field + "]}")
+    >>> avro.encode({"a": -2}), avro.decode(b"\\x03")
     (b'\\x03', b'{"a":-2}')
     """
 
     def __init__(self, text: str, named: tuple[str, ...] = ()) -> None:
-        self._library = _library()
+        self._library = _import_fastavro()
         known: dict[str, Any] = {}
         try:
             for one in named:
-                self._library.parse_schema(_prepared(json.loads(one)), known)
-            whole = _prepared(json.loads(text))
+                self._library.parse_schema(_with_limited_decimals(json.loads(one)), known)
+            whole = _with_limited_decimals(json.loads(text))
             # The library resolves named types within a record alone, which takes no bytes.
             self._is_record = isinstance(whole, dict) and whole.get("type") == "record"
             whole = whole if self._is_record else {**_AROUND, "fields": [_INNER | {"type": whole}]}
             self._schema = self._library.parse_schema(whole, known)
-            _Sizes(known).of(self._schema)
+            _SizeCalculator(known).value_sizes(self._schema)
         except UnusableError:
             raise
         except Exception as error:  # the library raises any error for an invalid schema
             raise UnusableError(f"its schema cannot be used: {error!r}") from error
 
-    def read(self, payload: bytes) -> bytes:
-        """Return a value as JSON; UnusableError for invalid bytes."""
+    def decode(self, payload: bytes) -> bytes:
+        """Decode a value in Avro and return it as JSON; UnusableError for invalid bytes."""
         file = io.BytesIO(payload)
         try:
             value = self._library.schemaless_reader(file, self._schema, None)
             text = _encode(value if self._is_record else value["value"])
         except Exception as error:  # the library raises any error for invalid bytes
-            raise UnusableError(f"not of its schema: {_said(error)}") from error
+            raise UnusableError(f"not of its schema: {_error_text(error)}") from error
         if (rest := len(payload) - file.tell()) > 0:
             raise UnusableError(f"not of its schema: {rest} bytes more than one value has")
         return text
 
-    def write(self, value: Any) -> bytes:
-        """Return the bytes of a value; UnusableError if it does not fit the schema."""
+    def encode(self, value: Any) -> bytes:
+        """Encode a value in Avro; UnusableError if the value does not match the schema."""
         file = io.BytesIO()
         value = value if self._is_record else {"value": value}
         try:
             self._library.schemaless_writer(file, self._schema, value)
         except Exception as error:
-            raise UnusableError(f"not of its schema: {_said(error)}") from error
+            raise UnusableError(f"not of its schema: {_error_text(error)}") from error
         return file.getvalue()
 
 
-class _MaxBytes(NamedTuple):
-    """Least number of bytes of a value, and largest number of zero-byte values in it."""
+class _ValueSizes(NamedTuple):
+    """Smallest size of a value in bytes, and largest number of zero-byte values in it."""
 
     least: int
     free: int
 
 
-class _Sizes:
-    """Computes sizes of types, and rejects recursive types and lists of zero-byte values."""
+class _SizeCalculator:
+    """Computes sizes of a schema's types.
+
+    Raises UnusableError for recursive types and lists of zero-byte values, whose size is unlimited.
+    """
 
     def __init__(self, named: dict[str, Any]) -> None:
         self._named = named
-        self._known: dict[str, _MaxBytes] = {}
+        self._known: dict[str, _ValueSizes] = {}
         self._within: set[str] = set()
 
-    def of(self, schema: Any) -> _MaxBytes:
+    def value_sizes(self, schema: Any) -> _ValueSizes:
         if isinstance(schema, str) and schema not in self._named:
             least = _LEAST.get(schema, 1)
-            return _MaxBytes(least, least == 0)
+            return _ValueSizes(least, least == 0)
         if isinstance(schema, str):
             schema = self._named[schema]
         if isinstance(schema, list):
-            each = [self.of(one) for one in schema]
+            each = [self.value_sizes(one) for one in schema]
             least = min((one.least for one in each), default=0)
-            return _MaxBytes(1 + least, max((one.free for one in each if one.least), default=0))
+            return _ValueSizes(1 + least, max((one.free for one in each if one.least), default=0))
         kind = schema["type"]
         if kind in ("record", "error"):
-            return self._of_record(schema)
+            return self._record_sizes(schema)
         if kind == "enum":
-            return _MaxBytes(1, 0)
+            return _ValueSizes(1, 0)
         if kind == "fixed":
-            return _MaxBytes(int(schema["size"]), not schema["size"])
+            return _ValueSizes(int(schema["size"]), not schema["size"])
         if kind == "map":
-            self.of(schema["values"])
-            return _MaxBytes(1, 0)
+            self.value_sizes(schema["values"])
+            return _ValueSizes(1, 0)
         if kind == "array":
-            if self.of(schema["items"]).least == 0:
+            if self.value_sizes(schema["items"]).least == 0:
                 raise UnusableError("its schema has a list of what takes no bytes: it has no bound")
-            return _MaxBytes(1, 0)
-        return self.of(kind)
+            return _ValueSizes(1, 0)
+        return self.value_sizes(kind)
 
-    def _of_record(self, schema: Any) -> _MaxBytes:
+    def _record_sizes(self, schema: Any) -> _ValueSizes:
         name = schema["name"]
         if name in self._within:
             raise UnusableError(f"its schema has {name} within itself: how deep, nobody can tell")
         if name not in self._known:
             self._within.add(name)
-            each = [self.of(one["type"]) for one in schema["fields"]]
+            each = [self.value_sizes(one["type"]) for one in schema["fields"]]
             self._within.discard(name)
             least, free = sum(one.least for one in each), sum(one.free for one in each)
             if free > _MOST_FREE:
                 raise UnusableError(
                     f"its schema has {free} values in {name} that take no bytes: it has no bound"
                 )
-            self._known[name] = _MaxBytes(least, free + (least == 0))
+            self._known[name] = _ValueSizes(least, free + (least == 0))
         return self._known[name]
 
 
-def _prepared(schema: Any) -> Any:
-    """Return a schema with our own decimals: the library accepts decimals of any length."""
+def _with_limited_decimals(schema: Any) -> Any:
+    """Return a schema in which decimals are decoded by `_decode_decimal`, with a size limit."""
     if isinstance(schema, list):
-        return [_prepared(one) for one in schema]
+        return [_with_limited_decimals(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    prepared = {name: one if name == "default" else _prepared(one) for name, one in schema.items()}
+    prepared = {
+        name: one if name == "default" else _with_limited_decimals(one)
+        for name, one in schema.items()
+    }
     if schema.get("logicalType") == "decimal":
         prepared["logicalType"] = _DECIMAL
     return prepared
 
 
-def _decimal(data: bytes, schema: Any, _: Any = None) -> Decimal:
+def _decode_decimal(data: bytes, schema: Any, _: Any = None) -> Decimal:
     if len(data) > _LONGEST_DECIMAL:
         raise UnusableError(f"a decimal of {len(data)} bytes, more than {_LONGEST_DECIMAL}")
     digits = int.from_bytes(data, "big", signed=True)
@@ -178,13 +185,13 @@ def _decimal(data: bytes, schema: Any, _: Any = None) -> Decimal:
     return Decimal(digits).scaleb(-scale, Context(prec=4 * _LONGEST_DECIMAL))
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, EOFError | IndexError):
         return "it ends too early, or is of another"
     return str(error) or repr(error)
 
 
-def _library() -> Any:
+def _import_fastavro() -> Any:
     try:
         import fastavro
         import fastavro.read
@@ -194,5 +201,5 @@ def _library() -> Any:
             "streamboost[registry]"
         ) from error
     for kind in ("bytes", "fixed"):
-        fastavro.read.LOGICAL_READERS[f"{kind}-{_DECIMAL}"] = _decimal
+        fastavro.read.LOGICAL_READERS[f"{kind}-{_DECIMAL}"] = _decode_decimal
     return fastavro

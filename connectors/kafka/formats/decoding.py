@@ -13,12 +13,20 @@ import msgspec
 
 from streamboost.connectors.base import Message, Position
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.formats.avro import Avro, UnusableError
+from streamboost.connectors.kafka.formats.avro import AvroCodec, UnusableError
 from streamboost.connectors.kafka.formats.registry import Registry
 from streamboost.connectors.kafka.topic import KafkaSource
 from streamboost.errors import ConnectorError
 
-__all__ = ["FRAME", "KINDS", "DecodedSource", "Decoder", "Format", "described", "subject_of"]
+__all__ = [
+    "FRAME",
+    "KINDS",
+    "DecodedSource",
+    "Decoder",
+    "Format",
+    "describe_newest_schema",
+    "value_subject",
+]
 
 Format = Literal["avro", "json-schema"]
 
@@ -28,18 +36,18 @@ KINDS: dict[Format, str] = {"avro": "AVRO", "json-schema": "JSON"}
 """Names of the formats in a registry."""
 
 
-def subject_of(topic: str) -> str:
-    """Return the subject of a topic's values in a registry."""
+def value_subject(topic: str) -> str:
+    """Return the schema registry's subject for the values of a topic."""
     return f"{topic}-value"
 
 
-def described(registry: Registry, format: Format, topic: str) -> str:
-    """Return a description of the newest schema of a topic, for checks.
+def describe_newest_schema(registry: Registry, format: Format, topic: str) -> str:
+    """Return a sentence with version and fields of the newest schema of a topic.
 
     Raises ConnectorError if the schema has another format.
     """
-    subject = subject_of(topic)
-    newest = registry.newest(subject)
+    subject = value_subject(topic)
+    newest = registry.newest_schema(subject)
     if newest is None:
         return f"{subject} is not registered yet"
     if newest.kind != KINDS[format]:
@@ -52,7 +60,7 @@ def described(registry: Registry, format: Format, topic: str) -> str:
 
 
 class Decoder:
-    """Decodes messages with the schemas of a registry.
+    """Converts framed messages (Avro, JSON Schema) to JSON, with the schemas of a registry.
 
     JSON is not validated against its schema, so that its id is not requested: the pipeline checks
     the fields of a record itself.
@@ -69,41 +77,41 @@ class Decoder:
         self._registry = registry
         self._format = format
         self._keys = keys
-        self._readers: dict[int, Avro] = {}
+        self._readers: dict[int, AvroCodec] = {}
         self._wrong: dict[int, str] = {}
 
     def decode(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages with JSON payloads.
+        """Return the messages with payloads in JSON; undecodable messages get `damage`.
 
         Raises ConnectorError if the registry is needed and does not answer.
         """
         self._wrong.clear()  # an unknown id may be registered by the next poll
-        return [self._decoded(message) for message in messages]
+        return [self._decode_message(message) for message in messages]
 
     def close(self) -> None:
         """Release the registry's connection; the next decoding connects again."""
         self._registry.close()
 
-    def _decoded(self, message: Message) -> Message:
+    def _decode_message(self, message: Message) -> Message:
         payload = message.payload
         if message.damage is not None or not payload or message.size > len(payload):
             return message
         try:
-            text, name = self._json(payload), self._name(message.key)
+            text, name = self._decode_frame(payload), self._record_id(message.key)
         except UnusableError as error:
             return msgspec.structs.replace(message, damage=str(error))
         return msgspec.structs.replace(message, payload=text, size=len(text), name=name)
 
-    def _name(self, key: bytes | None) -> str | None:
+    def _record_id(self, key: bytes | None) -> str | None:
         """Return the record id in a framed key; None for a key that is text."""
         if not self._keys or key is None or key[:1] != b"\0":
             return None
         try:
-            return _name_in(self._json(key))
+            return _id_from_key(self._decode_frame(key))
         except UnusableError as error:
             raise UnusableError(f"its key: {error}") from error
 
-    def _json(self, framed: bytes) -> bytes:
+    def _decode_frame(self, framed: bytes) -> bytes:
         if len(framed) < FRAME.size or framed[0]:
             raise UnusableError(
                 f"no {self._format} by a registry's schema: it does not begin with a zero byte and "
@@ -111,28 +119,28 @@ class Decoder:
             )
         if self._format == "json-schema":
             return framed[FRAME.size :]
-        (_, id) = FRAME.unpack_from(framed)
-        return self._reader(id).read(framed[FRAME.size :])
+        (_, schema_id) = FRAME.unpack_from(framed)
+        return self._schema_codec(schema_id).decode(framed[FRAME.size :])
 
-    def _reader(self, id: int) -> Avro:
-        reader = self._readers.get(id)
+    def _schema_codec(self, schema_id: int) -> AvroCodec:
+        reader = self._readers.get(schema_id)
         if reader is None:
-            if id in self._wrong:
-                raise UnusableError(self._wrong[id])
+            if schema_id in self._wrong:
+                raise UnusableError(self._wrong[schema_id])
             try:
-                reader = self._readers[id] = self._made(id)
+                reader = self._readers[schema_id] = self._load_codec(schema_id)
             except UnusableError as error:
-                self._wrong[id] = f"schema {id}: {error}"
-                raise UnusableError(self._wrong[id]) from error
+                self._wrong[schema_id] = f"schema {schema_id}: {error}"
+                raise UnusableError(self._wrong[schema_id]) from error
         return reader
 
-    def _made(self, id: int) -> Avro:
-        kept = self._registry.schema(id)
+    def _load_codec(self, schema_id: int) -> AvroCodec:
+        kept = self._registry.schema(schema_id)
         if kept is None:
             raise UnusableError(f"the schema registry {self._registry.url} has none of that id")
         if kept.kind != KINDS[self._format]:
             raise UnusableError(f'it is of {kept.kind}, and the format is "{self._format}"')
-        return Avro(kept.text, kept.named)
+        return AvroCodec(kept.text, kept.named)
 
 
 class DecodedSource(KafkaSource):
@@ -151,19 +159,19 @@ class DecodedSource(KafkaSource):
         self._decoder = decoder
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` messages; if the registry is unavailable, the position stays."""
-        return self._all_or_none(lambda: super(DecodedSource, self).poll(limit))
+        """Read at most `limit` messages; keep the position if the registry is unavailable."""
+        return self._decode_or_rewind(lambda: super(DecodedSource, self).poll(limit))
 
     def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
         """Read the messages of `ranges` again, for a replay, and continue after them."""
-        return self._all_or_none(lambda: super(DecodedSource, self).read_range(ranges, n))
+        return self._decode_or_rewind(lambda: super(DecodedSource, self).read_range(ranges, n))
 
     def close(self) -> None:
         """Release the connections to cluster and registry."""
         super().close()
         self._decoder.close()
 
-    def _all_or_none(self, read: Callable[[], list[Message]]) -> list[Message]:
+    def _decode_or_rewind(self, read: Callable[[], list[Message]]) -> list[Message]:
         before: Position = dict(self._next)
         messages = read()
         try:
@@ -173,7 +181,7 @@ class DecodedSource(KafkaSource):
             raise
 
 
-def _name_in(text: bytes) -> str:
+def _id_from_key(text: bytes) -> str:
     """Return the record id in a decoded key: text, a whole number, or a record of one field."""
     try:
         value = msgspec.json.decode(text)

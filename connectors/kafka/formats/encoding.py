@@ -10,11 +10,15 @@ import msgspec
 
 from streamboost.connectors.base import ForwardedPayloads
 from streamboost.connectors.kafka.cluster import KafkaCluster
-from streamboost.connectors.kafka.formats.avro import Avro, UnusableError
-from streamboost.connectors.kafka.formats.decoding import FRAME, KINDS, Format, subject_of
-from streamboost.connectors.kafka.formats.output_schemas import as_avro, schema_of, tables_in
+from streamboost.connectors.kafka.formats.avro import AvroCodec, UnusableError
+from streamboost.connectors.kafka.formats.decoding import FRAME, KINDS, Format, value_subject
+from streamboost.connectors.kafka.formats.output_schemas import (
+    convert_for_avro,
+    derive_schema,
+    mapping_fields,
+)
 from streamboost.connectors.kafka.formats.registry import Registry
-from streamboost.connectors.kafka.producer import Dispatch
+from streamboost.connectors.kafka.producer import MessageDispatcher
 from streamboost.connectors.kafka.sink import KafkaSink
 from streamboost.errors import ConnectorError
 
@@ -22,7 +26,7 @@ __all__ = ["EncodedSink", "Encoder"]
 
 
 class Encoder:
-    """Encodes messages of one type for one topic.
+    """Encodes JSON messages of one type in the registered format of a topic.
 
     Parameters
     ----------
@@ -37,31 +41,31 @@ class Encoder:
         self, registry: Registry, format: Format, topic: str, struct: type[msgspec.Struct]
     ) -> None:
         self._registry = registry
-        self._tables = tables_in(struct)
-        self._subject = subject_of(topic)
+        self._tables = mapping_fields(struct)
+        self._subject = value_subject(topic)
         self._kind = KINDS[format]
-        self._text = schema_of(struct, self._kind)
-        self._avro: Avro | None = None
+        self._text = derive_schema(struct, self._kind)
+        self._avro: AvroCodec | None = None
         self._head: bytes | None = None
 
     def encode(self, payloads: Sequence[bytes]) -> list[bytes]:
-        """Return framed messages; ConnectorError if the schema cannot be registered."""
+        """Encode JSON messages; register the schema first, with ConnectorError if refused."""
         if self._head is None:
             id = self._registry.register(self._subject, self._kind, self._text)
             self._head = FRAME.pack(0, id)
-        return [self._head + self._body(payload) for payload in payloads]
+        return [self._head + self._encode_body(payload) for payload in payloads]
 
     def check_access(self) -> str:
-        """Return a description of the schema's compatibility, without registering the schema.
+        """Return a sentence on the schema's state in the registry, without registering it.
 
         Raises ConnectorError if the registry would refuse the schema.
         """
         registry, subject = self._registry, self._subject
-        if known := registry.number(subject, self._kind, self._text):
+        if known := registry.id_and_version(subject, self._kind, self._text):
             return f"{subject} has its schema, version {known[1]}"
-        if (newest := registry.newest(subject)) is None:
+        if (newest := registry.newest_schema(subject)) is None:
             return f"{subject} is registered with the first message"
-        if newest.kind != self._kind or not registry.fits(subject, self._kind, self._text):
+        if newest.kind != self._kind or not registry.is_compatible(subject, self._kind, self._text):
             raise ConnectorError(
                 f"subject {subject!r} of the schema registry {registry.url} holds schemas that do "
                 "not go with what the pipeline writes there: name a topic of its own, or set the "
@@ -73,12 +77,12 @@ class Encoder:
         """Release the registry's connection."""
         self._registry.close()
 
-    def _body(self, payload: bytes) -> bytes:
+    def _encode_body(self, payload: bytes) -> bytes:
         if self._kind == "JSON":
             return payload
-        self._avro = self._avro or Avro(self._text)
+        self._avro = self._avro or AvroCodec(self._text)
         try:
-            return self._avro.write(as_avro(msgspec.json.decode(payload), self._tables))
+            return self._avro.encode(convert_for_avro(msgspec.json.decode(payload), self._tables))
         except UnusableError as error:
             raise ConnectorError(
                 f"{self._subject}: a message cannot be written in its schema: {error}"
@@ -86,7 +90,7 @@ class Encoder:
 
 
 class EncodedSink(KafkaSink):
-    """Appends to a topic, in a format whose schema is in a registry.
+    """Appends messages to a topic, encoded by `encoder`.
 
     Parameters
     ----------
@@ -98,8 +102,8 @@ class EncodedSink(KafkaSink):
         super().__init__(cluster, topic)
         self._encoder = encoder
 
-    def send_all(self, dispatch: Dispatch, payloads: Sequence[bytes]) -> None:
-        """Send encoded messages by a producer."""
+    def send_all(self, dispatch: MessageDispatcher, payloads: Sequence[bytes]) -> None:
+        """Encode the payloads and send them as messages."""
         if not payloads:
             return
         about: Any = payloads.about if isinstance(payloads, ForwardedPayloads) else ()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-__all__ = ["as_avro", "schema_of", "tables_in"]
+__all__ = ["convert_for_avro", "derive_schema", "mapping_fields"]
 
 _ANY = ["null", "boolean", "long", "double", "string"]
 """Avro types for values of any kind: lists, objects and larger numbers are JSON in text."""
@@ -26,56 +26,59 @@ _JSON_SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 _INT64 = 2**63
 
 
-def schema_of(struct: type[msgspec.Struct], kind: str) -> str:
-    """Return the schema of a struct's messages as JSON; `kind` is "AVRO" or "JSON".
+def derive_schema(struct: type[msgspec.Struct], kind: str) -> str:
+    """Return the schema of a struct's messages as JSON text; `kind` is "AVRO" or "JSON".
 
     Optional fields are null by default in Avro, so that a later release can add fields.
 
-    >>> schema_of(msgspec.defstruct("A", [("b", int | None), ("c", str, "x")]), "AVRO")
+    >>> derive_schema(msgspec.defstruct("A", [("b", int | None), ("c", str, "x")]), "AVRO")
     '{"type":"record","name":"A","namespace":"streamboost","fields":[{"name":"b","type":["null","long"]},{"name":"c","type":["null","string"],"default":null}]}'
     """
     if kind == "AVRO":
-        made = _record(struct)
+        made = _avro_record(struct)
     else:
-        made = {"$schema": _JSON_SCHEMA} | _undescribed(msgspec.json.schema(struct))
+        made = {"$schema": _JSON_SCHEMA} | _without_descriptions(msgspec.json.schema(struct))
     return json.dumps(made, separators=(",", ":"))
 
 
-def tables_in(struct: type[msgspec.Struct]) -> list[str]:
-    """Return the fields of a struct that are mappings to values of any kind."""
+def mapping_fields(struct: type[msgspec.Struct]) -> list[str]:
+    """Return the names of a struct's fields that are mappings with values of any type."""
     return [
         one.encode_name
-        for one in _info(struct).fields
+        for one in _struct_info(struct).fields
         if isinstance(one.type, inspect.DictType)
         and isinstance(one.type.value_type, inspect.AnyType)
     ]
 
 
-def as_avro(message: dict[str, Any], tables: Sequence[str]) -> dict[str, Any]:
-    """Convert a message for Avro: the values of its `tables` become types of `_ANY`."""
-    for name in tables:
+def convert_for_avro(message: dict[str, Any], mapping_names: Sequence[str]) -> dict[str, Any]:
+    """Return a message whose fields `mapping_names` have only values that Avro supports.
+
+    Lists, objects and integers of more than 64 bits in them become JSON text.
+    """
+    for name in mapping_names:
         if held := message.get(name):
-            message[name] = {inner: _without_markup(value) for inner, value in held.items()}
+            message[name] = {inner: _avro_value(value) for inner, value in held.items()}
     return message
 
 
-def _without_markup(value: Any) -> Any:
+def _avro_value(value: Any) -> Any:
     is_large = isinstance(value, int) and not -_INT64 <= value < _INT64
     if is_large or isinstance(value, list | dict):
         return msgspec.json.encode(value).decode()
     return value
 
 
-def _info(struct: type[msgspec.Struct]) -> inspect.StructType:
+def _struct_info(struct: type[msgspec.Struct]) -> inspect.StructType:
     found = inspect.type_info(struct)
     assert isinstance(found, inspect.StructType)
     return found
 
 
-def _record(struct: type[msgspec.Struct]) -> dict[str, Any]:
+def _avro_record(struct: type[msgspec.Struct]) -> dict[str, Any]:
     fields = []
-    for one in _info(struct).fields:
-        made = _avro(one.type)
+    for one in _struct_info(struct).fields:
+        made = _avro_type(one.type)
         if one.required:
             fields.append({"name": one.encode_name, "type": made})
             continue
@@ -85,24 +88,26 @@ def _record(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return {"type": "record", "name": name, "namespace": "streamboost", "fields": fields}
 
 
-def _avro(found: inspect.Type) -> Any:
-    if isinstance(found, inspect.UnionType):
-        kinds = [_avro(one) for one in found.types]
+def _avro_type(field_type: inspect.Type) -> Any:
+    if isinstance(field_type, inspect.UnionType):
+        kinds = [_avro_type(one) for one in field_type.types]
         # In a union with long and double, a whole number is a long.
         return sorted(kinds, key=lambda kind: _ANY.index(kind) if kind in _ANY else len(_ANY))
-    if isinstance(found, inspect.AnyType):
+    if isinstance(field_type, inspect.AnyType):
         return _ANY
-    if isinstance(found, inspect.DictType):
-        return {"type": "map", "values": _avro(found.value_type)}
-    if isinstance(found, inspect.ListType):
-        return {"type": "array", "items": _avro(found.item_type)}
-    return _PLAIN[type(found)]
+    if isinstance(field_type, inspect.DictType):
+        return {"type": "map", "values": _avro_type(field_type.value_type)}
+    if isinstance(field_type, inspect.ListType):
+        return {"type": "array", "items": _avro_type(field_type.item_type)}
+    return _PLAIN[type(field_type)]
 
 
-def _undescribed(schema: Any) -> Any:
-    """Return a schema without descriptions, which change more often than what they describe."""
+def _without_descriptions(schema: Any) -> Any:
+    """Return a JSON Schema without `description` keys, whose changes would add versions."""
     if isinstance(schema, list):
-        return [_undescribed(one) for one in schema]
+        return [_without_descriptions(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    return {name: _undescribed(one) for name, one in schema.items() if name != "description"}
+    return {
+        name: _without_descriptions(one) for name, one in schema.items() if name != "description"
+    }

@@ -26,7 +26,7 @@ _NOT_THERE = (_UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA)
 
 
 class RegisteredSchema(NamedTuple):
-    """Schema stored in a registry.
+    """Schema as stored in a registry.
 
     `kind` is "AVRO", "JSON" or "PROTOBUF". `named` are the texts of referenced schemas, each after
     the schemas that it references itself. `version` is the version in its subject, if requested.
@@ -39,7 +39,7 @@ class RegisteredSchema(NamedTuple):
 
     @property
     def fields(self) -> list[str]:
-        """The names of a record's fields."""
+        """Names of the fields of a record schema; empty for other schemas."""
         try:
             schema = json.loads(self.text)
             known = schema["fields"] if self.kind == "AVRO" else schema["properties"]
@@ -78,19 +78,19 @@ class Registry:
     _client: Any = field(default=None, init=False, repr=False, compare=False)
 
     def schema(self, id: int) -> RegisteredSchema | None:
-        """Return the schema of that id, or None."""
+        """Return the schema with this id, or None if it does not exist."""
         with self._translate_errors(f"schema {id}") as client:
-            return self._kept(client, client.get_schema(id))
+            return self._with_references(client, client.get_schema(id))
         return None
 
-    def newest(self, subject: str) -> RegisteredSchema | None:
-        """Return the newest schema of a subject, or None."""
+    def newest_schema(self, subject: str) -> RegisteredSchema | None:
+        """Return the newest schema of a subject, or None if it has none."""
         with self._translate_errors(f"subject {subject!r}") as client:
             found = client.get_latest_version(subject)
-            return self._kept(client, found.schema)._replace(version=found.version)
+            return self._with_references(client, found.schema)._replace(version=found.version)
         return None
 
-    def number(self, subject: str, kind: str, text: str) -> tuple[int, int] | None:
+    def id_and_version(self, subject: str, kind: str, text: str) -> tuple[int, int] | None:
         """Return id and version of a schema in a subject, or None if not registered."""
         from confluent_kafka.schema_registry import Schema
 
@@ -99,8 +99,8 @@ class Registry:
             return found.schema_id, found.version
         return None
 
-    def fits(self, subject: str, kind: str, text: str) -> bool:
-        """Return whether a schema is compatible with the schemas of a subject."""
+    def is_compatible(self, subject: str, kind: str, text: str) -> bool:
+        """Return whether the registry accepts a schema as the subject's next version."""
         from confluent_kafka.schema_registry import Schema
 
         with self._translate_errors(f"subject {subject!r}") as client:
@@ -108,10 +108,10 @@ class Registry:
         return True
 
     def register(self, subject: str, kind: str, text: str) -> int:
-        """Register a schema in a subject, unless it is registered; return its id."""
+        """Register a schema in a subject if it is not registered yet; return its id."""
         from confluent_kafka.schema_registry import Schema
 
-        known = self.number(subject, kind, text)  # possible without the right to register
+        known = self.id_and_version(subject, kind, text)  # possible without the right to register
         if known is not None:
             return known[0]
         with self._translate_errors(f"subject {subject!r}") as client:
@@ -124,8 +124,10 @@ class Registry:
             self._client.close()
             self._client = None
 
-    def _kept(self, client: Any, schema: Any, seen: tuple[Any, ...] = ()) -> RegisteredSchema:
-        """Return a schema with the schemas that it references."""
+    def _with_references(
+        self, client: Any, schema: Any, seen: tuple[Any, ...] = ()
+    ) -> RegisteredSchema:
+        """Convert a schema of the client, and load the schemas that it references."""
         named: list[str] = []
         for one in schema.references or ():
             place = one.subject, one.version
@@ -134,14 +136,14 @@ class Registry:
                     f"the schema registry {self.url}: {one.subject} version {one.version} refers "
                     "to itself; correct its references"
                 )
-            found = self._kept(client, client.get_version(*place).schema, (*seen, place))
+            found = self._with_references(client, client.get_version(*place).schema, (*seen, place))
             named += [*found.named, found.text]
         return RegisteredSchema(schema.schema_type, schema.schema_str, tuple(dict.fromkeys(named)))
 
-    def _opened(self) -> Any:
+    def _connected_client(self) -> Any:
         if self._client is not None:
             return self._client
-        client = _library()
+        client = _import_client()
         settings: dict[str, Any] = {"url": self.url, "timeout": _SECONDS}
         settings["max.retries"] = 0  # the caller retries
         if self.username is not None:
@@ -158,16 +160,19 @@ class Registry:
         return self._client
 
     @contextmanager
-    def _translate_errors(self, what: str) -> Iterator[Any]:
-        """Yield the client, and translate its errors; missing items raise nothing."""
-        client = self._opened()
+    def _translate_errors(self, request: str) -> Iterator[Any]:
+        """Context manager: yields the client, and raises its errors as ConnectorError.
+
+        `request` is what was requested, for messages. Errors for a missing item are suppressed.
+        """
+        client = self._connected_client()
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
             yield client
         except SchemaRegistryError as error:
             if error.error_code not in _NOT_THERE:
-                raise self._refusal(what, error) from error
+                raise self._refusal_error(request, error) from error
         except (ConnectorError, ConfigurationError):
             raise
         except Exception as error:
@@ -187,30 +192,30 @@ class Registry:
                 f"the schema registry {self.url} cannot be reached: {said}"
             ) from error
 
-    def _refusal(self, what: str, error: Any) -> ConnectorError:
+    def _refusal_error(self, request: str, error: Any) -> ConnectorError:
         status, said = error.http_status_code, error.error_message or "without a word"
         where = f"the schema registry {self.url}"
         if status in _PASSING:
             return UnavailableError(f"{where} cannot be used now: {status}, {said}")
         if status in (401, 403):
             return ConnectorError(
-                f"{where} refuses {what}: {status}, {said}; correct `username` and `password` of "
-                "[schema_registry], or what the account may do"
+                f"{where} refuses {request}: {status}, {said}; correct `username` and `password` "
+                "of [schema_registry], or what the account may do"
             )
         if status == 404:
             return ConnectorError(
-                f"{where} has no {what}: {status}, {said}; see whether `url` of [schema_registry] "
-                "is where Confluent's API begins"
+                f"{where} has no {request}: {status}, {said}; see whether `url` of "
+                "[schema_registry] is where Confluent's API begins"
             )
         if status == 409:
             return ConnectorError(
-                f"{where}: {what} holds schemas that do not go with this one: {said}; name a topic "
-                "of its own, or set the subject's compatibility"
+                f"{where}: {request} holds schemas that do not go with this one: {said}; name a "
+                "topic of its own, or set the subject's compatibility"
             )
-        return ConnectorError(f"{where} refuses {what}: {status}, {said}")
+        return ConnectorError(f"{where} refuses {request}: {status}, {said}")
 
 
-def _library() -> Any:
+def _import_client() -> Any:
     try:
         from confluent_kafka.schema_registry import SchemaRegistryClient
     except ImportError as error:

@@ -16,7 +16,10 @@ __all__ = ["Assignment", "OutgoingWrite", "PolledBatch", "RebalanceListener"]
 
 
 class Assignment(NamedTuple):
-    """Assigned partitions, partitions `changed` since the last poll, and a counter of changes."""
+    """Partitions of a group member: all, those `changed` since the last poll.
+
+    `changes` counts the rebalances so far.
+    """
 
     partitions: frozenset[int]
     changed: frozenset[int]
@@ -24,7 +27,7 @@ class Assignment(NamedTuple):
 
 
 class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
-    """Records assigned and revoked partitions; called by the client's thread."""
+    """Tracks the partitions that rebalances assign to this member; used by several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -33,28 +36,31 @@ class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the
         self._changes = 0
 
     def on_partitions_revoked(self, revoked: Any) -> None:
-        """Record partitions that now belong to other members."""
-        self._note(revoked, ours=False)
+        """Remove partitions that are reassigned to other members."""
+        self._record_change(revoked, is_assigned=False)
 
     def on_partitions_assigned(self, assigned: Any) -> None:
-        """Record partitions that now belong to this member."""
-        self._note(assigned, ours=True)
+        """Add partitions that are assigned to this member."""
+        self._record_change(assigned, is_assigned=True)
 
     def on_partitions_lost(self, lost: Any) -> None:
-        """Record lost partitions, which may have belonged to other members for a while."""
-        self._note(lost, ours=False)
+        """Remove partitions that other members may own since an earlier time."""
+        self._record_change(lost, is_assigned=False)
 
-    def _note(self, partitions: Any, *, ours: bool) -> None:
+    def _record_change(self, partitions: Any, *, is_assigned: bool) -> None:
         with self._lock:
             numbers = {partition.partition for partition in partitions}
-            self._ours = self._ours | numbers if ours else self._ours - numbers
+            self._ours = self._ours | numbers if is_assigned else self._ours - numbers
             self._changed |= numbers
             self._changes += 1
 
-    def take(self, *, unsure: bool) -> Assignment:
-        """Return the assignment and reset its changes; if `unsure`, all partitions changed."""
+    def take_assignment(self, *, all_changed: bool) -> Assignment:
+        """Return the assignment with the changes since the last call, and reset them.
+
+        With `all_changed`, all partitions are reported as changed.
+        """
         with self._lock:
-            changed = self._changed | (self._ours if unsure else set())
+            changed = self._changed | (self._ours if all_changed else set())
             self._changed = set()
             return Assignment(frozenset(self._ours), frozenset(changed), self._changes)
 
@@ -66,9 +72,10 @@ class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the
 
 
 class PolledBatch(NamedTuple):
-    """Messages of a poll by partition, in order, with the assignment and member at that time.
+    """Result of a poll: messages by partition, in order.
 
-    `ends` are the next offsets of the partitions after these messages.
+    `ends` are the offsets after these messages, by partition. `ownership` and `member` are the
+    assignment and the group membership at the time of the poll.
     """
 
     messages: Mapping[int, list[Message]]
@@ -78,7 +85,7 @@ class PolledBatch(NamedTuple):
 
 
 class OutgoingWrite(NamedTuple):
-    """Message to write to a partition of a topic; None lets the client choose one."""
+    """Message to write to a topic; with `partition` None, the client chooses the partition."""
 
     topic: str
     partition: int | None

@@ -10,9 +10,9 @@ from kafka.admin import OffsetSpec
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.cluster import MOMENT_MS, KafkaCluster, translate_errors
 from streamboost.connectors.kafka.consumer import (
-    as_message,
     find_damage,
     is_damaged,
+    message_from_record,
     poll_messages,
     retained_range,
 )
@@ -37,20 +37,20 @@ class CommittedReader:
         self._consumer: KafkaConsumer | None = None
         self._admin: KafkaAdminClient | None = None
 
-    def newest(self, topic: str, partition: int) -> Message | None:
-        """Return the newest committed message of a partition, None before the first.
+    def newest_message(self, topic: str, partition: int) -> Message | None:
+        """Return the newest committed message of a partition, or None if it has none.
 
         Waits for an open transaction: it may belong to the previous owner of the partition, and may
         still be committed.
         """
-        where, at = self._where(topic), TopicPartition(topic, partition)
+        where, at = self._topic_text(topic), TopicPartition(topic, partition)
         try:
-            with self._reading(at) as consumer:
-                start, end = self._closed_span(consumer, at, where)
+            with self._assigned_consumer(at) as consumer:
+                start, end = self._committed_range(consumer, at, where)
                 reach, found = 4, None
                 while found is None and end > start:
                     first = max(start, end - reach)
-                    for message in _read(consumer, at, first, end, where):
+                    for message in _read_messages(consumer, at, first, end, where):
                         found = message
                     if first == start:
                         break
@@ -64,17 +64,17 @@ class CommittedReader:
                 f"{error.__cause__}. Bring the topic back from a copy"
             ) from error
 
-    def between(
+    def messages_between(
         self, topic: str, partition: int, start: int, end: int, max_bytes: int = 2**31
     ) -> list[Message]:
-        """Return the retained messages of offsets [start, end), without damaged ones."""
-        where, at = self._where(topic), TopicPartition(topic, partition)
+        """Return the messages with offsets [start, end), without deleted and damaged ones."""
+        where, at = self._topic_text(topic), TopicPartition(topic, partition)
         found: list[Message] = []
         while True:
             try:
-                with self._reading(at) as consumer:
+                with self._assigned_consumer(at) as consumer:
                     start = max(start, retained_range(consumer, [at], where)[0][at])
-                    for message in _read(consumer, at, start, end, where, max_bytes):
+                    for message in _read_messages(consumer, at, start, end, where, max_bytes):
                         found.append(message)
                         start = message.offset + 1
                 return found
@@ -95,42 +95,44 @@ class CommittedReader:
             self._admin.close()
             self._admin = None
 
-    def _where(self, topic: str) -> str:
+    def _topic_text(self, topic: str) -> str:
         return f"topic {topic!r} at {self._cluster.servers}"
 
     @contextmanager
-    def _reading(self, at: TopicPartition) -> Iterator[KafkaConsumer]:
-        """Yield the consumer, assigned to this partition alone."""
+    def _assigned_consumer(self, partition: TopicPartition) -> Iterator[KafkaConsumer]:
+        """Context manager: yields the consumer, assigned to this partition only."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(fetch_max_wait_ms=50)
         try:
-            self._consumer.assign([at])
+            self._consumer.assign([partition])
             yield self._consumer
         except BaseException:
             self.close()
             raise
 
-    def _closed_span(
-        self, consumer: KafkaConsumer, at: TopicPartition, where: str
+    def _committed_range(
+        self, consumer: KafkaConsumer, partition: TopicPartition, where: str
     ) -> tuple[int, int]:
-        """Return begin and end of a partition, once no transaction is open in it."""
+        """Wait until no transaction is open; return the partition's first and end offset."""
         self._admin = self._admin or self._cluster.admin()
         deadline = time.monotonic() + _PATIENCE
         while True:
             with translate_errors(where):
-                asked = {at: OffsetSpec.LATEST}
+                asked = {partition: OffsetSpec.LATEST}
                 found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
-            starts, ends = retained_range(consumer, [at], where)
-            if ends[at] >= found[at].offset:
-                return starts[at], ends[at]
+            starts, ends = retained_range(consumer, [partition], where)
+            if ends[partition] >= found[partition].offset:
+                return starts[partition], ends[partition]
             if time.monotonic() > deadline:
-                raise UnavailableError(f"{where}: a transaction of partition {at.partition} stays")
+                raise UnavailableError(
+                    f"{where}: a transaction of partition {partition.partition} stays"
+                )
             time.sleep(_LOOK)
 
 
-def _read(
+def _read_messages(
     consumer: KafkaConsumer,
-    at: TopicPartition,
+    partition: TopicPartition,
     start: int,
     end: int,
     where: str,
@@ -140,16 +142,16 @@ def _read(
     if start >= end:
         return
     with translate_errors(where):
-        consumer.seek(at, start)
+        consumer.seek(partition, start)
     patience = time.monotonic() + MOMENT_MS / 1000
     while True:
         with translate_errors(where):
-            found = poll_messages(consumer, _POLL_MS).get(at, [])
-            place = consumer.position(at, timeout_ms=MOMENT_MS)
+            found = poll_messages(consumer, _POLL_MS).get(partition, [])
+            place = consumer.position(partition, timeout_ms=MOMENT_MS)
         for record in found:
             if record.offset >= end:
                 return
-            yield as_message(record, max_bytes)
+            yield message_from_record(record, max_bytes)
         if place >= end:
             return
         if found:

@@ -36,13 +36,13 @@ from streamboost.connectors.kafka.cluster import (
     translate_errors,
 )
 from streamboost.connectors.kafka.consumer import (
-    Damage,
-    as_message,
+    DamagedOffsets,
     check_offset,
+    consumer_positions,
     find_damage,
+    message_from_record,
     partition_numbers,
     poll_messages,
-    positions_of,
     retained_range,
 )
 from streamboost.connectors.kafka.group.assignment import (
@@ -50,8 +50,12 @@ from streamboost.connectors.kafka.group.assignment import (
     PolledBatch,
     RebalanceListener,
 )
-from streamboost.connectors.kafka.internals import drop_undecodable, rejoin, topic_id
-from streamboost.connectors.kafka.producer import RECREATE_REMEDY, Dispatch, options_of
+from streamboost.connectors.kafka.internals import (
+    drop_undecodable_records,
+    request_group_rejoin,
+    topic_id,
+)
+from streamboost.connectors.kafka.producer import RECREATE_REMEDY, MessageDispatcher, send_options
 from streamboost.errors import ConnectorError, StateError, UnavailableError
 
 __all__ = ["KafkaMember", "PartitionsRevokedError"]
@@ -75,11 +79,11 @@ _NOWHERE = (kafka_errors.NoOffsetForPartitionError, kafka_errors.OffsetOutOfRang
 
 
 class PartitionsRevokedError(UnavailableError):
-    """Partitions were reassigned before a commit, and nothing of the commit was written."""
+    """Partitions were reassigned before a commit; the commit has written nothing."""
 
 
 class KafkaMember:
-    """Reads the partitions that a group assigns to it, and commits results with offsets.
+    """Consumer group member that commits its results and offsets in one transaction.
 
     Parameters
     ----------
@@ -114,8 +118,11 @@ class KafkaMember:
         self._producer: KafkaProducer | None = None
         self._is_unsure = False
 
-    def ready(self) -> None:
-        """Initialize the producer; the outcome of an unfinished commit is settled first."""
+    def initialize_producer(self) -> None:
+        """Initialize the transactional producer, if not done yet.
+
+        The broker first completes or aborts an open transaction of this member.
+        """
         if self._producer is not None:
             return
         producer = self._cluster.producer(
@@ -132,87 +139,90 @@ class KafkaMember:
         self._producer = producer
 
     def poll(self, limit: int, wait_ms: int = POLL_MS) -> PolledBatch:
-        """Return at most `limit` messages, waiting a moment for the first.
+        """Return at most `limit` messages; wait up to `wait_ms` for the first.
 
-        The state of reassigned partitions is invalid: call `seek` with their next offsets.
+        For each partition in `ownership.changed`, reload its state and call `seek`.
         """
-        consumer, found, damage, unsure = self._joined(), {}, None, self._is_unsure
+        consumer, found, damage, unsure = self._joined_consumer(), {}, None, self._is_unsure
         self._is_unsure = True  # messages fetched before a failure are lost
         with translate_errors(self._where):
             try:
                 found = poll_messages(consumer, wait_ms, limit)
             except kafka_errors.CorruptRecordError as error:
-                damage = self._past_damage(consumer, error)
+                damage = self._skip_damage(consumer, error)
             except _NOWHERE:
                 unsure = True  # a new partition without an offset, or an offset not retained
-            ownership = self._listener.take(unsure=unsure)
+            ownership = self._listener.take_assignment(all_changed=unsure)
             member = consumer.group_metadata()
         if member.state == MemberState.REBALANCING:
-            rejoin(consumer)
+            request_group_rejoin(consumer)
         messages = {
-            partition.partition: [as_message(record, self.max_bytes) for record in records]
+            partition.partition: [message_from_record(record, self.max_bytes) for record in records]
             for partition, records in found.items()
         }
         ends = {partition: each[-1].offset + 1 for partition, each in messages.items() if each}
         if damage is not None:
-            messages[damage.partition] = [damage.message()]
+            messages[damage.partition] = [damage.to_message()]
             ends[damage.partition] = damage.end
         self._is_unsure = False
         return PolledBatch(messages, ends, ownership, member)
 
-    def _past_damage(self, consumer: KafkaConsumer, error: Exception) -> Damage:
-        """Skip the next damaged messages, or raise an error; return the damage."""
-        damage = find_damage(self._cluster, self.topic, positions_of(consumer))
+    def _skip_damage(self, consumer: KafkaConsumer, error: Exception) -> DamagedOffsets:
+        """Skip the next damaged messages and return their offsets.
+
+        Raises ConnectorError if `on_corrupt` is "stop".
+        """
+        damage = find_damage(self._cluster, self.topic, consumer_positions(consumer))
         if damage is not None and self._on_corrupt == "skip":
-            drop_undecodable(consumer)
-            self.skip_to(damage.partition, damage.end)
+            drop_undecodable_records(consumer)
+            self.seek_unchecked(damage.partition, damage.end)
             return damage
-        self._leave()
+        self._leave_group()
         if damage is None:
             raise UnavailableError(f"{self._where}: {error}, but not a second time") from error
-        raise damage.refusal(self._where) from error
+        raise damage.to_error(self._where) from error
 
     def seek(self, partition: int, offset: int | None) -> int:
-        """Continue `partition` at `offset`, or at its beginning for None; return the offset.
+        """Continue `partition` at `offset`, or at its beginning if None; return the offset.
 
         Raises DeletedError if the offset is no longer retained.
         """
-        consumer, at = self._joined(), TopicPartition(self.topic, partition)
+        consumer, at = self._joined_consumer(), TopicPartition(self.topic, partition)
         starts, ends = retained_range(consumer, [at], self._where)
         place = starts[at] if offset is None else offset
         check_offset(self.topic, partition, place, starts[at], ends[at])
-        self.skip_to(partition, place)
+        self.seek_unchecked(partition, place)
         return place
 
-    def skip_to(self, partition: int, offset: int) -> None:
-        """Continue `partition` at `offset`, without checks."""
+    def seek_unchecked(self, partition: int, offset: int) -> None:
+        """Continue `partition` at `offset`, without checking that the offset is retained."""
         try:
-            self._joined().seek(TopicPartition(self.topic, partition), offset)
+            self._joined_consumer().seek(TopicPartition(self.topic, partition), offset)
         except (AssertionError, kafka_errors.KafkaError) as error:  # it was reassigned
             raise PartitionsRevokedError(
                 f"{self._where}: partition {partition} went to another member"
             ) from error
 
-    def beginning_offsets(self, partition: int) -> int:
+    def beginning_offset(self, partition: int) -> int:
         """Return the first retained offset of a partition."""
         at = TopicPartition(self.topic, partition)
-        return retained_range(self._joined(), [at], self._where)[0][at]
+        return retained_range(self._joined_consumer(), [at], self._where)[0][at]
 
     def lag(self, partition: int) -> int:
-        """Return the lag in offsets, by the newest answer of the broker."""
-        consumer, at = self._joined(), TopicPartition(self.topic, partition)
+        """Return the number of unread offsets of a partition, by the broker's last response."""
+        consumer, at = self._joined_consumer(), TopicPartition(self.topic, partition)
         try:
             place = consumer.position(at, timeout_ms=MOMENT_MS)
         except (AssertionError, kafka_errors.KafkaError):
             return 0  # it was reassigned
         return max(int(consumer.highwater(at) or 0) - int(place), 0)
 
-    def partitions(self) -> int:
+    def partition_count(self) -> int:
         """Return the number of partitions of the topic."""
-        return len(partition_numbers(self._joined(), self.topic, self._where))
+        return len(partition_numbers(self._joined_consumer(), self.topic, self._where))
 
-    def writable(self, topic: str) -> int:
-        """Return the known number of partitions of another topic, for writing."""
+    def output_partition_count(self, topic: str) -> int:
+        """Return the number of partitions of an output topic, as known to the producer."""
         assert self._producer is not None, "ready() comes first"
         where = f"topic {topic!r} at {self._cluster.servers}"
         with translate_errors(where):
@@ -220,9 +230,11 @@ class KafkaMember:
         return len(numbers or ())
 
     def commit(
-        self, writes: Sequence[OutgoingWrite], places: Mapping[int, int], polled: PolledBatch
+        self, writes: Sequence[OutgoingWrite], next_offsets: Mapping[int, int], polled: PolledBatch
     ) -> None:
-        """Commit messages and next offsets in one transaction, as the member that `polled`.
+        """Commit messages and next offsets, by partition, in one transaction.
+
+        `polled` is the poll whose messages were processed: the membership must still be the same.
 
         Raises
         ------
@@ -232,14 +244,14 @@ class KafkaMember:
             When the outcome is not known. Discard the state of the partitions then, and reload it
             from committed messages.
         """
-        self._refuse_moved(polled)
+        self._raise_if_reassigned(polled)
         assert self._producer is not None, "ready() comes first"
-        dispatch = Dispatch(self._cluster, self._producer)
+        dispatch = MessageDispatcher(self._cluster, self._producer)
         offsets = {
             TopicPartition(self.topic, partition): OffsetAndMetadata(place, "", -1)
-            for partition, place in places.items()
+            for partition, place in next_offsets.items()
         }
-        write = partial(self._write, self._producer, dispatch, writes, offsets, polled)
+        write = partial(self._write_transaction, self._producer, dispatch, writes, offsets, polled)
         remedies = dict.fromkeys([self.topic, *(one.topic for one in writes)], RECREATE_REMEDY)
         try:
             with translate_errors(self._where):
@@ -248,63 +260,64 @@ class KafkaMember:
             raise  # the transaction is aborted already
         except StateError as error:
             # No other process has this id: the member paused for longer than the timeout.
-            self._let_go()
+            self._discard_producer()
             raise UnavailableError(f"{self._where}: a commit took too long: {error}") from error
         except ConnectorError as error:
-            self._let_go()
+            self._discard_producer()
             if isinstance(error.__cause__, kafka_errors.UnknownMemberIdError):
                 raise PartitionsRevokedError(
                     f"{self._where}: it is no member of {self._group!r} now"
                 ) from error
             raise
         except BaseException:
-            self._let_go()  # the next producer settles this transaction first
+            self._discard_producer()  # the next producer settles this transaction first
             raise
 
     def close(self) -> None:
         """Leave the group, and release all connections."""
-        self._let_go()
-        self._leave()
+        self._discard_producer()
+        self._leave_group()
 
     @property
     def identity(self) -> str | None:
-        """The topic's id, which changes when the topic is recreated; None for old brokers."""
-        return topic_id(self._joined(), self.topic)
+        """The topic's id, which changes if the topic is recreated; None if not reported."""
+        return topic_id(self._joined_consumer(), self.topic)
 
-    def _leave(self) -> None:
+    def _leave_group(self) -> None:
         if self._consumer is not None:
             self._consumer.close(autocommit=False, timeout_ms=2_000)
             self._consumer = None
 
-    def _joined(self) -> KafkaConsumer:
+    def _joined_consumer(self) -> KafkaConsumer:
         """Return the consumer, subscribed as a member of the group."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(group_id=self._group, **self._settings)
             self._consumer.subscribe([self.topic], listener=self._listener)
         return self._consumer
 
-    def _write(
+    def _write_transaction(
         self,
         producer: KafkaProducer,
-        dispatch: Dispatch,
+        dispatch: MessageDispatcher,
         writes: Sequence[OutgoingWrite],
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         polled: PolledBatch,
     ) -> None:
         producer.begin_transaction()
         for topic, partition, payload, about in writes:
-            dispatch.send(topic, payload, partition=partition, **options_of(about))
-        # All writes are in the open transaction before the group gets the offsets: see `newest`.
+            dispatch.send(topic, payload, partition=partition, **send_options(about))
+        # All writes are in the open transaction before the group gets the offsets: see
+        # `CommittedReader.newest_message`.
         dispatch.await_acks(_PATIENCE)
         producer.send_offsets_to_transaction(offsets, polled.member)
         try:
-            self._refuse_moved(polled)
+            self._raise_if_reassigned(polled)
         except PartitionsRevokedError:
             producer.abort_transaction()
             raise
         producer.commit_transaction()
 
-    def _refuse_moved(self, polled: PolledBatch) -> None:
+    def _raise_if_reassigned(self, polled: PolledBatch) -> None:
         """Raise PartitionsRevokedError if polled partitions may have been reassigned."""
         now = ConsumerGroupMetadata() if self._consumer is None else self._consumer.group_metadata()
         then = polled.member
@@ -315,7 +328,7 @@ class KafkaMember:
                 f"{self._where}: partitions went to other members of {self._group!r}"
             )
 
-    def _let_go(self) -> None:
+    def _discard_producer(self) -> None:
         if self._producer is not None:
             close_producer(self._producer)
             self._producer = None

@@ -18,11 +18,11 @@ __all__ = [
     "Connector",
     "ConnectorContext",
     "Endpoint",
-    "Expiring",
     "Input",
     "LabelNames",
     "Output",
     "PredictionsSection",
+    "RequestsSection",
     "Section",
     "SpanKey",
     "StreamLocation",
@@ -38,13 +38,13 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-def _check_span(value: Any) -> Any:
+def _check_window_size(value: Any) -> Any:
     WindowSize.parse(value)
     return value
 
 
 Text = Annotated[str, Field(min_length=1)]
-SpanKey = Annotated[Any, PlainValidator(_check_span)]
+SpanKey = Annotated[Any, PlainValidator(_check_window_size)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ConnectorContext:
     registry: Section | None = None
 
     def resolve(self, path: str) -> Path:
-        """Resolve `path` relative to the folder."""
+        """Return `path` as a Path; a relative path starts at `folder`."""
         return resolve(self.folder, path)
 
 
@@ -84,7 +84,7 @@ class StreamLocation(NamedTuple):
     stream: str | None
 
     def overlaps(self, other: "StreamLocation") -> bool:
-        """Return whether the two locations can have common messages."""
+        """Return whether both locations are in one system, with one stream or an unknown stream."""
         is_one = self.stream == other.stream or None in (self.stream, other.stream)
         return is_one and self.system == other.system
 
@@ -95,16 +95,16 @@ class Endpoint(Section):
     connector: str
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield pairs of key and remedy for keys that are valid separately but not together."""
+        """Yield pairs of key and error text for keys that are valid separately but not together."""
         yield from ()
 
     @abstractmethod
-    def place(self, context: ConnectorContext) -> StreamLocation | None:
-        """Return the location of the messages; None: no other section can use the location."""
+    def location(self, context: ConnectorContext) -> StreamLocation | None:
+        """Return the location of the messages; None if no other section can have it."""
 
     @abstractmethod
     def tailing_source(self, context: ConnectorContext) -> Source:
-        """Return a source that reads while other processes write."""
+        """Return a source that also reads messages appended later, by other processes."""
 
     def sink(self, context: ConnectorContext) -> Sink:
         """Return a sink that appends to the location; the sink opens files at its first use."""
@@ -134,18 +134,21 @@ class Input(Endpoint):
     changeable: ClassVar[frozenset[str]] = frozenset()
 
     @property
-    def listens_to(self) -> tuple[str, ...]:
-        """Outputs that an oracle reads to answer requests; its position is that of the first."""
+    def outputs_read_by_oracle(self) -> tuple[str, ...]:
+        """Names of the outputs that an oracle reads; its position is a position in the first one.
+
+        Empty if the section is no oracle.
+        """
         return ()
 
     @property
-    def unit(self) -> str | None:
-        """Unit of the positions; None: messages."""
+    def position_unit(self) -> str | None:
+        """Unit of the source's positions, such as "bytes"; None: messages."""
         return None
 
     @property
-    def closed(self) -> str | None:
-        """Reason why no message can be appended while the pipeline reads; None: appending works."""
+    def read_only_reason(self) -> str | None:
+        """Reason why no message can be appended to the input; None: messages can be appended."""
         return "it is read alone"
 
     @abstractmethod
@@ -159,11 +162,14 @@ class Input(Endpoint):
         return self.source(context)
 
     def oracle_summary(self, context: ConnectorContext) -> str | None:
-        """Describe the labels of an oracle, or raise StreamBoostError; None: no oracle."""
+        """Return a text about the labels of an oracle, or None if the section is no oracle.
+
+        Raises StreamBoostError if the labels cannot be read.
+        """
         return None
 
     def tailing_source(self, context: ConnectorContext) -> Source:
-        """Return a source that reads while other processes write."""
+        """Return a source that also reads messages appended later, by other processes."""
         return self.source(context)
 
 
@@ -172,7 +178,7 @@ class Output(Endpoint):
 
     @abstractmethod
     def check_access(self, context: ConnectorContext) -> str:
-        """Check write access without writing; return a text, or raise ConnectorError."""
+        """Check write access without writing; return a sentence, or raise ConnectorError."""
 
 
 class PredictionsSection(Output):
@@ -186,7 +192,7 @@ class PredictionsSection(Output):
     )
 
 
-class Expiring(Output):
+class RequestsSection(Output):
     """Keys of [requests] in addition to its location."""
 
     expires_after: SpanKey = Field(
@@ -200,7 +206,7 @@ class Connector(NamedTuple):
     input: type[Input] | None = None
     labels: type[Input] | None = None
     output: type[Output] | None = None
-    requests: type[Expiring] | None = None
+    requests: type[RequestsSection] | None = None
     predictions: type[PredictionsSection] | None = None
 
 
@@ -210,7 +216,7 @@ def resolve(folder: Path, path: str) -> Path:
 
 
 def check_writable(path: Path) -> str:
-    """Check that a file can be written; return a text, or raise ConnectorError."""
+    """Return a sentence if the file can be written or created; otherwise raise ConnectorError."""
     # Unlike Path.exists, this does not raise within folders that may not be searched.
     found = next(place for place in (path, *path.absolute().parents) if os.path.exists(place))
     if found == path and not path.is_file():

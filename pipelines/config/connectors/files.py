@@ -14,16 +14,16 @@ from streamboost.connectors.files.open import (
     is_compressed,
     is_json_lines,
     is_parquet,
-    unit_of,
+    position_unit,
 )
 from streamboost.pipelines.config.connectors.base import (
     Connector,
     ConnectorContext,
     Endpoint,
-    Expiring,
     Input,
     Output,
     PredictionsSection,
+    RequestsSection,
     StreamLocation,
     Text,
     check_writable,
@@ -38,16 +38,16 @@ class File(Endpoint):
     connector: Literal["files"]
     path: Text
 
-    def place(self, context: ConnectorContext) -> StreamLocation:
-        """Return the resolved path of the file, which has no streams."""
+    def location(self, context: ConnectorContext) -> StreamLocation:
+        """Return the location of the messages: the resolved path of the file."""
         return StreamLocation(os.path.realpath(context.resolve(self.path)), None)
 
     def tailing_source(self, context: ConnectorContext) -> Source:
-        """Return a source that follows the lines appended to the file."""
+        """Return a source that also reads lines appended later, by other processes."""
         return file_source(context.resolve(self.path), follow=True)
 
     def sink(self, context: ConnectorContext) -> Sink:
-        """Return a sink that appends lines."""
+        """Return a sink that appends lines to the file."""
         return JsonLinesSink(context.resolve(self.path))
 
 
@@ -63,13 +63,13 @@ class FilesInput(File, Input):
     changeable = frozenset({"follow"})
 
     @property
-    def unit(self) -> str:
-        """Unit of the positions, which depends on the format."""
-        return unit_of(self.path)
+    def position_unit(self) -> str:
+        """Unit of the source's positions: "lines" of standard input, Parquet "rows", or "bytes"."""
+        return position_unit(self.path)
 
     @property
-    def closed(self) -> str | None:
-        """Reason why no line can be appended while the pipeline reads; None: appending works."""
+    def read_only_reason(self) -> str | None:
+        """Reason why no line can be appended to the file; None: lines can be appended."""
         if self.path == STDIN:
             return "standard input belongs to the process that reads it"
         if not is_json_lines(self.path) or is_compressed(self.path):
@@ -77,7 +77,7 @@ class FilesInput(File, Input):
         return None if self.follow else "its file is said to be complete (follow = false)"
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Check that `follow` is not set for files to which nothing can be appended."""
+        """Yield a problem if `follow` is set for a file to which nothing can be appended."""
         if is_parquet(self.path) and is_compressed(self.path):
             yield "path", "a Parquet file is compressed within: unpack it, and name it without .gz"
         elif self.follow and (is_parquet(self.path) or is_compressed(self.path)):
@@ -86,7 +86,7 @@ class FilesInput(File, Input):
             yield "follow", text
 
     def source(self, context: ConnectorContext) -> Source:
-        """Return the source; in tables, id and text label columns are read as text."""
+        """Return a source of the file; in CSV and Parquet, id and text labels are read as text."""
         path = self.path if self.path == STDIN else context.resolve(self.path)
         return file_source(
             path, context.text, context.max_bytes, self.follow, on_data_loss=context.on_data_loss
@@ -99,18 +99,18 @@ class FilesOutput(File, Output):
     path: Text = Field(description="file to append to")
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Check that the path is an uncompressed file."""
+        """Yield a problem if the path is standard input or compressed."""
         if self.path == STDIN:
             yield "path", 'must be a file, and is "-"'
         elif is_compressed(self.path):
             yield "path", "lines are appended as they are, so its name must not end in .gz"
 
     def check_access(self, context: ConnectorContext) -> str:
-        """Check that the file can be written."""
+        """Return a sentence if the file can be written; ConnectorError if not."""
         return check_writable(context.resolve(self.path))
 
 
-class FilesRequests(FilesOutput, Expiring):
+class FilesRequests(FilesOutput, RequestsSection):
     """[requests] into a JSON Lines file."""
 
 

@@ -14,19 +14,19 @@ class InlineLabels(Input):
     connector: Literal["inline"]
 
     @property
-    def closed(self) -> str:
-        """Reason why no label can be appended."""
+    def read_only_reason(self) -> str:
+        """Reason why labels cannot be appended to this section."""
         return "labels come among the records, whose source is to be written to"
 
-    def place(self, context: ConnectorContext) -> None:
+    def location(self, context: ConnectorContext) -> None:
         """Return None, as the labels have the location of [source]."""
 
     def source(self, context: ConnectorContext) -> Source:
         """Return an empty source, as the source of records reads all messages."""
-        return _Nothing("the labels among the records")
+        return _EmptySource("the labels among the records")
 
 
-class _Nothing(SinglePartitionSource):
+class _EmptySource(SinglePartitionSource):
     """Source that is always empty."""
 
     def poll(self, limit: int) -> list[Message]:

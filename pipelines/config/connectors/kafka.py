@@ -19,11 +19,11 @@ from streamboost.pipelines.config.connectors.base import (
     Connector,
     ConnectorContext,
     Endpoint,
-    Expiring,
     Input,
     LabelNames,
     Output,
     PredictionsSection,
+    RequestsSection,
     Section,
     StreamLocation,
     Text,
@@ -68,7 +68,7 @@ class KafkaSection(Section):
         True, description="whether one Kafka transaction commits journal, positions and outputs"
     )
 
-    def refused(self) -> Iterator[tuple[str, str]]:
+    def rejected_options(self) -> Iterator[tuple[str, str]]:
         """Yield pairs of option and reason for options that the client rejects."""
         from streamboost.connectors.kafka.cluster import KafkaCluster
 
@@ -88,12 +88,12 @@ class KafkaTopic(Endpoint):
         "json", description="format of the messages; formats other than json need [schema_registry]"
     )
 
-    def place(self, context: ConnectorContext) -> StreamLocation:
-        """Return the cluster and the topic as location."""
+    def location(self, context: ConnectorContext) -> StreamLocation:
+        """Return the location of the messages: the Kafka cluster and the topic."""
         return StreamLocation("the Kafka cluster", self.topic)
 
     def sink(self, context: ConnectorContext) -> Sink:
-        """Return a sink that appends to the topic."""
+        """Return a sink that appends messages to the topic."""
         if self.format != "json":
             from streamboost.connectors.kafka.formats.encoding import EncodedSink
 
@@ -103,20 +103,20 @@ class KafkaTopic(Endpoint):
         return KafkaSink(cluster_of(context), self.topic)
 
     @abstractmethod
-    def written(self) -> type[msgspec.Struct]:
-        """Return the type of the messages that the pipeline writes to the topic."""
+    def message_type(self) -> type[msgspec.Struct]:
+        """Return the msgspec type of the messages that the pipeline writes to the topic."""
 
     @abstractmethod
-    def registered(self, context: ConnectorContext) -> str:
+    def registered_schema_text(self, context: ConnectorContext) -> str:
         """Describe the registered schema of the topic; StreamBoostError if the registry fails."""
 
     def _build_encoder(self, context: ConnectorContext) -> "Encoder":
         from streamboost.connectors.kafka.formats.encoding import Encoder
 
         assert self.format != "json"
-        return Encoder(registry_of(context), self.format, self.topic, self.written())
+        return Encoder(registry_of(context), self.format, self.topic, self.message_type())
 
-    def _reader(
+    def _build_source(
         self, context: ConnectorContext, on_corrupt: str = "stop", *, keys: bool = False
     ) -> Source:
         settings = {"on_data_loss": context.on_data_loss, "on_corrupt": on_corrupt}
@@ -145,69 +145,69 @@ class KafkaInput(KafkaTopic, Input):
     changeable = frozenset({"on_corrupt"})
 
     @property
-    def unit(self) -> str:
-        """Unit of the positions: offsets, which also count transaction markers."""
+    def position_unit(self) -> str:
+        """Unit of the source's positions: offsets, which also count transaction markers."""
         return "offsets"
 
     @property
-    def closed(self) -> None:
-        """None, as any process may append to the topic."""
+    def read_only_reason(self) -> None:
+        """Return None, as any process may append to the topic."""
 
     def source(self, context: ConnectorContext) -> Source:
-        """Return a source of the topic."""
-        return self._reader(context, self.on_corrupt, keys=self.id_from == "key")
+        """Return a source that reads the topic."""
+        return self._build_source(context, self.on_corrupt, keys=self.id_from == "key")
 
-    def written(self) -> type[msgspec.Struct]:
-        """Return the type of label messages that annotators' answers are written as."""
+    def message_type(self) -> type[msgspec.Struct]:
+        """Return the type of the label messages for annotators' answers."""
         names = self.fields or LabelNames()
         held = [("id", str), ("label", str | int | bool | None)]
         more = [("time", Time, None), ("source", str | None, None)]
         called = {"id": names.id or "id", "label": names.label}
         return msgspec.defstruct("Label", [*held, *more], rename=called)
 
-    def registered(self, context: ConnectorContext) -> str:
+    def registered_schema_text(self, context: ConnectorContext) -> str:
         """Describe the newest registered schema of the topic, and its fields."""
-        from streamboost.connectors.kafka.formats.decoding import described
+        from streamboost.connectors.kafka.formats.decoding import describe_newest_schema
 
         assert self.format != "json"
         with closing(registry_of(context)) as registry:
-            return described(registry, self.format, self.topic)
+            return describe_newest_schema(registry, self.format, self.topic)
 
 
 class KafkaOutput(KafkaTopic, Output):
     """A topic of the cluster that [kafka] names, part of the pipeline's transactions there."""
 
     def tailing_source(self, context: ConnectorContext) -> Source:
-        """Return a source of the topic."""
-        return self._reader(context)
+        """Return a source that reads the topic."""
+        return self._build_source(context)
 
     def check_access(self, context: ConnectorContext) -> str:
-        """Return a text; the existence of all topics was checked before."""
+        """Return a text with the topic, without a check, as missing topics were refused before."""
         return f"topic {self.topic} is there"
 
-    def written(self) -> type[msgspec.Struct]:
-        """Return the type of dead letters."""
+    def message_type(self) -> type[msgspec.Struct]:
+        """Return the msgspec type of dead letters."""
         return DeadLetter
 
-    def registered(self, context: ConnectorContext) -> str:
-        """Check that the schema of the messages is registered, or can be registered."""
+    def registered_schema_text(self, context: ConnectorContext) -> str:
+        """Return a text if the schema of the messages is registered, or can be registered."""
         with closing(self._build_encoder(context)) as encoder:
             return encoder.check_access()
 
 
-class KafkaRequests(KafkaOutput, Expiring):
+class KafkaRequests(KafkaOutput, RequestsSection):
     """[requests] into a topic."""
 
-    def written(self) -> type[msgspec.Struct]:
-        """Return the type of requests."""
+    def message_type(self) -> type[msgspec.Struct]:
+        """Return the msgspec type of requests."""
         return Request
 
 
 class KafkaPredictions(KafkaOutput, PredictionsSection):
     """[predictions] into a topic."""
 
-    def written(self) -> type[msgspec.Struct]:
-        """Return the type of predictions."""
+    def message_type(self) -> type[msgspec.Struct]:
+        """Return the msgspec type of predictions."""
         return Prediction
 
 
@@ -215,7 +215,7 @@ CONNECTOR = Connector(KafkaInput, KafkaInput, KafkaOutput, KafkaRequests, KafkaP
 
 
 def cluster_of(context: ConnectorContext) -> "KafkaCluster":
-    """Return the cluster of section [kafka], which must exist."""
+    """Return the Kafka cluster of section [kafka]; AssertionError if the section is missing."""
     from streamboost.connectors.kafka.cluster import KafkaCluster
     from streamboost.connectors.kafka.options import FILES
 
@@ -229,7 +229,10 @@ def cluster_of(context: ConnectorContext) -> "KafkaCluster":
 
 
 def name_topics(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in default topics; if [source] is a topic, all missing sections become topics too."""
+    """Return the sections of a file with default topics filled in.
+
+    If [source] is a topic, missing sections of labels and outputs become topics too.
+    """
     filled = dict(tables)
     if _is_topic(tables.get("source")):
         filled = {section: {"connector": "kafka"} for section in _TOPICS} | filled

@@ -28,7 +28,7 @@ _WHOLE = 1_000_000_000
 """Maximum message size in bytes, SQLite's limit: messages of the pipeline are read completely."""
 
 
-def _check_delay(value: Any) -> Any:
+def _check_delay_value(value: Any) -> Any:
     if value != 0 or isinstance(value, bool):
         WindowSize.parse(value)
     return value
@@ -46,39 +46,39 @@ class OracleSection(Input):
     answer: Literal["requested", "all"] = Field(
         "requested", description="records whose labels are returned"
     )
-    delay: Annotated[Any, PlainValidator(_check_delay)] = Field(
+    delay: Annotated[Any, PlainValidator(_check_delay_value)] = Field(
         0,
         description="delay of a label: a number of records, or a span of record time",
     )
 
     @property
-    def listens_to(self) -> tuple[str, ...]:
-        """Outputs that the oracle reads: the first is answered, predictions measure the delay."""
+    def outputs_read_by_oracle(self) -> tuple[str, ...]:
+        """Names of the outputs that the oracle reads; messages of the first are answered."""
         if self.answer == "all":
             return ("predictions",)
         return ("requests", "predictions") if self.delay else ("requests",)
 
     @property
-    def unit(self) -> str:
-        """Unit of the positions: messages of the answered output."""
-        return self.listens_to[0]
+    def position_unit(self) -> str:
+        """Unit of the oracle's positions: the name of the output whose messages are counted."""
+        return self.outputs_read_by_oracle[0]
 
     @property
-    def closed(self) -> str:
-        """Reason why no label can be appended."""
+    def read_only_reason(self) -> str:
+        """Reason why labels cannot be appended: the file has the answers."""
         return "a file answers in its place"
 
     @property
-    def time_between(self) -> bool:
-        """Whether the delay is a duration, which needs timestamps of records."""
+    def is_delay_duration(self) -> bool:
+        """Whether the delay is a duration in record time, not a number of records."""
         return isinstance(self.delay, str)
 
-    def place(self, context: ConnectorContext) -> StreamLocation:
-        """Return the resolved path of the file."""
+    def location(self, context: ConnectorContext) -> StreamLocation:
+        """Return the location of the messages: the resolved path of the file."""
         return StreamLocation(os.path.realpath(context.resolve(self.path)), None)
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Check that the path is a file in a supported format, which can be read repeatedly."""
+        """Yield a problem if the path is standard input, or has an unsupported format."""
         if self.path == STDIN:
             yield "path", "must be a file, which a restart can read again, and is standard input"
             return
@@ -88,27 +88,27 @@ class OracleSection(Input):
             yield "path", str(error)
 
     def source(self, context: ConnectorContext) -> Source:
-        """Return a source of the file's current content."""
+        """Return a source of the file, which reads its labels without requests."""
         return file_source(context.resolve(self.path), context.text, context.max_bytes)
 
     def label_source(
         self, context: ConnectorContext, records: Source, outputs: Mapping[str, Output]
     ) -> Source:
-        """Return the oracle: a label for each message of the output in `listens_to`."""
+        """Return the oracle: a source with a label for each message of the answered output."""
         whole = replace(context, max_bytes=_WHOLE)
-        asked = outputs[self.listens_to[0]].tailing_source(whole)
+        asked = outputs[self.outputs_read_by_oracle[0]].tailing_source(whole)
         young = None
         if self.delay:
             span = WindowSize.parse(self.delay)
             predictions = outputs["predictions"].tailing_source(whole)
             young = NotYetDueRecords(predictions, span.records, span.milliseconds)
-        return AnswersOracle(self._known(context), asked, young)
+        return AnswersOracle(self._open_labels(context), asked, young)
 
     def oracle_summary(self, context: ConnectorContext) -> str:
-        """Return the number of labels in the file; StreamBoostError if unreadable."""
-        return f"{self._known(context)}, given for {self.listens_to[0]}"
+        """Return a text with the number of labels in the file; StreamBoostError if unreadable."""
+        return f"{self._open_labels(context)}, given for {self.outputs_read_by_oracle[0]}"
 
-    def _known(self, context: ConnectorContext) -> OracleLabels:
+    def _open_labels(self, context: ConnectorContext) -> OracleLabels:
         return OracleLabels(context.resolve(self.path), context.answer_fields, context.max_bytes)
 
 

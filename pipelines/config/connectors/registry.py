@@ -13,9 +13,9 @@ __all__ = [
     "ENDPOINTS",
     "OUTPUTS",
     "append_sink",
-    "configured_name",
     "refuse_unwritable",
-    "sections_for",
+    "section_classes",
+    "section_without_validation",
 ]
 
 OUTPUTS = ("predictions", "requests", "dead_letters")
@@ -32,20 +32,20 @@ CONNECTORS = (
 )
 
 
-def sections_for(use: str) -> tuple[Any, ...]:
-    """Return the section classes for a `use`, one of the fields of `Connector`."""
+def section_classes(use: str) -> tuple[Any, ...]:
+    """Return the section classes of all connectors for a `use`, a field name of `Connector`."""
     found = (getattr(connector, use) for connector in CONNECTORS)
     return tuple(section for section in found if section is not None)
 
 
-def configured_name(use: str, table: Mapping[str, Any]) -> Any:
-    """Return the section of `table` for a `use`, without validation."""
-    models = {get_args(m.model_fields["connector"].annotation)[0]: m for m in sections_for(use)}
+def section_without_validation(use: str, table: Mapping[str, Any]) -> Any:
+    """Return the section object of `table` for a `use` such as "input", without validation."""
+    models = {get_args(m.model_fields["connector"].annotation)[0]: m for m in section_classes(use)}
     return models[table["connector"]].model_construct(**table)
 
 
 def append_sink(section: Input, name: str, context: ConnectorContext) -> Sink:
-    """Return a sink that appends to the input of `section`; errors call the section `name`.
+    """Return a sink that appends to the input of `section`; `name` is its name in errors.
 
     Raises ConfigurationError if no message can be appended while the pipeline reads.
     """
@@ -61,8 +61,8 @@ def refuse_unwritable(section: Input, name: str) -> None:
             f'[{name}] cannot be written to: the schema of its records, in format = "{format}", is '
             "their producers' own: let those write"
         )
-    if section.closed is not None:
+    if section.read_only_reason is not None:
         raise ConfigurationError(
-            f"[{name}] cannot be written to: {section.closed}; use SQLite, Kafka, or a JSON Lines "
-            "file with follow = true"
+            f"[{name}] cannot be written to: {section.read_only_reason}; use SQLite, Kafka, "
+            "or a JSON Lines file with follow = true"
         )

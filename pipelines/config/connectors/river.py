@@ -26,20 +26,20 @@ class RiverInput(Input):
     dataset: Text = Field(description="class of the dataset in river.datasets")
 
     @property
-    def closed(self) -> str:
-        """Reason why no record can be appended."""
+    def read_only_reason(self) -> str:
+        """Reason why records cannot be appended to a dataset."""
         return "its dataset cannot be added to"
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Check that `fields` is not set, as the labels of datasets have fixed fields."""
+        """Yield a problem if `fields` is set, as the labels of datasets have fixed fields."""
         if self.fields is not None:
             yield "fields", "a dataset gives labels with an id and a label: leave this out"
 
-    def place(self, context: ConnectorContext) -> None:
+    def location(self, context: ConnectorContext) -> None:
         """Return None, as no other section can use the location of a dataset."""
 
     def source(self, context: ConnectorContext) -> Source:
-        """Return a source of the dataset's records."""
+        """Return a source that reads the records of the dataset."""
         return RiverSource(self.dataset)
 
 
@@ -49,19 +49,19 @@ class RiverOracle(RiverInput):
     delay: int = Field(0, ge=0, description="delay of a label, in records")
 
     @property
-    def listens_to(self) -> tuple[str, ...]:
-        """Outputs that the oracle reads: the requests."""
+    def outputs_read_by_oracle(self) -> tuple[str, ...]:
+        """Names of the outputs that the oracle reads: only the requests."""
         return ("requests",)
 
     @property
-    def unit(self) -> str:
-        """Unit of the positions: requests."""
+    def position_unit(self) -> str:
+        """Unit of the oracle's positions: requests."""
         return "requests"
 
     def label_source(
         self, context: ConnectorContext, records: Source, outputs: Mapping[str, Output]
     ) -> Source:
-        """Return the oracle, which measures its delay by the position of `records`."""
+        """Return the oracle; its `delay` is measured by the position of the source `records`."""
         return Oracle(
             self.dataset, outputs["requests"].tailing_source(context), self.delay, records
         )

@@ -12,10 +12,10 @@ from streamboost.pipelines.config.connectors.base import (
     Connector,
     ConnectorContext,
     Endpoint,
-    Expiring,
     Input,
     Output,
     PredictionsSection,
+    RequestsSection,
     StreamLocation,
     Text,
     check_writable,
@@ -33,20 +33,20 @@ class SqliteStream(Endpoint):
         None, description="SQLite file of the stream; default: the log in the state folder"
     )
 
-    def place(self, context: ConnectorContext) -> StreamLocation:
-        """Return the resolved path of the log, and the stream."""
+    def location(self, context: ConnectorContext) -> StreamLocation:
+        """Return the location of the messages: the resolved path of the log, and the stream."""
         return StreamLocation(os.path.realpath(self.file(context)), self.stream)
 
     def tailing_source(self, context: ConnectorContext) -> Source:
-        """Return a source of the stream."""
+        """Return a source that reads the stream of the log."""
         return SqliteSource(self.file(context), self.stream, context.max_bytes)
 
     def sink(self, context: ConnectorContext) -> Sink:
-        """Return a sink that appends to the stream."""
+        """Return a sink that appends messages to the stream of the log."""
         return SqliteSink(self.file(context), self.stream)
 
     def file(self, context: ConnectorContext) -> Path:
-        """Return the path of the log."""
+        """Return the path of the SQLite file: `path`, or the log in the state folder."""
         return context.log if self.path is None else context.resolve(self.path).absolute()
 
 
@@ -54,11 +54,11 @@ class SqliteInput(SqliteStream, Input):
     """A stream of a SQLite log; without `path`, of the log in the state folder."""
 
     @property
-    def closed(self) -> None:
-        """None, as any process may append to the stream."""
+    def read_only_reason(self) -> None:
+        """Return None, as any process may append to the stream."""
 
     def source(self, context: ConnectorContext) -> Source:
-        """Return a source of the stream."""
+        """Return a source that reads the stream of the log."""
         return self.tailing_source(context)
 
 
@@ -66,11 +66,11 @@ class SqliteOutput(SqliteStream, Output):
     """A stream of a SQLite log; without `path`, part of the pipeline's own transactions."""
 
     def check_access(self, context: ConnectorContext) -> str:
-        """Check that the log can be written."""
+        """Return a sentence if the log can be written; ConnectorError if not."""
         return check_writable(self.file(context))
 
 
-class SqliteRequests(SqliteOutput, Expiring):
+class SqliteRequests(SqliteOutput, RequestsSection):
     """[requests] into a SQLite log."""
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-__all__ = ["render", "render_own"]
+__all__ = ["render_for_records", "render_template"]
 
 _BRIEF_ABOUT = """\
 # {about}
@@ -106,8 +106,8 @@ label = {label}
 """
 
 
-def render_own(name: str, path: str, id: str, label: str, batch: int) -> str:
-    """Return the pipeline file of a pipeline `name` over labelled records.
+def render_for_records(name: str, path: str, id: str, label: str, batch: int) -> str:
+    """Return the text of a pipeline file for the user's own labelled records.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ def render_own(name: str, path: str, id: str, label: str, batch: int) -> str:
     return _OWN.format(batch=batch, **quoted) + _BRIEF_LEARNER
 
 
-def render(*, kafka: bool = False) -> str:
-    """Return the pipeline file of the ImageSegments example with the most important keys."""
+def render_template(*, kafka: bool = False) -> str:
+    """Return the text of a pipeline file with the most important keys; records: ImageSegments."""
     about = (
         "A streamboost pipeline over topics of a Kafka cluster."
         if kafka

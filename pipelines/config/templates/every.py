@@ -6,7 +6,7 @@ from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.connectors.base import Section
 from streamboost.pipelines.config.sections import MonitorSection, PipelineSection, ServeSection
 
-__all__ = ["render"]
+__all__ = ["render_template"]
 
 _GIVEN: dict[str, tuple[type[Section], dict[str, Any]]] = {
     "pipeline": (PipelineSection, {"name": "segments", "batch_records": 10}),
@@ -270,23 +270,23 @@ estimator = "sketch"        # or "gamble"
 """
 
 
-def render(*, kafka: bool = False) -> str:
-    """Return the pipeline file with all keys; a test compares the defaults in it with the code."""
+def render_template(*, kafka: bool = False) -> str:
+    """Return the text of a pipeline file with all keys and their defaults."""
     about, connectors = (_KAFKA_ABOUT, _KAFKA) if kafka else (_RIVER_ABOUT, _RIVER)
     text = about + _JOB + connectors + _LEARNER
     for name, (model, given) in _GIVEN.items():
-        text = text.replace(f"{{{name}}}\n", _keys(model, given))
+        text = text.replace(f"{{{name}}}\n", _section_lines(model, given))
     return text
 
 
-def _keys(model: type[Section], given: dict[str, Any]) -> str:
+def _section_lines(model: type[Section], given: dict[str, Any]) -> str:
     """Return the keys of a section as lines with default (or example) and description."""
     lines = []
     for key, field in model.model_fields.items():
         example = (field.examples or [""])[0]
         value = given.get(key, example if field.default is None else field.default)
-        setting = f"{'' if key in given else '# '}{key} = {toml.render(value)}"
+        setting = f"{'' if key in given else '# '}{key} = {toml.format_value(value)}"
         choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-        others = ", ".join(toml.render(one) for one in choices if one != value)
+        others = ", ".join(toml.format_value(one) for one in choices if one != value)
         lines.append(f"{setting:<27} # {field.description}{f'; or {others}' if others else ''}\n")
     return "".join(lines)

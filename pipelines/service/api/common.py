@@ -22,11 +22,11 @@ from streamboost.pipelines.service.labelling.served import ServedState
 __all__ = [
     "FOR_OPERATORS",
     "FOR_SCORERS",
-    "Asker",
-    "ErrorAnswer",
+    "CurrentUser",
+    "ErrorResponse",
     "ServedPipeline",
-    "answer_errors",
-    "described",
+    "error_descriptions",
+    "register_error_handlers",
 ]
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ _MEANINGS = {
 # These are coroutines although they do not await: FastAPI runs plain functions in threads.
 
 
-async def _pipeline(
+async def _served_pipeline(
     request: Request, pipeline: Annotated[str, Path(description="the pipeline's name")]
 ) -> ServedState:
     served: dict[str, ServedState] = request.app.state.pipelines
@@ -62,12 +62,12 @@ async def _pipeline(
     return served[pipeline]
 
 
-async def _asker(request: Request) -> User:
+async def _current_user(request: Request) -> User:
     person: User = request.state.person
     return person
 
 
-async def _operator(request: Request) -> None:
+async def _require_operator(request: Request) -> None:
     if request.state.person.role != "operator":
         raise HTTPException(
             403,
@@ -76,52 +76,52 @@ async def _operator(request: Request) -> None:
         )
 
 
-async def _scorer(request: Request) -> None:
+async def _require_scorer(request: Request) -> None:
     if not request.state.person.may_score:
-        await _operator(request)
+        await _require_operator(request)
 
 
-ServedPipeline = Annotated[ServedState, Depends(_pipeline)]
-Asker = Annotated[User, Depends(_asker)]
-FOR_OPERATORS = [Depends(_operator)]
+ServedPipeline = Annotated[ServedState, Depends(_served_pipeline)]
+CurrentUser = Annotated[User, Depends(_current_user)]
+FOR_OPERATORS = [Depends(_require_operator)]
 """Dependencies of operations for operators only."""
-FOR_SCORERS = [Depends(_scorer)]
+FOR_SCORERS = [Depends(_require_scorer)]
 """Dependencies of operations for operators, and for programs with the scorer's token."""
 
 
-class ErrorAnswer(BaseModel):
-    """Error response."""
+class ErrorResponse(BaseModel):
+    """Body of an error response; `detail` is the error text."""
 
     detail: str = Field(description="what failed, and how to fix it")
 
 
-def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI descriptions of an operation's error `statuses`, with the common ones."""
+def error_descriptions(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI descriptions of the error `statuses`, and of 400, 401 and 429."""
     return {
-        status: {"model": ErrorAnswer, "description": _MEANINGS[status]}
+        status: {"model": ErrorResponse, "description": _MEANINGS[status]}
         for status in sorted({400, 401, 429, *statuses})
     }
 
 
-def answer_errors(app: FastAPI) -> None:
-    """Register handlers that turn our errors, which contain no secrets, into JSON responses."""
-    app.add_exception_handler(StreamBoostError, _answer_ours)
-    app.add_exception_handler(RequestValidationError, _answer_invalid)
+def register_error_handlers(app: FastAPI) -> None:
+    """Register handlers that return library errors and validation errors as JSON responses."""
+    app.add_exception_handler(StreamBoostError, _streamboost_error_response)
+    app.add_exception_handler(RequestValidationError, _validation_error_response)
 
 
-def _answer_ours(request: Request, error: Exception) -> JSONResponse:
+def _streamboost_error_response(request: Request, error: Exception) -> JSONResponse:
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
     if status >= 500:
         _log.warning("%s", error)
-    return _answer(str(error), status)
+    return _error_response(str(error), status)
 
 
-def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
+def _validation_error_response(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5]]
-    return _answer("; ".join(found), 422)
+    return _error_response("; ".join(found), 422)
 
 
-def _answer(text: str, status: int) -> JSONResponse:
+def _error_response(text: str, status: int) -> JSONResponse:
     # The message may quote input with surrogates, which JSON cannot encode.
     return JSONResponse({"detail": text.encode(errors="replace").decode()}, status)

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
-from streamboost.connectors.messages.labels import as_text
-from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
+from streamboost.connectors.messages.labels import label_as_text
+from streamboost.pipelines.service.api.common import CurrentUser, ServedPipeline, error_descriptions
 from streamboost.pipelines.service.api.write import LabelValue
 from streamboost.pipelines.service.labelling.store import Action, EntryStage, LabellingEntry
 
@@ -16,17 +16,17 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/pipelines/{pipeline}/labelling")
 
-_WRITES = described(403, 404, 409, 413, 422, 503)
+_WRITES = error_descriptions(403, 404, 409, 413, 422, 503)
 
 
-class Before(BaseModel):
+class LeasedRequest(BaseModel):
     """The request leased by the user; null if there is none left."""
 
     request: dict[str, Any] | None
 
 
-class Done(BaseModel):
-    """An action of an annotator on a record.
+class RecordedAction(BaseModel):
+    """A stored action of an annotator on a record: a label, a skip, or "not sure".
 
     A held label is written to the pipeline in a few seconds, and survives a crash until then.
     """
@@ -42,73 +42,75 @@ class Done(BaseModel):
     stage: EntryStage
 
 
-class About(BaseModel):
-    """The record of an action."""
+class RecordReference(BaseModel):
+    """Request body that names the record of an action."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 
 
-class Answer(About):
-    """A label for the record."""
+class LabelAnswer(RecordReference):
+    """Request body with a label for a record."""
 
     label: LabelValue
 
 
 @router.post("/next", responses=_WRITES)
-def next_request(served: ServedPipeline, asker: Asker) -> Before:
+def next_request(served: ServedPipeline, user: CurrentUser) -> LeasedRequest:
     """Lease the free request with the largest utility, or renew the lease of the current one."""
-    request = served.queue.next(asker)
-    seen = [] if request is None else served.blind_mode.visible_records(asker, [request])
-    return Before(request=next(iter(seen), None))
+    request = served.queue.next(user)
+    seen = [] if request is None else served.blind_mode.visible_records(user, [request])
+    return LeasedRequest(request=next(iter(seen), None))
 
 
 @router.post("/answer", responses=_WRITES)
-def answer(served: ServedPipeline, asker: Asker, given: Answer) -> Done:
-    """Hold a label for the record; it can be undone for a few seconds."""
-    return _done(served.queue.answer(asker, given.id, as_text(given.label)))
+def answer_request(served: ServedPipeline, user: CurrentUser, body: LabelAnswer) -> RecordedAction:
+    """Store a label of the record, which is written after an undo window of a few seconds."""
+    return _recorded_action(served.queue.answer(user, body.id, label_as_text(body.label)))
 
 
 @router.post("/skip", responses=_WRITES)
-def skip(served: ServedPipeline, asker: Asker, given: About) -> Done:
+def skip_request(
+    served: ServedPipeline, user: CurrentUser, body: RecordReference
+) -> RecordedAction:
     """Skip the record: it is offered again after all other requests."""
-    return _done(served.queue.skip(asker, given.id))
+    return _recorded_action(served.queue.skip(user, body.id))
 
 
 @router.post("/not-sure", responses=_WRITES)
-def not_sure(served: ServedPipeline, asker: Asker, given: About) -> Done:
-    """Leave the record to other annotators."""
-    return _done(served.queue.mark_unsure(asker, given.id))
+def mark_unsure(served: ServedPipeline, user: CurrentUser, body: RecordReference) -> RecordedAction:
+    """Mark the record as not sure: it is offered only to other annotators from now on."""
+    return _recorded_action(served.queue.mark_unsure(user, body.id))
 
 
 @router.post("/undo", responses=_WRITES)
-def undo(served: ServedPipeline, asker: Asker) -> Done:
-    """Undo the last action, as long as its label was not written."""
-    return _done(served.queue.undo(asker))
+def undo_last_action(served: ServedPipeline, user: CurrentUser) -> RecordedAction:
+    """Undo the last action of this session; an error if its label was written already."""
+    return _recorded_action(served.queue.undo(user))
 
 
-@router.get("/history", responses=described(404, 422, 503))
-def history(
+@router.get("/history", responses=error_descriptions(404, 422, 503))
+def labelling_history(
     served: ServedPipeline,
-    asker: Asker,
+    user: CurrentUser,
     limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 100,
     below: Annotated[int, Query(ge=0, le=2**53, description="only numbers under this")] = 2**53,
-) -> list[Done]:
-    """Return the actions of all annotators, the newest first.
+) -> list[RecordedAction]:
+    """Return the actions of all annotators with a number less than `below`, the newest first.
 
-    Where labelling is blind, an annotator does not see the labels of a record that is asked again.
+    With blind labelling, the labels that other annotators gave a requested record are hidden.
     """
     found, blindfold = served.queue.history(limit, below), served.blind_mode
     return [
-        _done(
+        _recorded_action(
             replace(entry, label=None)
-            if entry.person != asker.name and blindfold.hides_labels(asker, entry.id)
+            if entry.person != user.name and blindfold.hides_labels(user, entry.id)
             else entry
         )
         for entry in found
     ]
 
 
-def _done(entry: LabellingEntry) -> Done:
-    return Done.model_validate(entry)
+def _recorded_action(entry: LabellingEntry) -> RecordedAction:
+    return RecordedAction.model_validate(entry)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from streamboost.pipelines.service.api.common import FOR_OPERATORS, described
+from streamboost.pipelines.service.api.common import FOR_OPERATORS, error_descriptions
 from streamboost.pipelines.service.auth.guard import LOGIN
 from streamboost.pipelines.service.auth.names import LONGEST_NAME
 from streamboost.pipelines.service.auth.sessions import Role
@@ -19,10 +19,10 @@ router = APIRouter(prefix="/logins", dependencies=FOR_OPERATORS)
 Invited = Literal["annotator", "operator"]
 """Roles of people; programs that only request predictions use a token."""
 
-_WRITES = described(403, 409, 413, 422)
+_WRITES = error_descriptions(403, 409, 413, 422)
 
 
-class LoginIn(BaseModel):
+class LoginLinkIn(BaseModel):
     """Name and role for a login link."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -31,13 +31,13 @@ class LoginIn(BaseModel):
     role: Invited = Field("annotator", description="an operator may do all that the token may")
 
 
-class Login(BaseModel):
+class LoginLink(BaseModel):
     """A one-time login link, valid for a day."""
 
     path: str
 
 
-class LoggedIn(BaseModel):
+class LoginSession(BaseModel):
     """A login session of one browser."""
 
     name: str
@@ -45,33 +45,35 @@ class LoggedIn(BaseModel):
     until: int = Field(description="milliseconds since 1970, UTC")
 
 
-class Ended(BaseModel):
+class EndedLogins(BaseModel):
     """Number of sessions and login links that were ended."""
 
     ended: int
 
 
 @router.post("", status_code=201, responses=_WRITES)
-def post_login(request: Request, given: LoginIn) -> Login:
+def create_login_link(request: Request, body: LoginLinkIn) -> LoginLink:
     """Create a login link for another person."""
-    return Login(path=f"{LOGIN}?key={_people(request).invite(given.name, given.role)}")
+    return LoginLink(path=f"{LOGIN}?key={_users(request).create_login_link(body.name, body.role)}")
 
 
-@router.get("", responses=described(403))
-def logins(request: Request) -> list[LoggedIn]:
-    """List the login sessions."""
+@router.get("", responses=error_descriptions(403))
+def list_sessions(request: Request) -> list[LoginSession]:
+    """Return the valid login sessions of all users."""
     return [
-        LoggedIn(name=one.name, role=one.role, until=int(1000 * one.until))
-        for one in _people(request).logged_in()
+        LoginSession(name=one.name, role=one.role, until=int(1000 * one.until))
+        for one in _users(request).valid_sessions()
     ]
 
 
-@router.delete("/{name}", responses=described(403, 404, 409, 413, 422))
-def end_logins(request: Request, name: Annotated[str, Path(max_length=LONGEST_NAME)]) -> Ended:
-    """End all sessions and login links of a person."""
-    return Ended(ended=_people(request).log_out_all(name))
+@router.delete("/{name}", responses=error_descriptions(403, 404, 409, 413, 422))
+def end_user_logins(
+    request: Request, name: Annotated[str, Path(max_length=LONGEST_NAME)]
+) -> EndedLogins:
+    """End all sessions and unused login links of a user; return their number."""
+    return EndedLogins(ended=_users(request).log_out_all(name))
 
 
-def _people(request: Request) -> Users:
+def _users(request: Request) -> Users:
     people: Users = request.app.state.people
     return people

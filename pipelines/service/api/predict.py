@@ -7,33 +7,33 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from streamboost.pipelines.service.api.common import FOR_SCORERS, ServedPipeline, described
+from streamboost.pipelines.service.api.common import FOR_SCORERS, ServedPipeline, error_descriptions
 from streamboost.pipelines.service.api.write import LabelValue
 
-__all__ = ["MOST", "answer", "router"]
+__all__ = ["MOST", "json_response", "router"]
 
 router = APIRouter()
 
 MOST, _MOST_EXPLAINED = 1_000, 100
-_ANSWERS = described(404, 403, 409, 413, 422)
+_ANSWERS = error_descriptions(404, 403, 409, 413, 422)
 
 
-class RecordsAsked(BaseModel):
-    """Records to predict, as the pipeline reads them; an id may be left out."""
+class RecordsToPredict(BaseModel):
+    """Records to predict, in the format of the pipeline's source; the id is optional."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST)]
 
 
-class RecordsToExplain(RecordsAsked):
-    """Records to explain, as the pipeline reads them; an id may be left out."""
+class RecordsToExplain(RecordsToPredict):
+    """Records to explain, in the format of the pipeline's source; the id is optional."""
 
     records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST_EXPLAINED)]
 
 
-class Predicted(BaseModel):
-    """Prediction of a record."""
+class Prediction(BaseModel):
+    """Prediction of one record: label, class probabilities, margin and model version."""
 
     id: str | None = Field(description="the record's; null: it has none")
     label: LabelValue | None = Field(description="null while no label is known")
@@ -48,22 +48,22 @@ class Predictions(BaseModel):
     """Predictions in the order of the records, and the batch sequence of the checkpoint."""
 
     sequence: int
-    predictions: list[Predicted]
+    predictions: list[Prediction]
 
 
-class Shares(BaseModel):
-    """SHAP values of a class: expected score of any record, and the features' contributions."""
+class ClassContributions(BaseModel):
+    """SHAP values of a class: the score of an average record, and each feature's contribution."""
 
     score: float = Field(description="`expected` and all of `features`")
     expected: float
     features: dict[str, float]
 
 
-class Explained(BaseModel):
+class Explanation(BaseModel):
     """Explanation of the committee's scores of a record, before other experts and calibration."""
 
     id: str | None
-    classes: dict[str, Shares]
+    classes: dict[str, ClassContributions]
 
 
 class Explanations(BaseModel):
@@ -71,7 +71,7 @@ class Explanations(BaseModel):
 
     sequence: int
     version: int
-    explanations: list[Explained]
+    explanations: list[Explanation]
 
 
 @router.post(
@@ -80,9 +80,9 @@ class Explanations(BaseModel):
     responses=_ANSWERS,
     dependencies=FOR_SCORERS,
 )
-def predict(served: ServedPipeline, given: RecordsAsked) -> Response:
-    """Predict records by the newest checkpoint; nothing is logged, requested or learned."""
-    return answer(served.scoring.predict(given.records))
+def predict(served: ServedPipeline, body: RecordsToPredict) -> Response:
+    """Predict records with the newest checkpoint, without logging, requesting or learning."""
+    return json_response(served.scoring.predict(body.records))
 
 
 @router.post(
@@ -91,11 +91,11 @@ def predict(served: ServedPipeline, given: RecordsAsked) -> Response:
     responses=_ANSWERS,
     dependencies=FOR_SCORERS,
 )
-def explain(served: ServedPipeline, given: RecordsToExplain) -> Response:
+def explain(served: ServedPipeline, body: RecordsToExplain) -> Response:
     """Return each feature's contribution (SHAP values) to the committee's scores of records."""
-    return answer(served.scoring.explain(given.records))
+    return json_response(served.scoring.explain(body.records))
 
 
-def answer(document: dict[str, Any]) -> Response:
+def json_response(document: dict[str, Any]) -> Response:
     """Encode a document as a JSON response; numbers that are not finite become null."""
     return Response(msgspec.json.encode(document), media_type="application/json")

@@ -6,7 +6,7 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from streamboost.pipelines.service.api.common import Asker, ServedPipeline, described
+from streamboost.pipelines.service.api.common import CurrentUser, ServedPipeline, error_descriptions
 from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.status.record_filter import RecordFilter
 
@@ -20,10 +20,10 @@ Since = Annotated[int, Query(ge=0, le=2**53, description="only what came after t
 
 Class = Annotated[str | None, Query(description="only those that are, or were predicted, this")]
 
-_NAMED = described(404, 422)
+_NAMED = error_descriptions(404, 422)
 
 
-class Summary(BaseModel):
+class PipelineSummary(BaseModel):
     """A pipeline, and whether it accepts labels and records."""
 
     name: str
@@ -33,8 +33,8 @@ class Summary(BaseModel):
     trouble: str | None = Field(description="why labels wait to be written; null: none do")
 
 
-class Version(BaseModel):
-    """A kept committee, which can be rolled back to or promoted."""
+class CommitteeVersion(BaseModel):
+    """A stored model version, the target of a rollback or a promotion."""
 
     version: int
     kind: str | None
@@ -43,65 +43,69 @@ class Version(BaseModel):
     rounds: int | None
 
 
-@router.get("/pipelines", responses=described())
-def pipelines(request: Request) -> list[Summary]:
-    """List the pipelines that are served."""
-    return [_summary(served) for served in request.app.state.pipelines.values()]
+@router.get("/pipelines", responses=error_descriptions())
+def list_pipelines(request: Request) -> list[PipelineSummary]:
+    """Return name, state and accepted inputs of each served pipeline."""
+    return [_pipeline_summary(served) for served in request.app.state.pipelines.values()]
 
 
 @router.get("/pipelines/{pipeline}/status", responses=_NAMED)
-def status(served: ServedPipeline, asker: Asker) -> dict[str, Document]:
-    """Return all documents of the status, by name; to blind annotators, those without classes."""
-    return served.blind_mode.visible_documents(asker, served.status.documents())
+def status_documents(served: ServedPipeline, user: CurrentUser) -> dict[str, Document]:
+    """Return the status documents by name; blind annotators get only those without class counts."""
+    return served.blind_mode.visible_documents(user, served.status.documents())
 
 
 @router.get("/pipelines/{pipeline}/points", responses=_NAMED)
-def points(served: ServedPipeline, asker: Asker, since: Since = 0) -> list[Document]:
-    """Return the points of the curves over time, the oldest first; `since` is a point's time."""
-    return served.blind_mode.visible_points(asker, served.status.points(since))
+def chart_points(served: ServedPipeline, user: CurrentUser, since: Since = 0) -> list[Document]:
+    """Return the points of the time charts later than `since` (ms since 1970), the oldest first."""
+    return served.blind_mode.visible_points(user, served.status.points(since))
 
 
 @router.get("/pipelines/{pipeline}/marks", responses=_NAMED)
-def marks(served: ServedPipeline, since: Since = 0) -> list[Document]:
-    """Return the marks (promotions, drifts, commands), the oldest first; `since` is a mark's id."""
+def chart_marks(served: ServedPipeline, since: Since = 0) -> list[Document]:
+    """Return the chart events (promotion, drift, command) with an id above `since`, in order."""
     return served.status.marks(since)
 
 
 @router.get("/pipelines/{pipeline}/predictions", responses=_NAMED)
-def predictions(served: ServedPipeline, asker: Asker, limit: Limit = 100) -> list[Document]:
+def newest_predictions(
+    served: ServedPipeline, user: CurrentUser, limit: Limit = 100
+) -> list[Document]:
     """Return the newest predictions, the newest first; blind annotators see those they answered."""
     found = served.status.predictions(limit)
-    return served.blind_mode.visible_records(asker, found, chosen=True)
+    return served.blind_mode.visible_records(user, found, selected_by_prediction=True)
 
 
 @router.get("/pipelines/{pipeline}/dead_letters", responses=_NAMED)
-def dead_letters(served: ServedPipeline, asker: Asker, limit: Limit = 100) -> list[Document]:
+def newest_dead_letters(
+    served: ServedPipeline, user: CurrentUser, limit: Limit = 100
+) -> list[Document]:
     """Return the newest dead letters, the newest first.
 
     Where labelling is blind, an annotator sees neither their payload nor their detail.
     """
-    return served.blind_mode.visible_dead_letters(asker, served.status.dead_letters(limit))
+    return served.blind_mode.visible_dead_letters(user, served.status.dead_letters(limit))
 
 
 @router.get("/pipelines/{pipeline}/judged", responses=_NAMED)
-def judged(
+def labelled_records(
     served: ServedPipeline,
-    asker: Asker,
+    user: CurrentUser,
     true: Class = None,
     predicted: Class = None,
     limit: Limit = 100,
 ) -> list[Document]:
-    """Return the kept labelled records, the newest first: all, or those of one class.
+    """Return the stored labelled records, the newest first, filtered by true or predicted class.
 
     Where labelling is blind, an annotator sees no record with a relabel request.
     """
-    return served.labelled_records(asker, RecordFilter(true, predicted), limit)
+    return served.labelled_records(user, RecordFilter(true, predicted), limit)
 
 
 # The id is a query parameter, not part of the path: an id may contain slashes, or be two dots.
 @router.get("/pipelines/{pipeline}/record", responses=_NAMED)
-def judged_record(
-    served: ServedPipeline, asker: Asker, id: Annotated[str, Query(description="the record's")]
+def record_details(
+    served: ServedPipeline, user: CurrentUser, id: Annotated[str, Query(description="the record's")]
 ) -> Document:
     """Return the data of a requested or labelled record, with its explanation.
 
@@ -111,35 +115,35 @@ def judged_record(
     found = served.status.labelled_record(id)
     if found is None:
         raise HTTPException(404, "that record is no longer kept, or was never asked about")
-    (seen,) = served.blind_mode.visible_records(asker, [found])
+    (seen,) = served.blind_mode.visible_records(user, [found])
     return seen
 
 
 @router.get("/pipelines/{pipeline}/served_versions", responses=_NAMED)
-def served_versions(served: ServedPipeline, asker: Asker) -> list[Document]:
-    """Return active and earlier committees, the oldest first, with their number of predictions.
+def active_and_earlier_versions(served: ServedPipeline, user: CurrentUser) -> list[Document]:
+    """Return the active and earlier models, oldest first, each with its number of predictions.
 
     Where labelling is blind, an annotator sees none of them.
     """
-    return [] if served.blind_mode.is_blind(asker) else served.status.versions()
+    return [] if served.blind_mode.is_blind(user) else served.status.versions()
 
 
 @router.get("/pipelines/{pipeline}/requests", responses=_NAMED)
-def requests(served: ServedPipeline, asker: Asker, limit: Limit = 100) -> list[Document]:
+def open_requests(served: ServedPipeline, user: CurrentUser, limit: Limit = 100) -> list[Document]:
     """Return the open requests, the largest utility first; blind annotators see no predictions."""
-    return served.blind_mode.visible_records(asker, served.status.requests(limit))
+    return served.blind_mode.visible_records(user, served.status.requests(limit))
 
 
 @router.get("/pipelines/{pipeline}/versions", responses=_NAMED)
-def versions(served: ServedPipeline) -> list[Version]:
-    """Return the kept committees, the oldest first."""
+def kept_versions(served: ServedPipeline) -> list[CommitteeVersion]:
+    """Return the stored model versions, the oldest first."""
     learner = served.status.document("learner") or {}
-    return [_version(kept) for kept in learner.get("versions", [])]
+    return [_committee_version(kept) for kept in learner.get("versions", [])]
 
 
-def _summary(served: ServedState) -> Summary:
+def _pipeline_summary(served: ServedState) -> PipelineSummary:
     published = served.status.document("pipeline")
-    return Summary(
+    return PipelineSummary(
         name=served.name,
         state=None if published is None else published.get("state"),
         labels_refused=served.labels.refusal,
@@ -148,5 +152,5 @@ def _summary(served: ServedState) -> Summary:
     )
 
 
-def _version(kept: Document) -> Version:
-    return Version(**{name: kept.get(name) for name in Version.model_fields})
+def _committee_version(document: Document) -> CommitteeVersion:
+    return CommitteeVersion(**{name: document.get(name) for name in CommitteeVersion.model_fields})

@@ -7,11 +7,11 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamboost.errors import StreamBoostError
-from streamboost.pipelines.service.api.predict import MOST, answer
+from streamboost.pipelines.service.api.predict import MOST, json_response
 from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.service.scoring import Scoring
 
-__all__ = ["Shortcut"]
+__all__ = ["PredictFastPath"]
 
 _BEFORE, _AFTER = "/api/v1/pipelines/", "/predict"
 _PLAIN = (b"content-type", b"application/json")
@@ -19,8 +19,8 @@ _SHORT = 4_096
 """Maximum size in bytes of a body that is answered in the event loop."""
 
 
-class Shortcut:
-    """Middleware that answers small predict requests, and passes all others to `app`.
+class PredictFastPath:
+    """ASGI middleware that answers small predict requests, and passes all others to `app`.
 
     Invalid requests are passed to `app`, too. The middleware runs inside the guard, which has
     stored ``person`` in the request's state.
@@ -32,18 +32,18 @@ class Shortcut:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a small predict request, or pass the request to `app`."""
-        scoring = self._scoring(scope)
+        scoring = self._scorer_of(scope)
         if scoring is None:
             await self.app(scope, receive, send)
             return
         message = await receive()
-        found = _predicted(scoring, message)
+        found = _predictions_or_none(scoring, message)
         if found is None:
-            await self.app(scope, _beginning(message, receive), send)
+            await self.app(scope, _receive_with_first(message, receive), send)
         else:
-            await answer(found)(scope, receive, send)
+            await json_response(found)(scope, receive, send)
 
-    def _scoring(self, scope: Scope) -> Scoring | None:
+    def _scorer_of(self, scope: Scope) -> Scoring | None:
         """Return the scorer of a predict request with permission; None for other requests."""
         if scope["type"] != "http" or scope["method"] != "POST" or _PLAIN not in scope["headers"]:
             return None
@@ -56,7 +56,7 @@ class Shortcut:
         return served.scoring
 
 
-def _predicted(scoring: Scoring, message: Message) -> dict[str, Any] | None:
+def _predictions_or_none(scoring: Scoring, message: Message) -> dict[str, Any] | None:
     """Return the predictions for a request body; None if `app` has to handle the request."""
     body: bytes = message.get("body", b"")
     if message.get("more_body", False) or len(body) > _SHORT or not scoring.is_ready:
@@ -75,11 +75,11 @@ def _predicted(scoring: Scoring, message: Message) -> dict[str, Any] | None:
         return None
 
 
-def _beginning(message: Message, receive: Receive) -> Receive:
+def _receive_with_first(message: Message, receive: Receive) -> Receive:
     """Return a `receive` function that returns the already received `message` first."""
-    taken = [message]
+    pending = [message]
 
-    async def begun() -> Message:
-        return taken.pop() if taken else await receive()
+    async def receive_first_or_next() -> Message:
+        return pending.pop() if pending else await receive()
 
-    return begun
+    return receive_first_or_next

@@ -7,15 +7,15 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from starlette.requests import Request
 
 from streamboost.connectors.messages.decoding import LONGEST_ID
-from streamboost.connectors.messages.labels import LONGEST_LABEL, as_text
+from streamboost.connectors.messages.labels import LONGEST_LABEL, label_as_text
 from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import ConfigurationError
 from streamboost.escaping import escaped
 from streamboost.pipelines.service.api.common import (
     FOR_OPERATORS,
-    Asker,
+    CurrentUser,
     ServedPipeline,
-    described,
+    error_descriptions,
 )
 from streamboost.pipelines.service.auth.names import LONGEST_NAME, name_key
 from streamboost.pipelines.service.auth.users import PROGRAM, User, Users
@@ -26,7 +26,7 @@ __all__ = ["LabelValue", "router"]
 router = APIRouter()
 
 _MOST = 1_000
-_WRITES = described(404, 403, 409, 413, 422, 503)
+_WRITES = error_descriptions(404, 403, 409, 413, 422, 503)
 
 _Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 LabelValue = Annotated[
@@ -35,14 +35,14 @@ LabelValue = Annotated[
 ]
 
 
-class _Given(BaseModel):
-    """Base of request bodies: no unknown field, no silent conversion."""
+class _RequestBody(BaseModel):
+    """Base class of request bodies; rejects unknown fields and values of another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class LabelIn(_Given):
-    """A label of a record."""
+class LabelIn(_RequestBody):
+    """A label of a record, with optional time and annotator (`source`)."""
 
     id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
     label: LabelValue
@@ -52,26 +52,26 @@ class LabelIn(_Given):
     )
 
 
-class LabelsIn(_Given):
-    """Labels of any records, requested or not."""
+class LabelsIn(_RequestBody):
+    """Labels of records; a record does not need an open label request."""
 
     labels: Annotated[list[LabelIn], Field(min_length=1, max_length=_MOST)]
 
 
-class RecordsIn(_Given):
+class RecordsIn(_RequestBody):
     """Records, each with its id and features as the pipeline's schema names them."""
 
     records: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST)]
 
 
-class DecisionIn(_Given):
-    """Decision rule: costs of errors, or thresholds by class; neither: no decision."""
+class DecisionIn(_RequestBody):
+    """Decision rule: costs of errors or thresholds by class; empty: no decision rule."""
 
     costs: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = {}
     threshold: dict[str, Annotated[float, Field(gt=0, le=1)]] = {}
 
-    def checked(self) -> dict[str, Any]:
-        """Return the given tables; raises ConfigurationError if they are no valid decision."""
+    def validated_tables(self) -> dict[str, Any]:
+        """Return the tables that are not empty; raises ConfigurationError if they are invalid."""
         given = {name: table for name, table in self.model_dump().items() if table}
         if given:
             from streamboost.evaluation.decisions import Decisions
@@ -80,8 +80,8 @@ class DecisionIn(_Given):
         return given
 
 
-class CommandIn(_Given):
-    """A command for the pipeline; some commands name a kept version, or classes."""
+class CommandIn(_RequestBody):
+    """A command for the pipeline, with the model version or classes that it applies to."""
 
     command: Kind
     version: Annotated[int, Field(ge=0, lt=2**53)] | None = None
@@ -91,55 +91,57 @@ class CommandIn(_Given):
     new: bool = False
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _check_command(self) -> Self:
         try:
-            self.order()
+            self.to_command()
         except ConfigurationError as error:  # pydantic fails on half a surrogate pair
             raise ValueError(escaped(str(error))) from None
         return self
 
-    def order(self) -> Command:
+    def to_command(self) -> Command:
         """Return the command in the form that the pipeline reads."""
-        decision = None if self.decision is None else self.decision.checked()
+        decision = None if self.decision is None else self.decision.validated_tables()
         return Command(self.command, self.version, self.label, self.into, decision, self.new)
 
 
-class Written(BaseModel):
+class WrittenCount(BaseModel):
     """Number of messages written to the pipeline's source."""
 
     written: int
 
 
-class Queued(BaseModel):
-    """The command that the pipeline applies with its next batch."""
+class QueuedCommand(BaseModel):
+    """Text of the queued command, which the pipeline applies with its next batch."""
 
     queued: str
 
 
 @router.post("/pipelines/{pipeline}/labels", status_code=201, responses=_WRITES)
-def post_labels(request: Request, served: ServedPipeline, asker: Asker, given: LabelsIn) -> Written:
+def post_labels(
+    request: Request, served: ServedPipeline, user: CurrentUser, body: LabelsIn
+) -> WrittenCount:
     """Write labels to the pipeline's labels source: all of them, or none."""
     people: Users = request.app.state.people
     names: dict[str | None, str] = {}
     labels = []
-    for one in given.labels:
+    for one in body.labels:
         key = None if one.source is None else name_key(one.source)
         if key not in names:
-            names[key] = _source(people, asker, one.source)
-        labels.append(Label(one.id, as_text(one.label), one.time, names[key]))
-    served.queue.post(asker, labels)
-    return Written(written=len(labels))
+            names[key] = _annotator_name(people, user, one.source)
+        labels.append(Label(one.id, label_as_text(one.label), one.time, names[key]))
+    served.queue.post(user, labels)
+    return WrittenCount(written=len(labels))
 
 
-def _source(people: Users, asker: User, given: str | None) -> str:
+def _annotator_name(people: Users, user: User, source: str | None) -> str:
     """Return the annotator of a label: the user, or the `source` that a program names."""
-    if given is None or name_key(given) == name_key(asker.name):
-        return asker.name
-    if asker != PROGRAM:
+    if source is None or name_key(source) == name_key(user.name):
+        return user.name
+    if user != PROGRAM:
         raise HTTPException(
-            403, f"your labels are {asker.name}'s: leave `source` out, or send the token"
+            403, f"your labels are {user.name}'s: leave `source` out, or send the token"
         )
-    return people.known_spelling(given)
+    return people.known_spelling(source)
 
 
 @router.post(
@@ -148,10 +150,10 @@ def _source(people: Users, asker: User, given: str | None) -> str:
     responses=_WRITES,
     dependencies=FOR_OPERATORS,
 )
-def post_records(served: ServedPipeline, given: RecordsIn) -> Written:
+def post_records(served: ServedPipeline, body: RecordsIn) -> WrittenCount:
     """Write records to the pipeline's source: all of them, or none."""
-    served.records.write(given.records)
-    return Written(written=len(given.records))
+    served.records.write(body.records)
+    return WrittenCount(written=len(body.records))
 
 
 @router.post(
@@ -160,12 +162,12 @@ def post_records(served: ServedPipeline, given: RecordsIn) -> Written:
     responses=_WRITES,
     dependencies=FOR_OPERATORS,
 )
-def post_command(served: ServedPipeline, given: CommandIn) -> Queued:
-    """Queue a command.
+def post_command(served: ServedPipeline, body: CommandIn) -> QueuedCommand:
+    """Queue a command, which the pipeline applies with its next batch.
 
     A command with an unknown version or class is refused; `new` allows a new class as the target
     of a merge. Other commands that the pipeline cannot apply are refused in its log.
     """
-    command = given.order()
+    command = body.to_command()
     served.send_command(command)
-    return Queued(queued=str(command))
+    return QueuedCommand(queued=str(command))

@@ -28,7 +28,11 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streamboost.pipelines.service.auth.settings import AuthSettings, Rate, address_of
+from streamboost.pipelines.service.auth.settings import (
+    AuthSettings,
+    RateLimiter,
+    client_address_key,
+)
 from streamboost.pipelines.service.auth.users import PROGRAM, SCORER, User, Users
 
 __all__ = ["LOGIN", "Guard"]
@@ -78,15 +82,17 @@ class Guard:
     A correct secret is accepted whatever the number of failures from the same address.
     """
 
-    def __init__(self, app: ASGIApp, settings: AuthSettings, people: Users, failures: Rate) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: AuthSettings, people: Users, failures: RateLimiter
+    ) -> None:
         self.app = app
         self._settings = settings
         self._people = people
         self._failures = failures
-        self._reads = Rate(*settings.reads)
-        self._writes = Rate(*settings.writes)
-        self._asks = Rate(*settings.scoring_requests)
-        self._messages = Rate(*settings.messages)
+        self._reads = RateLimiter(*settings.reads)
+        self._writes = RateLimiter(*settings.writes)
+        self._asks = RateLimiter(*settings.scoring_requests)
+        self._messages = RateLimiter(*settings.messages)
         self._at_once = Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,90 +101,94 @@ class Guard:
             await self.app(scope, receive, send)
             return
         connection = HTTPConnection(scope)
-        refusal = self._refusal(connection)
-        if refusal is not None:
-            await self._refuse(refusal, scope, receive, send)
+        rejection = self._rejection_response(connection)
+        if rejection is not None:
+            await self._send_rejection(rejection, scope, receive, send)
             return
         person: User | None = scope["state"]["person"]
         if person is None:
-            await self._pass(scope, receive, _with_security_headers(scope, send))
+            await self._forward_request(scope, receive, _with_security_headers(scope, send))
             return
-        scope["state"].pop("proven", _nothing)()
+        scope["state"].pop("proven", _do_nothing)()
         self._at_once[person.seat] += 1
         try:
             if scope["type"] == "http":
-                await self._pass(scope, receive, _with_security_headers(scope, send))
+                await self._forward_request(scope, receive, _with_security_headers(scope, send))
             else:
-                watched = SessionBoundWebSocket(
+                websocket = SessionBoundWebSocket(
                     send, lambda: self._authenticate(connection)[0] == person
                 )
                 await self.app(
-                    scope, watched.with_disconnect(self._rate_limited(person, receive)), watched
+                    scope,
+                    websocket.receive_with_disconnect(self._rate_limited_receive(person, receive)),
+                    websocket,
                 )
         finally:
             self._at_once[person.seat] -= 1
             if not self._at_once[person.seat]:
                 del self._at_once[person.seat]
 
-    async def _refuse(self, refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _send_rejection(
+        self, rejection: Response, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await refusal(scope, receive, _with_security_headers(scope, send))
+            await rejection(scope, receive, _with_security_headers(scope, send))
 
-    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _forward_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request to `app`, and reject a body that exceeds the limit while streaming."""
         left = self._settings.max_body
         begun = False
 
-        async def counted() -> Message:
+        async def receive_within_limit() -> Message:
             nonlocal left
             message = await receive()
             left -= len(message.get("body", b""))
             if left < 0:
-                raise HTTPException(413, self._too_large_text, {"Connection": "close"})
+                raise HTTPException(413, self._body_limit_text, {"Connection": "close"})
             return message
 
-        async def noticed(message: Message) -> None:
+        async def send_and_note_start(message: Message) -> None:
             nonlocal begun
             begun = True
             await send(message)
 
         try:
-            await self.app(scope, counted, noticed)
+            await self.app(scope, receive_within_limit, send_and_note_start)
         except HTTPException:
             # Applications without a handler for this exception let it pass to here.
             if begun:
                 raise
-            await self._too_large(scope)(scope, receive, send)
+            await self._body_too_large_response(scope)(scope, receive, send)
         except asyncio.CancelledError:
             # The server is stopping before the response is complete.
             if not begun:
                 await _error_response(scope, 503, "the server is stopping")(scope, receive, send)
 
-    def _rate_limited(self, person: User, receive: Receive) -> Receive:
-        """Return `receive` for a websocket, with messages delayed to the rate limit."""
+    def _rate_limited_receive(self, person: User, receive: Receive) -> Receive:
+        """Return a `receive` for a websocket that delays messages beyond the user's rate limit."""
 
-        async def paced() -> Message:
+        async def receive_at_limited_rate() -> Message:
             message = await receive()
             while message["type"] == "websocket.receive" and (
-                wait := self._messages.wait(person.seat)
+                wait := self._messages.take_token(person.seat)
             ):
                 await asyncio.sleep(wait)
             return message
 
-        return paced
+        return receive_at_limited_rate
 
-    def _refusal(self, connection: HTTPConnection) -> Response | None:
+    def _rejection_response(self, connection: HTTPConnection) -> Response | None:
         """Return the error response to a request that is rejected; None if it may pass."""
         scope, headers = connection.scope, connection.headers
-        if _host_of(headers.get("host", "")) not in self._settings.hosts:
+        if _hostname(headers.get("host", "")) not in self._settings.hosts:
             return _error_response(
                 scope, 400, "this host name is not one of those allowed (--allow-host)"
             )
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:19]) > self._settings.max_body:
-            return self._too_large(scope)
+            return self._body_too_large_response(scope)
         person, is_wrong = self._authenticate(connection)
         scope.setdefault("state", {})["person"] = person
         is_open = scope["type"] == "http" and scope["path"] in OPEN
@@ -186,7 +196,7 @@ class Guard:
         is_asking = scope["type"] == "http" and bool(_ASKING.fullmatch(scope["path"]))
         if not (is_open and is_reading):
             rate = self._asks if is_asking else self._reads if is_reading else self._writes
-            if person is not None and (wait := self._wait(person, rate)):
+            if person is not None and (wait := self._seconds_to_wait(person, rate)):
                 _log.warning("%s asks too often", person.name)
                 return _error_response(
                     scope, 429, "too many requests", {"Retry-After": str(ceil(wait))}
@@ -197,13 +207,15 @@ class Guard:
             return _error_response(scope, 403, "this token is for predict and explain alone")
         # For read requests, a browser sends an Origin only if a script of another site asks.
         is_plain = is_reading and ("origin" not in headers or person is None)
-        if person not in (PROGRAM, SCORER) and not is_plain and not _is_own(scope, headers):
+        if person not in (PROGRAM, SCORER) and not is_plain and not _has_own_origin(scope, headers):
             return _error_response(scope, 403, "this must come from one of this server's own pages")
         return None
 
     def _unauthenticated_response(self, scope: Scope, *, is_wrong: bool) -> Response:
         """Return the error response to an unauthenticated request, or one with a wrong secret."""
-        if is_wrong and (wait := self._failures.wait(address_of(scope.get("client")))):
+        if is_wrong and (
+            wait := self._failures.take_token(client_address_key(scope.get("client")))
+        ):
             _log.warning("somebody tries secrets that are none")
             text = "too many secrets that are none"
             return _error_response(scope, 429, text, {"Retry-After": str(ceil(wait))})
@@ -219,26 +231,26 @@ class Guard:
         person = self._people.by_cookie(cookie) if cookie else None
         return person, person is None and bool(cookie or is_bearer)
 
-    def _wait(self, person: User, rate: Rate) -> float:
-        """Return the seconds after which `person` may send a request; 0: now."""
+    def _seconds_to_wait(self, person: User, rate: RateLimiter) -> float:
+        """Return the seconds until `person` may send a request; 0 if now."""
         if self._at_once[person.seat] >= self._settings.max_concurrent:
             return 1.0
-        return rate.wait(person.seat)
+        return rate.take_token(person.seat)
 
     @property
-    def _too_large_text(self) -> str:
+    def _body_limit_text(self) -> str:
         return f"a request may have {self._settings.max_body:,} bytes"
 
-    def _too_large(self, scope: Scope) -> Response:
+    def _body_too_large_response(self, scope: Scope) -> Response:
         # The rest of the body is not read: the connection is closed after the response.
-        return _error_response(scope, 413, self._too_large_text, {"Connection": "close"})
+        return _error_response(scope, 413, self._body_limit_text, {"Connection": "close"})
 
 
-def _nothing() -> None:
-    """Do nothing, without a connection that counts unauthenticated clients."""
+def _do_nothing() -> None:
+    """Do nothing: the default callback of a connection without a limit."""
 
 
-def _host_of(value: str) -> str:
+def _hostname(value: str) -> str:
     """Return the host of `host[:port]`, in lower case and without brackets."""
     try:
         parts = urlsplit(f"//{value}")
@@ -248,7 +260,7 @@ def _host_of(value: str) -> str:
     return host if host is not None and parts.netloc == value and "@" not in value else ""
 
 
-def _is_own(scope: Scope, headers: Headers) -> bool:
+def _has_own_origin(scope: Scope, headers: Headers) -> bool:
     """Return whether the Origin header is this server's own origin."""
     is_secure = scope["scheme"] in ("https", "wss")
     own = f"{'https' if is_secure else 'http'}://{headers.get('host', '')}"
@@ -273,7 +285,7 @@ def _with_security_headers(scope: Scope, send: Send) -> Send:
     # the connection is closed after the response.
     is_endless = "transfer-encoding" in Headers(scope=scope)
 
-    async def with_headers(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS.items():
@@ -286,7 +298,7 @@ def _with_security_headers(scope: Scope, send: Send) -> Send:
                 headers["Connection"] = "close"
         await send(message)
 
-    return with_headers
+    return send_with_headers
 
 
 class SessionBoundWebSocket:
@@ -295,24 +307,24 @@ class SessionBoundWebSocket:
     Parameters
     ----------
     send : sends a message to the browser
-    is_in : returns whether the session is still valid
+    is_session_valid : returns whether the session is still valid
     """
 
-    def __init__(self, send: Send, is_in: Callable[[], bool]) -> None:
+    def __init__(self, send: Send, is_session_valid: Callable[[], bool]) -> None:
         self._send = send
-        self._is_in = is_in
+        self._is_session_valid = is_session_valid
         self._is_over = False
 
-    def with_disconnect(self, receive: Receive) -> Receive:
-        """Return `receive` that reports a disconnect once the session has ended."""
+    def receive_with_disconnect(self, receive: Receive) -> Receive:
+        """Return a `receive` that returns a disconnect message once the login session has ended."""
 
-        async def watched() -> Message:
+        async def receive_while_session_open() -> Message:
             message = await receive()
             if message["type"] == "websocket.receive" and not await self._is_session_open():
                 return {"type": "websocket.disconnect", "code": 1008}
             return message
 
-        return watched
+        return receive_while_session_open
 
     async def __call__(self, message: Message) -> None:
         """Send `message`, unless the session has ended."""
@@ -320,7 +332,7 @@ class SessionBoundWebSocket:
             await self._send(message)
 
     async def _is_session_open(self) -> bool:
-        if not self._is_over and not self._is_in():
+        if not self._is_over and not self._is_session_valid():
             self._is_over = True
             await self._send({"type": "websocket.close", "code": 1008})
         return not self._is_over

@@ -12,7 +12,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 
 from streamboost.pipelines.service.auth.guard import LOGIN
 from streamboost.pipelines.service.auth.sessions import SESSION_SECONDS
-from streamboost.pipelines.service.auth.settings import AuthSettings, Rate, address_of
+from streamboost.pipelines.service.auth.settings import (
+    AuthSettings,
+    RateLimiter,
+    client_address_key,
+)
 from streamboost.pipelines.service.auth.users import Users
 
 __all__ = ["LOGOUT", "login_router"]
@@ -49,17 +53,17 @@ _ROLES = {
 
 
 def login_router(
-    people: Users, settings: AuthSettings, failures: Rate, is_ready: Callable[[], bool]
+    people: Users, settings: AuthSettings, failures: RateLimiter, is_ready: Callable[[], bool]
 ) -> APIRouter:
     """Create the router of the health checks, login and logout."""
     router = APIRouter(include_in_schema=False)
-    _add_probes(router, is_ready)
+    _add_health_checks(router, is_ready)
 
     @router.get(LOGIN)
-    async def ask(request: Request, key: str = "") -> Response:
+    async def show_confirmation(request: Request, key: str = "") -> Response:
         invited = people.pending_login(key)
         return (
-            _wrong_key(request, failures)
+            _invalid_key_response(request, failures)
             if invited is None
             else _confirmation_page(request, key, *invited)
         )
@@ -68,7 +72,7 @@ def login_router(
     async def log_in(request: Request, key: str = "") -> Response:
         cookie = await run_in_threadpool(people.log_in, key)
         if cookie is None:
-            return _wrong_key(request, failures)
+            return _invalid_key_response(request, failures)
         people.log_out(request.cookies.get(settings.cookie, ""))
         answer = RedirectResponse("/", 303)
         answer.set_cookie(
@@ -84,26 +88,26 @@ def login_router(
     async def log_out(request: Request) -> Response:
         people.log_out(request.cookies.get(settings.cookie, ""))
         content = "<p>This browser needs another login link to come in again.</p>"
-        answer = _page(request, "Logged out", content)
+        answer = _html_page(request, "Logged out", content)
         answer.delete_cookie(settings.cookie, **_cookie_attributes(request))
         return answer
 
     return router
 
 
-def _add_probes(router: APIRouter, is_ready: Callable[[], bool]) -> None:
+def _add_health_checks(router: APIRouter, is_ready: Callable[[], bool]) -> None:
     @router.api_route("/healthz", methods=["GET", "HEAD"])
-    async def is_alive() -> Response:
+    async def liveness_response() -> Response:
         return PlainTextResponse("yes\n")
 
     @router.api_route("/readyz", methods=["GET", "HEAD"])
-    async def tell_ready() -> Response:
+    async def readiness_response() -> Response:
         ready = is_ready()
         return PlainTextResponse("yes\n" if ready else "no\n", 200 if ready else 503)
 
 
-def _wrong_key(request: Request, failures: Rate) -> Response:
-    if wait := failures.wait(address_of(request.scope.get("client"))):
+def _invalid_key_response(request: Request, failures: RateLimiter) -> Response:
+    if wait := failures.take_token(client_address_key(request.scope.get("client"))):
         text = "too many login links that are none\n"
         return PlainTextResponse(text, 429, {"Retry-After": str(ceil(wait))})
     return PlainTextResponse(_USED, 401)
@@ -115,7 +119,7 @@ def _confirmation_page(request: Request, key: str, name: str, role: str) -> Resp
     content = _ASK.format(
         now=now, role=_ROLES[role], login=LOGIN, key=escape(key), name=escape(name)
     )
-    return _page(request, f"Log in as {name}?", content)
+    return _html_page(request, f"Log in as {name}?", content)
 
 
 def _cookie_attributes(request: Request) -> dict[str, Any]:
@@ -123,6 +127,6 @@ def _cookie_attributes(request: Request) -> dict[str, Any]:
     return {"secure": request.url.scheme == "https", "samesite": "strict"}
 
 
-def _page(request: Request, title: str, content: str) -> HTMLResponse:
+def _html_page(request: Request, title: str, content: str) -> HTMLResponse:
     nonce = request.state.csp_nonce
     return HTMLResponse(_PAGE.format(title=escape(title), nonce=nonce, content=content))

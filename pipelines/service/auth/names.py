@@ -4,10 +4,10 @@ import re
 import unicodedata
 from html import unescape
 
-from streamboost.connectors.messages.labels import hidden_fault
+from streamboost.connectors.messages.labels import unprintable_character_fault
 from streamboost.errors import DataError
 
-__all__ = ["LONGEST_NAME", "checked_name", "name_key"]
+__all__ = ["LONGEST_NAME", "name_key", "validated_name"]
 
 LONGEST_NAME = 100
 
@@ -21,29 +21,33 @@ _WRITTEN_TOGETHER = {
 """Scripts that may be mixed in one name, as in Japanese and Korean."""
 
 
-def checked_name(given: str) -> str:
+def validated_name(raw_name: str) -> str:
     """Return a person's name in Unicode's compatibility form (NFKC), with single spaces inside.
 
     Raises DataError if the name is empty, too long, or has control characters, invisible characters
     or markup. A name with letters of two scripts is rejected, too: a Cyrillic letter among Latin
     ones could imitate another name.
 
-    >>> checked_name(" Zoe\\u0308  \\uff2d. "), checked_name("Tom & Ann")
+    >>> validated_name(" Zoe\\u0308  \\uff2d. "), validated_name("Tom & Ann")
     ('Zoë M.', 'Tom & Ann')
     """
-    name = _compatible(given)
-    if not name or len(name) > LONGEST_NAME or hidden_fault(name):
+    name = _nfkc_normalized(raw_name)
+    if not name or len(name) > LONGEST_NAME or unprintable_character_fault(name):
         raise DataError(
-            f"the name {given!r} cannot be a person's: give 1 to {LONGEST_NAME} letters "
+            f"the name {raw_name!r} cannot be a person's: give 1 to {LONGEST_NAME} letters "
             "without control or invisible characters"
         )
     if {"<", ">"} & {*name} or unescape(name) != name:
-        raise DataError(f"the name {given!r} holds markup: leave out <, > and entities like &lt;")
-    scripts = {_script(letter) for letter in name if unicodedata.category(letter) in _LETTERS}
+        raise DataError(
+            f"the name {raw_name!r} holds markup: leave out <, > and entities like &lt;"
+        )
+    scripts = {
+        _script_of_letter(letter) for letter in name if unicodedata.category(letter) in _LETTERS
+    }
     if len(scripts) > 1:
         found = " and ".join(sorted(script.capitalize() for script in scripts))
         raise DataError(
-            f"the name {given!r} mixes letters of {found}, and may look like somebody else's: "
+            f"the name {raw_name!r} mixes letters of {found}, and may look like somebody else's: "
             "write it in one script"
         )
     return name
@@ -55,17 +59,17 @@ def name_key(name: str) -> str:
     >>> name_key("Ann Lee") == name_key("\\uff41nn  LEE")
     True
     """
-    return unicodedata.normalize("NFKC", _compatible(name).casefold())
+    return unicodedata.normalize("NFKC", _nfkc_normalized(name).casefold())
 
 
-def _compatible(name: str) -> str:
+def _nfkc_normalized(name: str) -> str:
     return re.sub(" +", " ", unicodedata.normalize("NFKC", name.strip())).strip()
 
 
 _LETTERS = {"Lu", "Ll", "Lt", "Lo"}
 
 
-def _script(letter: str) -> str:
+def _script_of_letter(letter: str) -> str:
     # The Unicode name of a letter begins with its script; Python has no other source for it.
     word = unicodedata.name(letter, "UNNAMED").partition(" ")[0]
     return _WRITTEN_TOGETHER.get(word, word)

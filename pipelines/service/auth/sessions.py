@@ -51,55 +51,59 @@ class Sessions:
         self._secret = secret
         self._clock = clock
 
-    def begin(self, name: str, role: Role) -> str:
+    def create(self, name: str, role: Role) -> str:
         """Create a session and return its cookie; raises StateError if the write fails."""
         cookie = token_urlsafe(32)
         session = Session(name, role, token_urlsafe(12), self._clock() + SESSION_SECONDS)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for file, old in self._all():
+            for file, old in self._files_and_sessions():
                 if old.until <= self._clock():
                     file.unlink(missing_ok=True)
-            write_bytes(self._file(cookie), msgspec.json.encode(session))
+            write_bytes(self._session_file(cookie), msgspec.json.encode(session))
         except (OSError, ModelFileError) as error:
             raise StateError(f"nobody can log in: {error}; make room on its disk") from error
         return cookie
 
-    def of(self, cookie: str) -> Session | None:
+    def by_cookie(self, cookie: str) -> Session | None:
         """Return the session of a cookie; None if it has ended or expired."""
-        session = _read(self._file(cookie))
+        session = _read_session(self._session_file(cookie))
         return None if session is None or session.until <= self._clock() else session
 
     def end(self, cookie: str) -> None:
         """End the session of this cookie."""
-        self._file(cookie).unlink(missing_ok=True)
+        self._session_file(cookie).unlink(missing_ok=True)
 
     def end_all(self, name: str) -> int:
         """End all sessions of the user `name`; return their number."""
         key = name_key(name)
-        found = [file for file, session in self._all() if name_key(session.name) == key]
+        found = [
+            file for file, session in self._files_and_sessions() if name_key(session.name) == key
+        ]
         for file in found:
             file.unlink(missing_ok=True)
         return len(found)
 
-    def open(self) -> list[Session]:
+    def valid_sessions(self) -> list[Session]:
         """Return the valid sessions, sorted by user name."""
-        found = [session for _, session in self._all() if session.until > self._clock()]
+        found = [
+            session for _, session in self._files_and_sessions() if session.until > self._clock()
+        ]
         return sorted(found, key=lambda session: (session.name, session.until))
 
-    def _all(self) -> Iterator[tuple[Path, Session]]:
+    def _files_and_sessions(self) -> Iterator[tuple[Path, Session]]:
         with suppress(FileNotFoundError):
             for file in sorted(self._folder.iterdir()):
-                if (session := _read(file)) is not None:
+                if (session := _read_session(file)) is not None:
                     yield file, session
 
-    def _file(self, cookie: str) -> Path:
+    def _session_file(self, cookie: str) -> Path:
         # The file name is a hash, so that a listing reveals no cookie, and a cookie is no path.
         given = cookie.encode("utf-8", "surrogatepass")
         return self._folder / hmac.new(self._secret, given, hashlib.sha256).hexdigest()
 
 
-def _read(file: Path) -> Session | None:
+def _read_session(file: Path) -> Session | None:
     try:
         return msgspec.json.decode(file.read_bytes(), type=Session)
     except (OSError, msgspec.MsgspecError):

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-__all__ = ["LOOPBACK", "AuthSettings", "Rate", "address_of"]
+__all__ = ["LOOPBACK", "AuthSettings", "RateLimiter", "client_address_key"]
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 """Host names that are reachable only from this machine."""
@@ -55,17 +55,17 @@ class AuthSettings:
         return f"{'__Host-' if self.is_secure else ''}streamboost-{self.port}"
 
 
-class Rate:
+class RateLimiter:
     """Token bucket rate limiter with a bucket per caller: `per_second` requests, bursts of `burst`.
 
     Only the `most` most recent callers have a bucket. An evicted caller starts with a full bucket.
 
     >>> now = [0.0]
-    >>> rate = Rate(per_second=1, burst=2, clock=lambda: now[0])
-    >>> rate.wait("ann"), rate.wait("ann"), rate.wait("ann")
+    >>> rate = RateLimiter(per_second=1, burst=2, clock=lambda: now[0])
+    >>> rate.take_token("ann"), rate.take_token("ann"), rate.take_token("ann")
     (0.0, 0.0, 1.0)
     >>> now[0] = 1.0
-    >>> rate.wait("ann")
+    >>> rate.take_token("ann")
     0.0
     """
 
@@ -82,7 +82,7 @@ class Rate:
         self._clock = clock
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
-    def wait(self, caller: Hashable) -> float:
+    def take_token(self, caller: Hashable) -> float:
         """Take a token of `caller`; return 0, or the seconds until a token is available."""
         now = self._clock()
         tokens, then = self._buckets.pop(caller, (self._burst, now))
@@ -94,11 +94,13 @@ class Rate:
         return missing / self._per_second
 
 
-def address_of(client: tuple[str, int] | None) -> str:
-    """Return the key of rate limits by address: an IPv4 address, or the /64 network of an IPv6 one.
+def client_address_key(client: tuple[str, int] | None) -> str:
+    """Return the rate limit key of a client: its IPv4 address, or the /64 network of its IPv6 one.
 
-    >>> address_of(("192.0.2.7", 1)), address_of(("2001:db8::1:2:3:4", 1)), address_of(None)
-    ('192.0.2.7', '2001:db8::/64', '')
+    >>> client_address_key(("192.0.2.7", 1)), client_address_key(("2001:db8::1:2:3:4", 1))
+    ('192.0.2.7', '2001:db8::/64')
+    >>> client_address_key(None)
+    ''
     """
     host = client[0] if client else ""
     try:

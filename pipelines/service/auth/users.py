@@ -14,7 +14,7 @@ from pathlib import Path
 from secrets import token_urlsafe
 
 from streamboost.errors import DataError
-from streamboost.pipelines.service.auth.names import checked_name, name_key
+from streamboost.pipelines.service.auth.names import name_key, validated_name
 from streamboost.pipelines.service.auth.sessions import Role, Session, Sessions
 
 __all__ = ["PROGRAM", "SCORER", "User", "Users"]
@@ -36,7 +36,7 @@ class User:
 
     @property
     def may_score(self) -> bool:
-        """Whether the user may request predictions: operators, and programs with that token."""
+        """Whether the user may request predictions: an operator or a scoring program."""
         return self.role in ("operator", "scorer")
 
 
@@ -48,7 +48,7 @@ SCORER = User("scorer", "scorer", "scorer")
 
 
 @dataclass(frozen=True, slots=True)
-class _Link:
+class _LoginLink:
     until: float
     name: str
     role: Role
@@ -73,7 +73,7 @@ class Users:
     --------
     >>> from tempfile import mkdtemp
     >>> people = Users("a secret", Path(mkdtemp()))
-    >>> key = people.invite("ann", "annotator")
+    >>> key = people.create_login_link("ann", "annotator")
     >>> cookie = people.log_in(key)
     >>> people.by_cookie(cookie).name
     'ann'
@@ -94,11 +94,11 @@ class Users:
         self._scorer = None if scorer is None else scorer.encode()
         self.annotators: Callable[[], Iterable[str]] = tuple
         self._clock = clock
-        self._links: dict[str, _Link] = {}
+        self._links: dict[str, _LoginLink] = {}
         self._lock = threading.Lock()
         self._sessions = Sessions(folder, self._token, wall_clock)
 
-    def invite(self, name: str, role: Role) -> str:
+    def create_login_link(self, name: str, role: Role) -> str:
         """Create a one-time login link for `name`, valid for a day, and return its key.
 
         Raises DataError if the name is not allowed.
@@ -112,28 +112,30 @@ class Users:
             self._links = {k: link for k, link in self._links.items() if link.until > now}
             while len(self._links) >= _MOST_LINKS:
                 del self._links[next(iter(self._links))]
-            self._links[_hashed(key)] = _Link(now + _LINK_SECONDS, name, role)
+            self._links[_key_hash(key)] = _LoginLink(now + _LINK_SECONDS, name, role)
         return key
 
-    def known_spelling(self, given: str) -> str:
-        """Return a person's name in the spelling that is known already.
+    def known_spelling(self, raw_name: str) -> str:
+        """Return the stored spelling of a person's name, or the name itself if it is new.
 
         Names that differ only in case, width or spaces belong to one person. A spelling that is
         known itself is returned unchanged.
 
         Raises DataError if the name is not allowed.
         """
-        name = checked_name(given)
+        name = validated_name(raw_name)
         key = name_key(name)
         names = {link.name for link in list(self._links.values())}
-        names |= {session.name for session in self._sessions.open()} | {*self.annotators()}
+        names |= {session.name for session in self._sessions.valid_sessions()} | {
+            *self.annotators()
+        }
         if name in names:
             return name
         return min((one for one in names if name_key(one) == key), default=name)
 
     def pending_login(self, key: str) -> tuple[str, Role] | None:
         """Return name and role of a login link's `key`; None if it was used or has expired."""
-        link = self._links.get(_hashed(key))
+        link = self._links.get(_key_hash(key))
         return None if link is None or link.until <= self._clock() else (link.name, link.role)
 
     def log_in(self, key: str) -> str | None:
@@ -145,8 +147,8 @@ class Users:
             found = self.pending_login(key)
             if found is None:
                 return None
-            cookie = self._sessions.begin(*found)
-            del self._links[_hashed(key)]
+            cookie = self._sessions.create(*found)
+            del self._links[_key_hash(key)]
         return cookie
 
     def log_out(self, cookie: str) -> None:
@@ -161,24 +163,24 @@ class Users:
             ended, self._links = len(self._links) - len(links), links
         return ended + self._sessions.end_all(name)
 
-    def logged_in(self) -> list[Session]:
+    def valid_sessions(self) -> list[Session]:
         """Return the valid sessions, sorted by name."""
-        return self._sessions.open()
+        return self._sessions.valid_sessions()
 
     def by_cookie(self, cookie: str) -> User | None:
         """Return the user of a session cookie; None if the session has ended or expired."""
-        found = self._sessions.of(cookie)
+        found = self._sessions.by_cookie(cookie)
         return None if found is None else User(found.name, found.seat, found.role)
 
-    def by_token(self, given: str) -> User | None:
+    def by_token(self, token: str) -> User | None:
         """Return the user of a token, compared in constant time; None if the token is wrong."""
-        word = given.encode("utf-8", "surrogateescape")
+        word = token.encode("utf-8", "surrogateescape")
         if hmac.compare_digest(word, self._token):
             return PROGRAM
         is_scorer = self._scorer is not None and hmac.compare_digest(word, self._scorer)
         return SCORER if is_scorer else None
 
 
-def _hashed(key: str) -> str:
+def _key_hash(key: str) -> str:
     # Keys are looked up by hash, so that the time of a lookup reveals nothing about valid keys.
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

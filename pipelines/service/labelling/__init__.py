@@ -1,1 +1,1 @@
-"""Records that wait for a person, and the labels that people give."""
+"""Label queue of `serve`: leases of requested records, and labels by annotators."""

@@ -1,4 +1,4 @@
-"""Blind labelling: nothing of what the committee says of a record, until one has answered."""
+"""Blind labelling: hides predictions of a record from annotators until they have labelled it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from streamboost.pipelines.service.labelling.queue import LabelQueue
 __all__ = ["HIDDEN", "BlindMode"]
 
 HIDDEN = "hidden"
-"""The key that says of a document that the guess was taken out of it."""
+"""Key of a document from which the prediction was removed."""
 
 _OPEN = frozenset(
     {
@@ -47,11 +47,11 @@ _POINT = frozenset(
 
 
 class BlindMode:
-    """Takes the guess out of requests, predictions and judged records, for annotators.
+    """Removes predictions from requests, predictions and labelled records for annotators.
 
     Parameters
     ----------
-    queue : knows who has answered what
+    queue : label queue with the annotators' actions
     is_on : whether labelling is blind
     """
 
@@ -60,23 +60,28 @@ class BlindMode:
         self._is_on = is_on
 
     def is_blind(self, person: User) -> bool:
-        """Whether `person` sees no guess of what they have not answered."""
+        """Return whether predictions are hidden from `person`, until they label the record."""
         return self._is_on and person.role != "operator"
 
     def visible_records(
-        self, person: User, found: Sequence[Mapping[str, Any]], *, chosen: bool = False
+        self,
+        person: User,
+        records: Sequence[Mapping[str, Any]],
+        *,
+        selected_by_prediction: bool = False,
     ) -> list[dict[str, Any]]:
-        """Return of each record what `person` may see of it.
+        """Return the fields of each record that `person` may see.
 
-        `chosen` by what was predicted: then those are left out of which that is hidden.
+        If the records were `selected_by_prediction`, records with a hidden prediction are left out.
         """
         if not self.is_blind(person):
-            return [dict(one) for one in found]
-        known = self._queue.answered(person, (str(one["id"]) for one in found))
+            return [dict(one) for one in records]
+        known = self._queue.answered_ids(person, (str(one["id"]) for one in records))
         seen = [
-            self._visible_record(person, one, is_known=str(one["id"]) in known) for one in found
+            self._visible_record(person, one, has_answered=str(one["id"]) in known)
+            for one in records
         ]
-        return [one for one in seen if not (chosen and HIDDEN in one)]
+        return [one for one in seen if not (selected_by_prediction and HIDDEN in one)]
 
     def visible_request(self, person: User, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a request without the similar records whose labels `person` may not see."""
@@ -87,39 +92,41 @@ class BlindMode:
         return {**request, "near": closed}
 
     def hides_labels(self, person: User, id: str) -> bool:
-        """Return whether others' labels of record `id` are hidden, as it is requested now."""
+        """Return whether others' labels of record `id` are hidden: its label is requested now."""
         return self.is_blind(person) and self._queue.is_open(id)
 
-    def visible_documents(self, person: User, found: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the documents of the status that `person` may see."""
+    def visible_documents(self, person: User, documents: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the status documents; a blind annotator gets only those without class counts."""
         hides = self.is_blind(person)
-        return {name: one for name, one in found.items() if not hides or name in _DOCUMENTS}
+        return {name: one for name, one in documents.items() if not hides or name in _DOCUMENTS}
 
     def visible_points(
-        self, person: User, found: Sequence[Mapping[str, Any]]
+        self, person: User, points: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """Return the points of a run with the values that `person` may see."""
+        """Return the chart points; values that depend on predictions are hidden if blind."""
         hides = self.is_blind(person)
-        return [{key: one[key] for key in one if not hides or key in _POINT} for one in found]
+        return [{key: one[key] for key in one if not hides or key in _POINT} for one in points]
 
     def visible_dead_letters(
-        self, person: User, found: Sequence[Mapping[str, Any]]
+        self, person: User, letters: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """Return of each dead letter the parts that `person` may see.
+        """Return the dead letters; payload and detail are hidden from a blind annotator.
 
         Payload and detail may have the label of a record that is requested now or later.
         """
         if not self.is_blind(person):
-            return [dict(one) for one in found]
-        return [{key: one[key] for key in one if key in _LETTER} | {HIDDEN: True} for one in found]
+            return [dict(one) for one in letters]
+        return [
+            {key: one[key] for key in one if key in _LETTER} | {HIDDEN: True} for one in letters
+        ]
 
     def _visible_record(
-        self, person: User, found: Mapping[str, Any], *, is_known: bool
+        self, person: User, record: Mapping[str, Any], *, has_answered: bool
     ) -> dict[str, Any]:
-        """Return what `person` may see of a record; `is_known` if they have answered."""
-        is_open = self._queue.is_open(str(found["id"]))
-        seen = self.visible_request(person, found)
-        if not is_known:
+        """Return the fields of a record that `person` may see, after their label or before."""
+        is_open = self._queue.is_open(str(record["id"]))
+        seen = self.visible_request(person, record)
+        if not has_answered:
             shown = _OPEN if is_open else _CLOSED
             return {key: value for key, value in seen.items() if key in shown} | {HIDDEN: True}
         if not is_open:

@@ -18,26 +18,26 @@ OpenRequest = dict[str, Any]
 
 
 class RequestReader(Protocol):
-    """Where the open requests are, as `StatusReader` tells them."""
+    """Protocol of a reader of open requests, such as `StatusReader`."""
 
     def request_ids(self) -> list[str]:
-        """Return the records whose label is asked for, the most useful answer first."""
+        """Return the record ids of the open requests, the largest utility first."""
 
     def request(self, id: str) -> OpenRequest | None:
-        """Return the open request for the record `id`."""
+        """Return the open request for the record `id`, or None."""
 
 
 class Leases:
-    """Puts records before people, never the same one before two.
+    """Leases of records to annotators: a record is leased to at most one session at a time.
 
-    Its methods work within a transaction of whoever calls them.
+    The methods run within a database transaction of the caller (`connection`).
 
     Parameters
     ----------
-    requests : where the open requests are
-    lease : how long a record that nobody comes back to stays with whoever has it, in milliseconds
-    clock : gives the milliseconds since 1970
-    blind : whether annotators are told the committee's guess only for an answer
+    requests : reader of the open requests
+    lease : duration of a lease without a renewal, in milliseconds
+    clock : current time, in milliseconds since 1970
+    blind : whether annotators see the prediction only after their label
     """
 
     def __init__(
@@ -48,8 +48,10 @@ class Leases:
         self._lease = lease
         self._clock = clock
 
-    def next(self, connection: Connection, person: User, ids: Sequence[str]) -> OpenRequest | None:
-        """Return the request before `person`, or the first of `ids` that is free, theirs now."""
+    def lease_next(
+        self, connection: Connection, person: User, ids: Sequence[str]
+    ) -> OpenRequest | None:
+        """Renew the lease of `person` or lease the first free one of `ids`; return the request."""
         connection.execute("DELETE FROM leases WHERE until <= ?", (self._clock(),))
         chosen = self._leased_request(connection, person) or self._free_request(
             connection, person, ids
@@ -59,17 +61,18 @@ class Leases:
         return chosen
 
     def _leased_request(self, connection: Connection, person: User) -> OpenRequest | None:
-        """Return the open request that `person` has leased; None if there is none."""
-        id = self.leased_record(connection, person)
+        """Return the open request that `person` has leased, or None."""
+        id = self.leased_record_id(connection, person)
         request = None if id is None else self._requests.request(id)
         return None if request is None or is_answered(connection, request) else request
 
     def _free_request(
         self, connection: Connection, person: User, ids: Sequence[str]
     ) -> OpenRequest | None:
-        """Return the first request that nobody has or answered and `person` did not put aside.
+        """Return the first of the requests `ids` that is not leased, labelled or skipped.
 
-        Where there is none, one that is about to expire, or that `person` skipped least often.
+        Without one, return a request that is about to expire, or that `person` skipped least often.
+        Requests that `person` may not label are left out.
         """
         held = {id for (id,) in connection.execute("SELECT id FROM leases")}
         skipped: list[tuple[int, int, OpenRequest]] = []
@@ -83,19 +86,19 @@ class Leases:
                 continue
             if self.has_seen_prediction(connection, person, request):
                 continue
-            if not mine and not self._is_ending(request):
+            if not mine and not self._is_about_to_expire(request):
                 return request
             skipped.append((len(mine), place, request))
         return min(skipped)[2] if skipped else None
 
-    def _is_ending(self, request: OpenRequest) -> bool:
+    def _is_about_to_expire(self, request: OpenRequest) -> bool:
         # One that is open long after its time waits for a pipeline that was away; any other has
         # expired, and is only said to be open until the pipeline says more.
         expires = request.get("expires")
         return isinstance(expires, int | float) and abs(expires - self._clock()) < SHORTEST
 
     def assign(self, connection: Connection, person: User, id: str) -> None:
-        """Put the record `id` before `person`, and nothing else."""
+        """Lease the record `id` to `person`, and end their other lease."""
         connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
         connection.execute(
             "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)",
@@ -105,9 +108,9 @@ class Leases:
     def has_seen_prediction(
         self, connection: Connection, person: User, request: OpenRequest
     ) -> bool:
-        """Tell whether labelling is blind, and `person` was told the guess for an answer of theirs.
+        """Return whether labelling is blind and `person` saw the prediction after their label.
 
-        Taking the answer back takes back nothing of that, nor does another request for the record.
+        This stays true if the label is undone, and for another request for the same record.
         """
         if not self._blind or person.role == "operator":
             return False
@@ -115,12 +118,12 @@ class Leases:
         found = connection.execute(query, (request["id"], person.name))
         return found.fetchone() is not None
 
-    def leased_record(self, connection: Connection, person: User) -> str | None:
-        """Return the record that `person` has before them."""
+    def leased_record_id(self, connection: Connection, person: User) -> str | None:
+        """Return the id of the record that is leased to the session of `person`, or None."""
         row = connection.execute("SELECT id FROM leases WHERE seat = ?", (person.seat,)).fetchone()
         return None if row is None else str(row[0])
 
-    def holder(self, connection: Connection, id: str) -> str | None:
+    def lease_holder(self, connection: Connection, id: str) -> str | None:
         """Return the session id (`seat`) that holds the lease of record `id`, or None."""
         row = connection.execute(
             "SELECT seat FROM leases WHERE id = ? AND until > ?", (id, self._clock())
@@ -129,7 +132,7 @@ class Leases:
 
 
 def _past_actions(connection: Connection, request: OpenRequest) -> list[tuple[Action, str]]:
-    """Return what was done with the request, and by whom."""
+    """Return pairs of an action on the request that was not undone, and the annotator's name."""
     return connection.execute(
         "SELECT action, person FROM entries WHERE id = ? AND sequence = ? AND stage != 'undone'",
         (request["id"], request["sequence"]),
@@ -137,5 +140,5 @@ def _past_actions(connection: Connection, request: OpenRequest) -> list[tuple[Ac
 
 
 def is_answered(connection: Connection, request: OpenRequest) -> bool:
-    """Tell whether somebody has given the request a label that was not taken back."""
+    """Return whether the request has a label that was not undone."""
     return any(action == "label" for action, _ in _past_actions(connection, request))

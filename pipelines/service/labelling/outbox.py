@@ -1,4 +1,4 @@
-"""Labels on their way: held for a while, written in time, and looked after until they count."""
+"""Outbox of labels: held for the undo window, written, and checked for late arrival."""
 
 import logging
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from streamboost.pipelines.service.labelling.store import (
     LabellingEntry,
     LabellingStore,
     entries_to_write,
-    newly_written,
     undoable_entries,
+    written_answers,
 )
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 
@@ -36,20 +36,20 @@ class StatusOfRequests(RequestReader, Protocol):
     """Protocol of the requests and their outcomes, as `StatusReader` returns them."""
 
     def labelled_record(self, id: str) -> dict[str, Any] | None:
-        """Return what is known of a record that was asked about or labelled; None: not kept."""
+        """Return the data of a requested or labelled record; None if it is not stored."""
 
 
 class LabelOutbox:
-    """Writes the labels that people gave to where the pipeline reads them.
+    """Writes the labels of annotators to the pipeline's labels source after the undo window.
 
     Parameters
     ----------
-    store : where the labels are held
-    requests : what the pipeline asks, and what it made of the answers
-    labels : where they go
-    grace : how long a label is held, in milliseconds, unless its request expires before
-    clock : gives the milliseconds since 1970
-    mask : takes secrets out of a text
+    store : database with the held labels
+    requests : reader of the requests and their outcomes
+    labels : writer to the labels source
+    grace : undo window in milliseconds; it ends earlier if the request expires
+    clock : current time, in milliseconds since 1970
+    mask : removes secrets from a text
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class LabelOutbox:
         self.trouble: str | None = None
 
     def write_due(self, *, at_once: bool = False) -> int:
-        """Write the labels that can no longer be undone, or all; return how many.
+        """Write the labels whose undo window has ended (`at_once`: all); return their number.
 
-        Those that cannot be written now are written by a later call, and `trouble` says why.
+        If the write fails, 0 is returned, `trouble` is the error text, and a later call retries.
         """
         try:
             due = self._due_entries(at_once=at_once)
             if due:
-                self._labels.deliver([_message(entry) for entry in due])
-                self._stage(due, "written")
+                self._labels.deliver([_label_message(entry) for entry in due])
+                self._set_stages(due, "written")
             if late := self._late_entries():
-                self._stage(late, "late")
+                self._set_stages(late, "late")
         except Exception as error:  # whatever it is, what waits must be tried again
             trouble = self._mask(str(error) or type(error).__name__)
             if self.trouble != trouble:
@@ -93,7 +93,7 @@ class LabelOutbox:
         return len(due)
 
     def _due_entries(self, *, at_once: bool) -> list[LabellingEntry]:
-        """Return the labels to be written, which cannot be undone from now on."""
+        """Move labels past the undo window (`at_once`: all) to stage "writing"; return them."""
         with self._store.reading() as connection:
             query = "SELECT 1 FROM entries WHERE stage IN ('held', 'writing') LIMIT 1"
             if connection is None or connection.execute(query).fetchone() is None:
@@ -123,7 +123,7 @@ class LabelOutbox:
             return []
         self._looked = now
         with self._store.reading() as connection:
-            entries = [] if connection is None else newly_written(connection, WATCHED)
+            entries = [] if connection is None else written_answers(connection, WATCHED)
         self._settled &= {entry.number for entry in entries}
         late = []
         for entry in entries:
@@ -140,19 +140,19 @@ class LabelOutbox:
                 late.append(entry)
         return late
 
-    def _stage(self, entries: list[LabellingEntry], stage: str) -> None:
+    def _set_stages(self, entries: list[LabellingEntry], stage: str) -> None:
         with self._store.writing() as connection:
             _set_stage(connection, [entry.number for entry in entries], stage)
 
 
-def _set_stage(connection: Connection, numbers: list[int], stage: str, where: str = "") -> None:
+def _set_stage(connection: Connection, numbers: list[int], stage: str, condition: str = "") -> None:
     connection.executemany(
-        f"UPDATE entries SET stage = ? WHERE number = ? {where}",
+        f"UPDATE entries SET stage = ? WHERE number = ? {condition}",
         [(stage, number) for number in numbers],
     )
 
 
-def _message(entry: LabellingEntry) -> Label:
+def _label_message(entry: LabellingEntry) -> Label:
     assert entry.label is not None
     given = datetime.fromtimestamp(entry.time / 1000, UTC).isoformat(timespec="milliseconds")
     return Label(entry.id, entry.label, given, entry.person)

@@ -6,10 +6,10 @@ from itertools import pairwise
 from sqlite3 import Connection
 from statistics import median
 
-__all__ = ["LabellingProgress", "answered", "disagreements", "progress_of"]
+__all__ = ["LabellingProgress", "annotator_progress", "answered_ids", "disagreements"]
 
 BREAK = 300_000
-"""Milliseconds between two answers that are no time spent on the second."""
+"""Milliseconds between two labels from which the gap counts as a break."""
 
 _GIVEN = "action = 'label' AND stage != 'undone'"
 
@@ -18,11 +18,13 @@ _COUNTED = f"{_GIVEN} AND stage != 'late'"
 
 @dataclass(frozen=True, slots=True)
 class LabellingProgress:
-    """What somebody has labelled.
+    """Labelling progress of an annotator.
 
-    `today` counts the labels of today, but for those that came too late, `seconds` is the median
-    time that one took, None where there are too few, and `first` when they gave their first, in
-    milliseconds since 1970.
+    Attributes
+    ----------
+    today : number of today's labels, without late ones
+    seconds : median time per label; None if there are too few
+    first : time of the annotator's first label, in milliseconds since 1970
     """
 
     today: int = 0
@@ -30,8 +32,8 @@ class LabellingProgress:
     first: int | None = None
 
 
-def progress_of(connection: Connection, person: str, midnight: int) -> LabellingProgress:
-    """Return how far a person has come; `midnight` is when today began."""
+def annotator_progress(connection: Connection, person: str, midnight: int) -> LabellingProgress:
+    """Return the progress of `person` since `midnight` (milliseconds since 1970)."""
     rows = connection.execute(
         f"SELECT time FROM entries WHERE person = ? AND {_COUNTED} AND time >= ? ORDER BY time",
         (person, midnight),
@@ -44,8 +46,8 @@ def progress_of(connection: Connection, person: str, midnight: int) -> Labelling
     return LabellingProgress(len(times), median(gaps) / 1000 if gaps else None, first)
 
 
-def answered(connection: Connection, person: str, ids: Iterable[str]) -> set[str]:
-    """Return those of the records `ids` that a person has labelled."""
+def answered_ids(connection: Connection, person: str, ids: Iterable[str]) -> set[str]:
+    """Return the subset of the record `ids` that `person` has labelled."""
     query = f"SELECT 1 FROM entries WHERE id = ? AND person = ? AND {_GIVEN} LIMIT 1"
     return {id for id in ids if connection.execute(query, (id, person)).fetchone()}
 
@@ -53,9 +55,9 @@ def answered(connection: Connection, person: str, ids: Iterable[str]) -> set[str
 def disagreements(
     connection: Connection, ids: Iterable[str]
 ) -> dict[str, list[tuple[str, str | int]]]:
-    """Return who said what of those of the records `ids` of which not everybody says the same.
+    """Return pairs of annotator and label, by record id, for records with differing labels.
 
-    Of each person their newest label counts.
+    Only the newest label of each annotator counts.
     """
     found = {}
     for id in set(ids):

@@ -23,9 +23,9 @@ from streamboost.pipelines.service.labelling.leases import (
 from streamboost.pipelines.service.labelling.outbox import LabelOutbox, StatusOfRequests
 from streamboost.pipelines.service.labelling.progress import (
     LabellingProgress,
-    answered,
+    annotator_progress,
+    answered_ids,
     disagreements,
-    progress_of,
 )
 from streamboost.pipelines.service.labelling.store import (
     Action,
@@ -33,9 +33,9 @@ from streamboost.pipelines.service.labelling.store import (
     LabellingEntry,
     LabellingStore,
     annotators,
-    newest,
+    insert_entry,
+    newest_entries,
     newest_label,
-    put,
 )
 from streamboost.pipelines.service.labelling.writers import LabelWriter
 
@@ -43,30 +43,30 @@ __all__ = ["LabelQueue", "OpenRequest"]
 
 
 class LabelQueue:
-    """Hands out the open requests, and takes the answers.
+    """Queue that leases open label requests to annotators and accepts their labels.
 
-    Any number of threads may use it, and several processes.
+    Safe for threads and processes.
 
     Parameters
     ----------
-    path : its file
-    requests : where the open requests are
-    labels : where the labels go
-    grace : how long a label is held, in milliseconds
-    lease : how long a record that nobody comes back to stays with whoever has it, in milliseconds
-    clock : gives the milliseconds since 1970
-    mask : takes secrets out of a text
-    corrects : whether the pipeline takes another label of a record in the place of the first
-    blind : whether annotators are told the committee's guess only for an answer, which then stays
+    path : database file
+    requests : reader of the open requests and their outcomes
+    labels : writer to the labels source
+    grace : undo window of a label, in milliseconds
+    lease : duration of a lease without a renewal, in milliseconds
+    clock : current time, in milliseconds since 1970
+    mask : removes secrets from a text
+    corrects : whether a later label of a record replaces the first one
+    blind : whether annotators see the prediction only after their label
 
     Raises
     ------
     StateError
-        By what answers a request that is closed, answered, or before somebody else.
+        By actions on a request that is closed, labelled, or leased to another session.
     DataError
-        By what gives a label that the pipeline could not read.
+        By methods with a label, if the label is invalid.
     ConfigurationError
-        By what gives a label where the pipeline's labels cannot be written to.
+        By methods with a label, if the labels source cannot be written to.
     """
 
     def __init__(
@@ -94,26 +94,26 @@ class LabelQueue:
 
     @property
     def write_error(self) -> str | None:
-        """Why labels that are due could not be written the last time, None where all were."""
+        """Error text of the last `write_due`; None if it succeeded."""
         return self._delivery.trouble
 
     def next(self, person: User) -> OpenRequest | None:
         """Return the request that `person` has leased, or lease the most useful free one.
 
-        None: no request is left. Another call renews the lease. Requests that they skipped come
-        last, and those that they were not sure of never return.
+        Return None if no request is left. Another call renews the lease. Requests that `person`
+        skipped come last; requests marked as not sure are never returned again.
         """
         ids = self._requests.request_ids()
         with self._store.writing() as connection:
-            return self._leases.next(connection, person, ids)
+            return self._leases.lease_next(connection, person, ids)
 
-    def keep(self, person: User, id: str) -> OpenRequest | None:
-        """Keep the record `id` with `person`; None: it cannot be answered by them any more."""
+    def renew_lease(self, person: User, id: str) -> OpenRequest | None:
+        """Renew the lease of record `id`; return its request, None if `person` cannot label it."""
         request = self._requests.request(id)
         with self._store.writing() as connection:
-            is_theirs = self._leases.holder(connection, id) in (None, person.seat)
+            is_theirs = self._leases.lease_holder(connection, id) in (None, person.seat)
             # In another window they may have gone on to another record.
-            is_theirs &= self._leases.leased_record(connection, person) in (None, id)
+            is_theirs &= self._leases.leased_record_id(connection, person) in (None, id)
             if request is None or not is_theirs or is_answered(connection, request):
                 return None
             if self._leases.has_seen_prediction(connection, person, request):
@@ -122,27 +122,27 @@ class LabelQueue:
         return request
 
     def answer(self, person: User, id: str, label: str | int) -> LabellingEntry:
-        """Hold the label that `person` gives the record `id`; it is durable then."""
+        """Store a label of record `id` by `person` durably, to be written after the undo window."""
         (tidy,) = self._labels.check([Label(id, label)])
-        return self._note(person, id, "label", tidy.label)
+        return self._record_action(person, id, "label", tidy.label)
 
     def skip(self, person: User, id: str) -> LabellingEntry:
-        """Have the record `id` come to `person` after everything else; others may get it now."""
-        return self._note(person, id, "skip")
+        """Release the record `id`, and offer it to `person` again after all other requests."""
+        return self._record_action(person, id, "skip")
 
     def mark_unsure(self, person: User, id: str) -> LabellingEntry:
-        """Have the record `id` never come to `person` again; others may get it now."""
-        return self._note(person, id, "not_sure")
+        """Release the record `id`, and never offer it to `person` again."""
+        return self._record_action(person, id, "not_sure")
 
     def undo(self, person: User) -> LabellingEntry:
-        """Take back what `person` did last in this seat, and put that record before them again.
+        """Undo the last action of the session of `person`, and lease the record to them again.
 
-        An answer after which they were told the guess leaves the record to others.
+        If labelling is blind, a record that `person` has labelled is not leased to them again.
 
-        Raises StateError where there is nothing, or the label was written already.
+        Raises StateError if there is no action, or if the label was written already.
         """
         with self._store.writing() as connection:
-            found = newest(connection, 1, seat=person.seat)
+            found = newest_entries(connection, 1, seat=person.seat)
             if not found:
                 raise StateError("there is nothing to undo")
             (last,) = found
@@ -155,20 +155,20 @@ class LabelQueue:
                 "UPDATE entries SET stage = 'undone' WHERE number = ?", (last.number,)
             )
             told = last.action == "label" and self._is_blinded(person)
-            if not told and self._leases.holder(connection, last.id) is None:
+            if not told and self._leases.lease_holder(connection, last.id) is None:
                 self._leases.assign(connection, person, last.id)
         return last
 
-    def release(self, person: User) -> None:
-        """Release the lease of `person`, who leaves the page."""
+    def release_lease(self, person: User) -> None:
+        """End the lease of the session of `person`."""
         with self._store.writing() as connection:
             connection.execute("DELETE FROM leases WHERE seat = ?", (person.seat,))
 
     def post(self, person: User, labels: Sequence[Label]) -> None:
-        """Write `labels` at once, and keep who gave them: all of them, or none.
+        """Write all `labels` at once, without an undo window, or none of them.
 
-        They are where the pipeline reads them when this returns. Operators and programs may label
-        any record; whoever else has logged in, what they might answer, or change, as well.
+        Operators and programs may label any record. Annotators may label requested records, and
+        change their own labels.
         """
         tidy = self._labels.check(labels)
         now = self._clock()
@@ -176,7 +176,7 @@ class LabelQueue:
         with self._store.writing() as connection:
             if person.role != "operator":
                 for label in tidy:
-                    self._check_open_to(connection, person, label.id)
+                    self._check_may_label(connection, person, label.id)
             self._labels.deliver(tidy)
             for label in tidy:
                 request = self._requests.request(label.id)
@@ -191,13 +191,13 @@ class LabelQueue:
                     "WHERE id = ? AND person = ? AND stage = 'held'",
                     (label.id, name),
                 )
-                put(connection, entry)
+                insert_entry(connection, entry)
 
-    def correct(self, person: User, number: int, label: str | int) -> LabellingEntry:
-        """Hold another label for the record of the entry `number`; it is durable then.
+    def correct_label(self, person: User, number: int, label: str | int) -> LabellingEntry:
+        """Store a corrected label for the record of the entry `number`, durably.
 
-        Somebody changes what they said themselves, and an operator what anybody did; nobody what
-        was changed meanwhile.
+        Annotators may correct their own labels, operators all labels. Raises StateError if the
+        record has a newer label.
         """
         if not self._corrects:
             raise StateError(
@@ -207,7 +207,7 @@ class LabelQueue:
         with self._store.writing() as connection:
             found = [
                 entry
-                for entry in newest(connection, 1, below=number + 1)
+                for entry in newest_entries(connection, 1, below=number + 1)
                 if entry.number == number
                 and entry.action == "label"
                 and entry.stage not in ("undone", "late")
@@ -215,7 +215,7 @@ class LabelQueue:
             if not found:
                 raise StateError("there is no such answer to change: load the page again")
             (before,) = found
-            if not self._may_change(person, before):
+            if not self._may_correct(person, before):
                 raise StateError(
                     f"record {before.id!r} was labelled by somebody else"
                     if before.person != person.name
@@ -235,12 +235,12 @@ class LabelQueue:
                 label=tidy.label,
                 stage="held",
             )
-            return put(connection, entry)
+            return insert_entry(connection, entry)
 
-    def correctable(self, person: User, id: str, label: str | int) -> LabellingEntry | None:
-        """Return what `person` may change of what was said of the record `id`, which is a `label`.
+    def correctable_entry(self, person: User, id: str, label: str | int) -> LabellingEntry | None:
+        """Return the entry with the `label` of record `id` if `person` may correct it, else None.
 
-        What was said elsewhere has no number, and is an operator's to change. None: nothing.
+        A label from elsewhere has the entry number 0; only operators may correct it.
         """
         if not self._corrects or self._labels.refusal is not None:
             return None
@@ -249,45 +249,45 @@ class LabelQueue:
         if given is None:
             there = LabellingEntry(0, 0, "", "", id, 0, "label", label, "written")
             return there if person.role == "operator" else None
-        return given if self._may_change(person, given) else None
+        return given if self._may_correct(person, given) else None
 
     def progress(self, person: User) -> LabellingProgress:
-        """Return how far `person` has come, today by this machine's clock."""
+        """Return the labelling progress of `person`; today is that of this machine's clock."""
         now = time.localtime(self._clock() / 1000)
         midnight = time.mktime((*now[:3], 0, 0, 0, 0, 0, -1))
         with self._store.reading() as connection:
             if connection is None:
                 return LabellingProgress()
-            return progress_of(connection, person.name, int(midnight * 1000))
+            return annotator_progress(connection, person.name, int(midnight * 1000))
 
-    def answered(self, person: User, ids: Iterable[str]) -> set[str]:
-        """Return those of the records `ids` that `person` has labelled."""
+    def answered_ids(self, person: User, ids: Iterable[str]) -> set[str]:
+        """Return the subset of the record `ids` that `person` has labelled."""
         with self._store.reading() as connection:
-            return set() if connection is None else answered(connection, person.name, ids)
+            return set() if connection is None else answered_ids(connection, person.name, ids)
 
     def is_open(self, id: str) -> bool:
-        """Tell whether the label of the record `id` is requested now."""
+        """Return whether the label of the record `id` is requested now."""
         return self._requests.request(id) is not None
 
     def disagreements(self, ids: Iterable[str]) -> dict[str, list[tuple[str, str | int]]]:
-        """Return who said what of those of the records `ids` that people see differently."""
+        """Return pairs of annotator and label, by record id, for records with differing labels."""
         with self._store.reading() as connection:
             return {} if connection is None else disagreements(connection, ids)
 
     def annotators(self) -> list[str]:
-        """Return the names under which anything was done, sorted."""
+        """Return the names of all annotators with an entry, sorted."""
         with self._store.reading() as connection:
             return [] if connection is None else annotators(connection)
 
     def history(self, limit: int = 100, below: int = 2**62) -> list[LabellingEntry]:
-        """Return the newest entries, the newest first; of those numbered under `below`."""
+        """Return up to `limit` entries with a number less than `below`, the newest first."""
         with self._store.reading() as connection:
-            return [] if connection is None else newest(connection, limit, below=below)
+            return [] if connection is None else newest_entries(connection, limit, below=below)
 
     def write_due(self, *, at_once: bool = False) -> int:
-        """Write the labels that can no longer be undone, or all; return how many.
+        """Write the labels whose undo window has ended (`at_once`: all); return their number.
 
-        Those that cannot be written now are written by a later call, and `write_error` says why.
+        If the write fails, 0 is returned, `write_error` is the error, and a later call retries.
         """
         return self._delivery.write_due(at_once=at_once)
 
@@ -295,27 +295,27 @@ class LabelQueue:
         """Close the file; the next call opens it again."""
         self._store.close()
 
-    def _note(
+    def _record_action(
         self, person: User, id: str, action: Action, label: str | int | None = None
     ) -> LabellingEntry:
         stage: EntryStage = "held" if action == "label" else "noted"
         with self._store.writing() as connection:
-            request = self._answerable(connection, person, id)
+            request = self._answerable_request(connection, person, id)
             connection.execute("DELETE FROM leases WHERE id = ?", (id,))
             now = self._clock()
             entry = LabellingEntry(
                 0, now, person.name, person.seat, id, request["sequence"], action, label, stage
             )
-            return put(connection, entry)
+            return insert_entry(connection, entry)
 
-    def _answerable(self, connection: Connection, person: User, id: str) -> OpenRequest:
-        """Return the request for a record that `person` may answer; StateError says why not."""
+    def _answerable_request(self, connection: Connection, person: User, id: str) -> OpenRequest:
+        """Return the request for record `id`; raises StateError if `person` may not label it."""
         request = self._requests.request(id)
         if request is None:
             raise StateError(f"the request for record {id!r} is closed: it expired or was answered")
         if person.name in request.get("excluded_annotators", ()):
             raise StateError(f"record {id!r} is asked about again, of somebody else: take another")
-        if self._leases.holder(connection, id) not in (None, person.seat):
+        if self._leases.lease_holder(connection, id) not in (None, person.seat):
             raise StateError(f"somebody else has record {id!r} before them: take another")
         if is_answered(connection, request):
             raise StateError(f"record {id!r} was answered already: take another")
@@ -323,15 +323,15 @@ class LabelQueue:
             raise StateError(f"the guess for record {id!r} was told already: take another")
         return request
 
-    def _check_open_to(self, connection: Connection, person: User, id: str) -> None:
-        """Raise StateError where a record is not asked of `person`, nor theirs to change."""
+    def _check_may_label(self, connection: Connection, person: User, id: str) -> None:
+        """Raise StateError if `person` may neither label the record nor correct its label."""
         given = newest_label(connection, id)
-        if given is None or not self._corrects or not self._may_change(person, given):
-            self._answerable(connection, person, id)
+        if given is None or not self._corrects or not self._may_correct(person, given):
+            self._answerable_request(connection, person, id)
 
-    def _may_change(self, person: User, given: LabellingEntry) -> bool:
-        """Tell whether `person` may change a label: an operator any, and others their own."""
-        is_own = given.person == person.name and not self._is_blinded(person)
+    def _may_correct(self, person: User, entry: LabellingEntry) -> bool:
+        """Return whether `person` may change a label: operators all labels, others their own."""
+        is_own = entry.person == person.name and not self._is_blinded(person)
         return person.role == "operator" or is_own
 
     def _is_blinded(self, person: User) -> bool:

@@ -10,11 +10,11 @@ from typing import Any
 from streamboost.connectors.base import Sink
 from streamboost.connectors.files.open import STDIN
 from streamboost.errors import ConfigurationError, StateError
-from streamboost.pipelines.config.compatibility import verify
+from streamboost.pipelines.config.compatibility import verify_compatibility
 from streamboost.pipelines.config.connectors.base import Input
 from streamboost.pipelines.config.connectors.registry import append_sink
 from streamboost.pipelines.config.file import Config, load, parse
-from streamboost.pipelines.config.masking import masked
+from streamboost.pipelines.config.masking import mask_errors
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.service.labelling.queue import LabelQueue
@@ -23,11 +23,11 @@ from streamboost.pipelines.service.labelling.writers import LabelWriter, RecordW
 from streamboost.pipelines.service.scoring import Scoring
 from streamboost.pipelines.state.commands import Command, queue_command
 from streamboost.pipelines.state.folder import State
-from streamboost.pipelines.state.naming import refuse_unknown
+from streamboost.pipelines.state.naming import refuse_unknown_names
 from streamboost.pipelines.status.reader import Status, StatusReader
 from streamboost.pipelines.status.record_filter import RecordFilter
 
-__all__ = ["ServedState", "find"]
+__all__ = ["ServedState", "find_config"]
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,18 @@ class ServedState:
     scoring: Scoring
 
     @classmethod
-    def of(cls, config: Config) -> "ServedState":
-        """Return the pipeline of `config`; nothing is opened before it is used."""
+    def from_config(cls, config: Config) -> "ServedState":
+        """Return the state of the pipeline of `config`; files are opened at their first use."""
         state, mask = State(config.state), config.mask
         told = config.sections.build_schema()
         # The state may be older than the label rules and the classes in the file.
-        schema = replace(state.schema() or told, **told.rules)
+        schema = replace(state.schema() or told, **told.changeable_settings)
         status = StatusReader(state.path)
-        answers = _feeder(config, "labels", config.sections.labels)
-        labels = LabelWriter(answers, schema, mask, lambda: _kind(status))
-        records = RecordWriter(_feeder(config, "source", config.sections.source), schema, mask)
+        answers = _sink_or_error(config, "labels", config.sections.labels)
+        labels = LabelWriter(answers, schema, mask, lambda: _label_type(status))
+        records = RecordWriter(
+            _sink_or_error(config, "source", config.sections.source), schema, mask
+        )
         corrects = config.sections.labels.on_conflict != "first"
         blind = config.sections.serve.blind
         queue = LabelQueue(
@@ -69,25 +71,25 @@ class ServedState:
 
     @property
     def name(self) -> str:
-        """The pipeline's name."""
+        """Name of the pipeline, from its configuration."""
         return self.config.name
 
     def labelled_records(
-        self, person: User, choice: RecordFilter, limit: int, offset: int = 0
+        self, person: User, record_filter: RecordFilter, limit: int, offset: int = 0
     ) -> list[Status]:
-        """Return the labelled records of a choice that `person` may see, the newest first.
+        """Return the labelled records that match a filter and `person` may see, the newest first.
 
-        Blind annotators see no record whose label is requested. If the choice depends on
+        Blind annotators see no record whose label is requested. If the filter depends on
         predictions, they see only the records that they answered, so that neither `limit` nor
         `offset` tells the others' predictions.
         """
         see, status = self.blind_mode.visible_records, self.status
         if not self.blind_mode.is_blind(person):
-            return status.labelled_records(choice, limit, offset)
-        choice = replace(choice, closed=True)
-        if not choice.by_prediction:
-            return see(person, status.labelled_records(choice, limit, offset))
-        return see(person, status.labelled_records(choice, -1), chosen=True)[
+            return status.labelled_records(record_filter, limit, offset)
+        record_filter = replace(record_filter, closed=True)
+        if not record_filter.depends_on_prediction:
+            return see(person, status.labelled_records(record_filter, limit, offset))
+        return see(person, status.labelled_records(record_filter, -1), selected_by_prediction=True)[
             offset : offset + limit
         ]
 
@@ -102,8 +104,8 @@ class ServedState:
 
         Raises StateError if the command names an unknown version or class.
         """
-        with masked(self.config.mask):
-            refuse_unknown(self.config.state, command, self.status.documents())
+        with mask_errors(self.config.mask):
+            refuse_unknown_names(self.config.state, command, self.status.documents())
             queue_command(self.config.state, command)
 
     def close(self) -> None:
@@ -112,7 +114,7 @@ class ServedState:
             part.close()
 
 
-def find(path: Path) -> Config:
+def find_config(path: Path) -> Config:
     """Return the configuration of a pipeline file, or of a pipeline's state folder.
 
     The learner's sections are not loaded: loading takes a second, and labels do not need them.
@@ -120,22 +122,23 @@ def find(path: Path) -> Config:
     Raises ConfigurationError if the path is neither, and StateError if the file no longer matches
     the state of the pipeline.
     """
-    config = _read(path, learner=False)
+    config = _load_config(path, learner=False)
     state = State(config.state)
     if state.fingerprint():
         try:
-            verify(config, state, begun=True)
+            verify_compatibility(config, state, begun=True)
         except StateError:
-            verify(_read(path, learner=True), state, begun=True)  # names the changed keys
+            # names the changed keys
+            verify_compatibility(_load_config(path, learner=True), state, begun=True)
     return config
 
 
-def _read(path: Path, *, learner: bool) -> Config:
-    return _from_state(path, learner) if path.is_dir() else load(path, learner=learner)
+def _load_config(path: Path, *, learner: bool) -> Config:
+    return _config_of_state_folder(path, learner) if path.is_dir() else load(path, learner=learner)
 
 
-def _from_state(path: Path, learner: bool) -> Config:
-    """Return the configuration that a state folder keeps.
+def _config_of_state_folder(path: Path, learner: bool) -> Config:
+    """Return the configuration that is stored in a state folder.
 
     Relative paths start in the folder of the pipeline file. That folder is derived from the path of
     the state folder, if the state folder was not moved.
@@ -151,7 +154,9 @@ def _from_state(path: Path, learner: bool) -> Config:
         ) from None
     for _ in () if written.is_absolute() else written.parts:
         folder = folder.parent
-    if (folder / written).resolve() != state or (written.is_absolute() and _has_relative(tables)):
+    if (folder / written).resolve() != state or (
+        written.is_absolute() and _has_relative_paths(tables)
+    ):
         raise ConfigurationError(
             f"{path} does not tell where the pipeline file's relative paths start (state = "
             f"{str(written)!r}): name the pipeline file"
@@ -159,17 +164,17 @@ def _from_state(path: Path, learner: bool) -> Config:
     return parse(tables, folder, name=str(state / "config.toml"), learner=learner)
 
 
-def _has_relative(tables: Mapping[str, Any]) -> bool:
+def _has_relative_paths(tables: Mapping[str, Any]) -> bool:
     paths = [table["path"] for table in tables.values() if "path" in table]
     return any(path != STDIN and not Path(path).expanduser().is_absolute() for path in paths)
 
 
-def _kind(status: StatusReader) -> Any:
+def _label_type(status: StatusReader) -> Any:
     """Return the current label type from the status; None if unknown."""
     return (status.document("pipeline") or {}).get("label_type")
 
 
-def _feeder(config: Config, name: str, section: Input) -> Sink | ConfigurationError:
+def _sink_or_error(config: Config, name: str, section: Input) -> Sink | ConfigurationError:
     try:
         return append_sink(section, name, config.connector_context)
     except ConfigurationError as error:

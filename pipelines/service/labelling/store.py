@@ -1,4 +1,4 @@
-"""``labelling.db``: who has which record before them, and who did what with one, and when."""
+"""``labelling.db``: the leases of records, and the log of annotators' actions."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Literal
 
 from streamboost.connectors.sqlite.database import Database, table_exists
 from streamboost.errors import StateError
-from streamboost.pipelines.config.masking import masked
+from streamboost.pipelines.config.masking import mask_errors
 
 __all__ = [
     "FILE",
@@ -19,19 +19,19 @@ __all__ = [
     "LabellingStore",
     "annotators",
     "entries_to_write",
-    "newest",
+    "insert_entry",
+    "newest_entries",
     "newest_label",
-    "newly_written",
-    "put",
     "undoable_entries",
+    "written_answers",
 ]
 
 FILE = "labelling.db"
 
 Action = Literal["label", "skip", "not_sure"]
 EntryStage = Literal["held", "writing", "written", "late", "noted", "undone"]
-"""What became of an action: a label is held, being written, then written, and late where its
-request had expired when the pipeline read it; the others are noted."""
+"""State of an action. A label is held, writing, then written; late if its request had expired when
+the pipeline read the label. Other actions are noted."""
 
 _FORMAT = 1
 _TABLES = (
@@ -50,9 +50,9 @@ _COLUMNS = "number, time, person, seat, id, sequence, action, label, stage"
 
 @dataclass(frozen=True, slots=True)
 class LabellingEntry:
-    """What somebody did with a record, and when (milliseconds since 1970, UTC).
+    """An action of an annotator on a record, at a time in milliseconds since 1970, UTC.
 
-    `sequence` is the batch that asked for the record, 0 where none did.
+    `sequence` is the batch that requested the record's label; 0 without a request.
     """
 
     number: int
@@ -67,7 +67,7 @@ class LabellingEntry:
 
 
 class LabellingStore:
-    """The file at `path`, for any number of threads and processes; `mask` is for its errors."""
+    """Database file, safe for threads and processes; `mask` removes secrets from errors."""
 
     def __init__(self, path: Path, mask: Callable[[str], str]) -> None:
         self._database = Database(path)
@@ -75,14 +75,14 @@ class LabellingStore:
 
     @contextmanager
     def reading(self) -> Iterator[Connection | None]:
-        """Give a connection that sees one moment, None where nothing was ever written."""
-        with masked(self._mask), self._database.reading() as connection:
+        """Yield a connection with a consistent snapshot; None if nothing was written yet."""
+        with mask_errors(self._mask), self._database.read_transaction() as connection:
             yield connection if connection and table_exists(connection, "entries") else None
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Give a connection within a transaction, with the tables made if need be."""
-        with masked(self._mask), self._database.writing() as connection:
+        """Yield a connection in a write transaction; missing tables are created."""
+        with mask_errors(self._mask), self._database.write_transaction() as connection:
             if not table_exists(connection, "entries"):
                 for statement in _TABLES:
                     connection.execute(statement)
@@ -99,8 +99,8 @@ class LabellingStore:
         self._database.close()
 
 
-def put(connection: Connection, entry: LabellingEntry) -> LabellingEntry:
-    """Add `entry`, and return it with its number."""
+def insert_entry(connection: Connection, entry: LabellingEntry) -> LabellingEntry:
+    """Insert `entry`; return a copy with its assigned number."""
     cursor = connection.execute(
         "INSERT INTO entries (time, person, seat, id, sequence, action, label, stage) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -109,12 +109,12 @@ def put(connection: Connection, entry: LabellingEntry) -> LabellingEntry:
     return replace(entry, number=int(cursor.lastrowid or 0))
 
 
-def newest(
+def newest_entries(
     connection: Connection, limit: int, *, below: int = 2**62, seat: str = ""
 ) -> list[LabellingEntry]:
-    """Return the newest entries numbered under `below`, the newest first.
+    """Return up to `limit` entries with a number less than `below`, the newest first.
 
-    With `seat`, those of that seat which were not undone.
+    With `seat` (a session id), only entries of that session that were not undone.
     """
     where = "seat = ? AND stage != 'undone'" if seat else "? = ''"
     rows = connection.execute(
@@ -125,7 +125,7 @@ def newest(
 
 
 def newest_label(connection: Connection, id: str, above: int = 0) -> LabellingEntry | None:
-    """Return the newest label of a record that counts, of those numbered over `above`."""
+    """Return the newest valid label of a record with a number greater than `above`, or None."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM entries WHERE id = ? AND number > ? AND action = 'label' "
         "AND stage NOT IN ('undone', 'late') ORDER BY number DESC LIMIT 1",
@@ -135,9 +135,9 @@ def newest_label(connection: Connection, id: str, above: int = 0) -> LabellingEn
 
 
 def annotators(connection: Connection) -> list[str]:
-    """Return the names under which anything was done, sorted.
+    """Return the names of all annotators with an entry, sorted.
 
-    The index is searched once a name, however many entries there are.
+    The index is searched once per name, whatever the number of entries.
     """
     query = (
         "WITH RECURSIVE names (name) AS (SELECT min(person) FROM entries UNION ALL "
@@ -149,15 +149,15 @@ def annotators(connection: Connection) -> list[str]:
 
 def undoable_entries(connection: Connection) -> list[LabellingEntry]:
     """Return the labels that can still be undone, the oldest first."""
-    return _in_stage(connection, "held")
+    return _entries_in_stage(connection, "held")
 
 
 def entries_to_write(connection: Connection) -> list[LabellingEntry]:
-    """Return the labels that are being written, the oldest first."""
-    return _in_stage(connection, "writing")
+    """Return the labels in stage "writing", the oldest first."""
+    return _entries_in_stage(connection, "writing")
 
 
-def _in_stage(connection: Connection, stage: EntryStage) -> list[LabellingEntry]:
+def _entries_in_stage(connection: Connection, stage: EntryStage) -> list[LabellingEntry]:
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM entries WHERE stage IN ('held', 'writing') AND stage = ? "
         "ORDER BY number",
@@ -166,10 +166,10 @@ def _in_stage(connection: Connection, stage: EntryStage) -> list[LabellingEntry]
     return [LabellingEntry(*row) for row in rows]
 
 
-def newly_written(connection: Connection, limit: int) -> list[LabellingEntry]:
-    """Return those of the newest `limit` entries that are written answers to a request."""
+def written_answers(connection: Connection, limit: int) -> list[LabellingEntry]:
+    """Return the written labels of requested records among the newest `limit` entries."""
     return [
         entry
-        for entry in newest(connection, limit)
+        for entry in newest_entries(connection, limit)
         if entry.stage == "written" and entry.sequence > 0
     ]

@@ -1,4 +1,4 @@
-"""Labels and records from people and programs, into what the pipeline's own sources read."""
+"""Writers of posted labels and records to the sources of a pipeline."""
 
 import json
 import threading
@@ -18,21 +18,21 @@ from streamboost.connectors.messages.outgoing import DeadLetter, Label
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import ConfigurationError, DataError, UnavailableError
 from streamboost.features.fields import Field
-from streamboost.pipelines.config.masking import Mask, masked
+from streamboost.pipelines.config.masking import Mask, mask_errors
 
-__all__ = ["LabelWriter", "RecordWriter", "SourceWriter", "decoded"]
+__all__ = ["LabelWriter", "RecordWriter", "SourceWriter", "decode_posted_records"]
 
 _PATIENCE = 1.0
 """Seconds to wait for other writes to end."""
 
 
 class SourceWriter:
-    """Appends to a source, one caller at a time; what it returned from is durable there.
+    """Appends messages to a source of the pipeline, durably, one caller at a time.
 
     Parameters
     ----------
-    sink : what appends to the source, or why nothing can
-    mask : takes secrets out of a text
+    sink : appends to the source; an error if that is not possible
+    mask : removes secrets from a text
     """
 
     def __init__(self, sink: Sink | ConfigurationError, mask: Mask) -> None:
@@ -42,15 +42,15 @@ class SourceWriter:
 
     @property
     def refusal(self) -> str | None:
-        """Why nothing can be written, None where it can."""
+        """Error text if the source cannot be written to, else None."""
         return str(self._sink) if isinstance(self._sink, ConfigurationError) else None
 
-    def _append(self, payloads: Sequence[bytes]) -> None:
+    def _append_payloads(self, payloads: Sequence[bytes]) -> None:
         # Whoever waits holds a thread that others need to read.
         if not self._lock.acquire(timeout=_PATIENCE):
             raise UnavailableError("an earlier write has not ended yet: try again later")
         try:
-            with masked(self._mask):
+            with mask_errors(self._mask):
                 write_directly(self._sink_or_raise(), payloads)
         finally:
             self._lock.release()
@@ -61,14 +61,14 @@ class SourceWriter:
         return self._sink
 
     def close(self) -> None:
-        """Close the sink."""
+        """Close the connection to the source, after a write in progress."""
         with self._lock:
             if isinstance(self._sink, Sink):
                 self._sink.close()
 
 
 class LabelWriter(SourceWriter):
-    """Writes labels that `schema` can read back; `kind` gives what labels have come to be."""
+    """Writes labels in the format of `schema`; `kind` returns the current label type, or None."""
 
     def __init__(
         self,
@@ -83,14 +83,14 @@ class LabelWriter(SourceWriter):
 
     @property
     def classes(self) -> Sequence[str | int]:
-        """The labels there are, where the pipeline's file names them; empty: any."""
+        """Allowed labels from the pipeline file; empty if all labels are allowed."""
         return self._schema.classes
 
     def check(self, labels: Sequence[Label]) -> list[Label]:
-        """Return `labels` as the pipeline will read them, tidied.
+        """Return `labels` as the pipeline will read them, normalized.
 
-        Raises ConfigurationError where the source cannot be written to, and DataError where the
-        pipeline could not use one of them.
+        Raises ConfigurationError if the source cannot be written to, DataError if a label is
+        invalid.
         """
         self._sink_or_raise()
         schema = self._current_schema()
@@ -99,25 +99,25 @@ class LabelWriter(SourceWriter):
         except UnicodeEncodeError as error:
             raise DataError(f"a label holds text that is not Unicode: {error}") from None
         read, dead = schema.decode_labels(_as_messages(payloads))
-        _refuse(dead, "label")
+        _raise_if_unusable(dead, "label")
         return [
             Label(id, tidy, label.time, label.source)
             for label, id, tidy in zip(labels, read.ids, read.labels, strict=True)
         ]
 
     def write(self, labels: Sequence[Label]) -> list[Label]:
-        """Append `labels`, or none of them, raising as `check` does; ConnectorError: none yet.
+        """Check and append all `labels`, or none of them; return the labels as written.
 
-        Returns what was appended.
+        Raises the errors of `check`, and ConnectorError if the write fails.
         """
         tidy = self.check(labels)
         self.deliver(tidy)
         return tidy
 
     def deliver(self, labels: Sequence[Label]) -> None:
-        """Append labels that were checked once; what cannot be used by now is a dead letter."""
+        """Append labels that `check` has returned before, without another check."""
         schema = self._current_schema()
-        self._append([schema.encode_label(label) for label in labels])
+        self._append_payloads([schema.encode_label(label) for label in labels])
 
     def _current_schema(self) -> Schema:
         kind = self._kind()
@@ -126,43 +126,45 @@ class LabelWriter(SourceWriter):
 
 
 class RecordWriter(SourceWriter):
-    """Writes records that `schema` can read back."""
+    """Writes records in the format of `schema`."""
 
     def __init__(self, sink: Sink | ConfigurationError, schema: Schema, mask: Mask = str) -> None:
         super().__init__(sink, mask)
         # Without named features a record is judged by its id alone, as the pipeline will find them.
-        self._schema = schema if schema.resolved else _with_id_alone(schema)
+        self._schema = schema if schema.has_known_features else _id_only_schema(schema)
 
     def write(self, records: Sequence[dict[str, Any]]) -> None:
-        """Append `records`, or none of them.
+        """Append all `records`, or none of them.
 
-        Raises ConfigurationError where the source cannot be written to, DataError where the
-        pipeline could not use one of them, and ConnectorError where they are not written yet.
+        Raises ConfigurationError if the source cannot be written to, DataError if a record is
+        invalid, and ConnectorError if the write fails.
         """
         self._sink_or_raise()
-        read, payloads = decoded(self._schema, records)
+        read, payloads = decode_posted_records(self._schema, records)
         if self._schema.id_from == "key":
             payloads = ForwardedPayloads(
                 payloads, [MessageMetadata(id.encode()) for id in read.ids]
             )
-        self._append(payloads)
+        self._append_payloads(payloads)
 
 
-def decoded(schema: Schema, records: Sequence[dict[str, Any]]) -> tuple[Records, Sequence[bytes]]:
-    """Return posted records as they are read, and as messages; DataError where one cannot be used.
+def decode_posted_records(
+    schema: Schema, records: Sequence[dict[str, Any]]
+) -> tuple[Records, Sequence[bytes]]:
+    """Return the decoded records and their JSON payloads; raises DataError if one is invalid.
 
-    A field names a record here in any case: where a topic's keys do, the key is made of it.
+    The record id is always read from a field, even if the pipeline reads it from the message key.
     """
     try:
         payloads = [json.dumps(r, allow_nan=False, ensure_ascii=False).encode() for r in records]
     except ValueError as error:
         raise DataError(f"a record cannot stand in JSON: {error}") from None
     read, dead = schema.decode(_as_messages(payloads), source="posted")
-    _refuse(dead, "record")
+    _raise_if_unusable(dead, "record")
     return read, payloads
 
 
-def _with_id_alone(schema: Schema) -> Schema:
+def _id_only_schema(schema: Schema) -> Schema:
     # A name that no record has: a schema needs a feature, which may be absent.
     return replace(schema, fields={f"{schema.id} and nothing else": Field("number")}, named={})
 
@@ -171,7 +173,8 @@ def _as_messages(payloads: Sequence[bytes]) -> list[Message]:
     return [Message(payload, "0", place, len(payload)) for place, payload in enumerate(payloads)]
 
 
-def _refuse(dead: Sequence[DeadLetter], what: str) -> None:
-    if dead:
-        place = dead[0].position["0"] + 1
-        raise DataError(f"{what} {place} cannot be used ({dead[0].reason}): {dead[0].detail}")
+def _raise_if_unusable(dead_letters: Sequence[DeadLetter], message_kind: str) -> None:
+    if dead_letters:
+        letter = dead_letters[0]
+        place = letter.position["0"] + 1
+        raise DataError(f"{message_kind} {place} cannot be used ({letter.reason}): {letter.detail}")

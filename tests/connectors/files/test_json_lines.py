@@ -139,7 +139,7 @@ def test_a_line_that_was_finished_after_it_was_read_is_given_whole(path, reader)
     end = source.position()["0"]
     with path.open("ab") as file:
         file.write(b'": 2}\n{"id": 3}\n')
-    later.expect(source.bookmark)
+    later.expect_content(source.bookmark)
     later.seek(source.position())
     assert later.lag() == source.lag()
     for one in (source, later):
@@ -191,7 +191,7 @@ def test_a_position_within_a_line_is_an_error(path, reader):
 def test_an_error_while_reading_loses_nothing(path, reader, monkeypatch):
     path.write_bytes(b"one\ntwo\nthree\n")
     source = reader()
-    read, calls = source._read, []
+    read, calls = source._read_message, []
 
     def fail_at_the_second(*about, **options):
         calls.append(None)
@@ -199,7 +199,7 @@ def test_an_error_while_reading_loses_nothing(path, reader, monkeypatch):
             raise OSError(5, "Input/output error")
         return read(*about, **options)
 
-    monkeypatch.setattr(source, "_read", fail_at_the_second)
+    monkeypatch.setattr(source, "_read_message", fail_at_the_second)
     with pytest.raises(ConnectorError, match="Input/output error"):
         source.poll(9)
     assert payloads(source.poll(9)) == [b"one", b"two", b"three"]

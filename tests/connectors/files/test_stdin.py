@@ -53,7 +53,7 @@ def test_it_goes_back_by_one_poll_and_no_further(pipe):
     assert payloads(source.poll(9)) == [b"5", b"6", b"7", b"8", b"9"]
     with pytest.raises(ConnectorError, match="cannot be read again: line 2"):
         source.seek({"0": 2})
-    assert not source.replays
+    assert not source.is_replayable
 
 
 def test_another_process_counts_on_from_where_the_last_one_stood(pipe):

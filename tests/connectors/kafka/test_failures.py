@@ -79,14 +79,14 @@ def test_a_process_that_lost_its_answer_finds_its_commit_when_it_asks(broker, na
     sink = KafkaSink(cluster, name)
     with closing(KafkaTransaction(cluster, name)) as transaction:
         commit(transaction, 1, [(sink, [b"1"])])
-        write = transaction._write
+        write = transaction._write_transaction
 
         def write_and_hear_nothing(*arguments):
             write(*arguments)
             raise UnavailableError("no answer")
 
         with monkeypatch.context() as patch:
-            patch.setattr(transaction, "_write", write_and_hear_nothing)
+            patch.setattr(transaction, "_write_transaction", write_and_hear_nothing)
             with pytest.raises(UnavailableError):
                 transaction.commit(2, [(sink, [b"2"])], {}, b"entry")
         commit(transaction, 2, [(sink, [b"2"])])

@@ -17,7 +17,7 @@ import pytest
 from streamboost.connectors.base import Message
 from streamboost.connectors.kafka.formats.decoding import FRAME, Decoder
 from streamboost.connectors.kafka.formats.encoding import Encoder
-from streamboost.connectors.kafka.formats.output_schemas import schema_of
+from streamboost.connectors.kafka.formats.output_schemas import derive_schema
 from streamboost.connectors.kafka.formats.registry import RegisteredSchema
 from streamboost.connectors.messages.outgoing import DeadLetter, Prediction, Request
 from streamboost.connectors.messages.schema import Schema
@@ -263,7 +263,7 @@ def written():
     yield Request("7", 1.5, more, None, {}, 0.5, 1.0, None, 12, excluded_annotators=["ann"])
     yield Request("7", 1.5, more, True, {"true": 0.5}, 0.5, 1.0, None, 12)
     bad = message(b"\xff")
-    yield DeadLetter.of(bad, "bad_json", "what", source="records", time=5)
+    yield DeadLetter.from_message(bad, "bad_json", "what", source="records", time=5)
 
 
 def plain(value):
@@ -291,7 +291,9 @@ def test_a_later_release_may_add_what_may_be_absent():
     before = msgspec.defstruct("P", [("id", str)])
     after = msgspec.defstruct("P", [("id", str), ("more", str | msgspec.UnsetType, msgspec.UNSET)])
     file = io.BytesIO()
-    old, new = (fastavro.parse_schema(json.loads(schema_of(s, "AVRO"))) for s in (before, after))
+    old, new = (
+        fastavro.parse_schema(json.loads(derive_schema(s, "AVRO"))) for s in (before, after)
+    )
     fastavro.schemaless_writer(file, old, {"id": "7"})
     file.seek(0)
     assert fastavro.schemaless_reader(file, old, new) == {"id": "7", "more": None}

@@ -45,7 +45,7 @@ def joined(member, partitions):
     """Have a member poll until these are its own, sending each to its beginning."""
 
     def has_come():
-        member.ready()
+        member.initialize_producer()
         polled = member.poll(100)
         for partition in polled.ownership.changed & polled.ownership.partitions:
             member.seek(partition, None)
@@ -60,7 +60,7 @@ def polled_by(member):
 
 def written(place):
     with closing(CommittedReader(place.cluster)) as beside:
-        return [beside.newest(place.written, partition) for partition in (0, 1)]
+        return [beside.newest_message(place.written, partition) for partition in (0, 1)]
 
 
 def test_what_a_member_makes_of_messages_is_written_with_where_it_goes_on(place, make_member):
@@ -112,11 +112,11 @@ def test_a_member_of_an_earlier_generation_is_refused_by_the_broker(place, make_
     polled = polled_by(one)
 
     def has_come():
-        other.ready()
+        other.initialize_producer()
         return one.poll(1).ownership.partitions and other.poll(1).ownership.partitions
 
     until(has_come, 60)
-    one._refuse_moved = lambda polled: None  # as if it had not noticed
+    one._raise_if_reassigned = lambda polled: None  # as if it had not noticed
     with pytest.raises(Exception, match=r"metadata|generation|member"):
         one.commit([OutgoingWrite(place.written, 0, b"x")], {0: 5}, polled)
     assert written(place) == [None, None]
@@ -130,7 +130,7 @@ def test_the_newest_message_is_looked_for_once_no_transaction_is_open(place):
         ended = threading.Timer(0.5, producer.commit_transaction)
         ended.start()
         with closing(CommittedReader(place.cluster)) as beside:
-            assert beside.newest(place.written, 0).payload == b"late"
+            assert beside.newest_message(place.written, 0).payload == b"late"
         ended.join()
 
 
@@ -141,16 +141,16 @@ def test_a_place_that_is_gone_is_named(place, make_member):
         admin.delete_records({TopicPartition(place.read, 0): 4})
     with pytest.raises(DeletedError, match="no longer holds offsets 2 to 3 of partition 0"):
         member.seek(0, 2)
-    assert member.beginning_offsets(0) == 4
+    assert member.beginning_offset(0) == 4
 
 
 def test_a_partition_is_owned_from_hearing_of_it_until_it_is_heard_to_go():
     listener, of = RebalanceListener(), lambda *numbers: [TopicPartition("t", n) for n in numbers]
     listener.on_partitions_assigned(of(0, 1))
-    assert listener.take(unsure=False) == ({0, 1}, {0, 1}, 1)
-    assert listener.take(unsure=False) == ({0, 1}, set(), 1)
-    assert listener.take(unsure=True) == ({0, 1}, {0, 1}, 1)
+    assert listener.take_assignment(all_changed=False) == ({0, 1}, {0, 1}, 1)
+    assert listener.take_assignment(all_changed=False) == ({0, 1}, set(), 1)
+    assert listener.take_assignment(all_changed=True) == ({0, 1}, {0, 1}, 1)
     listener.on_partitions_revoked(of(0, 1))
-    assert listener.take(unsure=False) == (set(), {0, 1}, 2)
+    assert listener.take_assignment(all_changed=False) == (set(), {0, 1}, 2)
     listener.on_partitions_assigned(of())
     assert listener.changes == 3, "an assignment of nothing is one, too"

@@ -82,7 +82,7 @@ def failures(**settings):
     """Return the reasons that are reported while a client fails to start."""
     found = []
     with (
-        internals.watched_connections((kafka_errors.KafkaError, OSError), found.append),
+        internals.report_connection_errors((kafka_errors.KafkaError, OSError), found.append),
         pytest.raises(kafka_errors.KafkaTimeoutError),
     ):
         internals.start_client(KafkaAdminClient, NOWHERE | settings)
@@ -120,7 +120,7 @@ def test_later_calls_of_a_fenced_producer_name_the_error(kafka_servers, topic):
             with pytest.raises(kafka_errors.KafkaError) as raised:
                 commit()
     fencing = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
-    assert any(internals.names_error(raised.value, kind) for kind in fencing)
+    assert any(internals.mentions_error_class(raised.value, kind) for kind in fencing)
 
 
 @pytest.mark.kafka
@@ -128,7 +128,7 @@ def test_a_producer_that_is_closed_by_force_ends_its_thread_and_does_not_flush(
     kafka_servers, monkeypatch
 ):
     producer = KafkaProducer(bootstrap_servers=kafka_servers)
-    internals.force_close(producer)
+    internals.force_close_producer(producer)
     producer._sender.join(30)
     assert not producer._sender.is_alive()
     flushed = []
@@ -144,7 +144,7 @@ def test_a_consumer_that_is_to_join_again_gets_another_generation(kafka_servers,
         consumer.subscribe([topic])
         until(consumer, lambda: consumer.assignment())
         before = consumer.group_metadata().generation_id
-        internals.rejoin(consumer)
+        internals.request_group_rejoin(consumer)
         until(consumer, lambda: consumer.group_metadata().generation_id > before)
 
 
@@ -167,7 +167,7 @@ def test_records_that_were_not_decoded_are_dropped(kafka_servers, topic):
         consumer.assign([at])
         until(consumer, lambda: consumer._fetcher._next_partition_records)
         held = consumer._fetcher._next_partition_records
-        internals.drop_undecodable(consumer)
+        internals.drop_undecodable_records(consumer)
         assert not held
 
 
@@ -197,5 +197,5 @@ def test_the_error_of_a_failed_checksum_names_the_offset():
     batch = batch_of(0, bytes)
     with pytest.raises(kafka_errors.CorruptRecordError) as raised:
         decoded(batch[:-1] + bytes([batch[-1] ^ 1]))
-    assert internals.offset_in(raised.value) == 40
-    assert internals.offset_in(kafka_errors.CorruptRecordError("no place")) is None
+    assert internals.offset_in_error(raised.value) == 40
+    assert internals.offset_in_error(kafka_errors.CorruptRecordError("no place")) is None

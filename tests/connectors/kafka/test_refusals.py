@@ -127,7 +127,7 @@ def test_what_fits_one_by_one_is_written_where_all_at_once_does_not(cluster, nam
 
 def test_a_dead_letter_over_the_limit_is_named_by_where_its_message_came_from(cluster, name):
     message = Message(b"x" * 5000, "3", 12, 5000)
-    letter = DeadLetter.of(message, "bad_json", "damaged", source="records").encode()
+    letter = DeadLetter.from_message(message, "bad_json", "damaged", source="records").encode()
     sink = KafkaSink(cluster, name)
     with (
         closing(KafkaTransaction(cluster, name)) as transaction,

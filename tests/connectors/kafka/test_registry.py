@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from streamboost.connectors.kafka.formats.avro import Avro
-from streamboost.connectors.kafka.formats.decoding import described
+from streamboost.connectors.kafka.formats.avro import AvroCodec
+from streamboost.connectors.kafka.formats.decoding import describe_newest_schema
 from streamboost.connectors.kafka.formats.registry import RegisteredSchema, Registry
 from streamboost.errors import ConfigurationError, ConnectorError, UnavailableError
 
@@ -105,7 +105,9 @@ def test_what_a_registry_answers_is_a_schema_none_or_an_error_that_says_what_to_
     assert asked == ["Basic " + base64.b64encode(b"me:hunter2:x").decode()]
     assert registry.schema(2) is None
     whole = registry.schema(7)
-    assert Avro(whole.text, whole.named).read(b"\x02\x02a\x00\x00") == b'[{"id":"a","a":null}]'
+    assert (
+        AvroCodec(whole.text, whole.named).decode(b"\x02\x02a\x00\x00") == b'[{"id":"a","a":null}]'
+    )
     for id, kind, said in [
         (3, ConnectorError, "where Confluent's API begins"),
         (4, ConnectorError, "correct `username` and `password`"),
@@ -131,7 +133,7 @@ def test_a_registry_that_does_not_answer_may_do_so_later(tmp_path):
 
 def test_what_is_registered_of_a_topic_that_is_read_is_said(answering):
     registry, _ = answering
-    assert described(registry, "avro", "t") == "t-value has version 3: id, a"
-    assert described(registry, "avro", "u") == "u-value is not registered yet"
+    assert describe_newest_schema(registry, "avro", "t") == "t-value has version 3: id, a"
+    assert describe_newest_schema(registry, "avro", "u") == "u-value is not registered yet"
     with pytest.raises(ConnectorError, match=r"t-value version 3 is of AVRO, and the format is"):
-        described(registry, "json-schema", "t")
+        describe_newest_schema(registry, "json-schema", "t")

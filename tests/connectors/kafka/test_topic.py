@@ -9,7 +9,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import NodeNotReadyError
 from waiting import until
 
-from streamboost.connectors.base import Committed
+from streamboost.connectors.base import CommittedBatch
 from streamboost.connectors.kafka.admin import JOURNAL, create_topics, missing_topics
 from streamboost.connectors.kafka.cluster import KafkaCluster
 from streamboost.connectors.kafka.formats.decoding import FRAME, DecodedSource, Decoder
@@ -234,7 +234,7 @@ def test_a_process_that_began_before_is_refused(cluster, topic, begin, opened):
     old, new, sink = begin(), begin(), opened(KafkaSink(cluster, topic))
     old.commit(1, [(sink, [b"old"])], {"records": {"0": 3}}, b"1")
     new.fence()
-    assert new.committed() == Committed(1, {"records": {"0": 3}})
+    assert new.committed() == CommittedBatch(1, {"records": {"0": 3}})
     with pytest.raises(StateError, match="another process has taken this pipeline over") as raised:
         old.commit(2, [(sink, [b"zombie"])], {}, b"2")
     assert not raised.value.retriable
@@ -249,7 +249,7 @@ def test_a_run_after_another_one_goes_on_also_when_its_first_commit_fails(begin,
     second = begin()
     second.fence()
     with monkeypatch.context() as patch:
-        patch.setattr(second, "_write", lambda *arguments: 1 / 0)
+        patch.setattr(second, "_write_transaction", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             second.commit(2, [], {}, b"2")
     second.commit(2, [], {}, b"2")

@@ -38,13 +38,13 @@ def task(id):
 
 def test_tasks_are_made_and_found_again(studio):
     choices = studio.choices()
-    numbers = studio.create([task("a"), task("b")])
+    numbers = studio.create_tasks([task("a"), task("b")])
     found = studio.tasks(choices)
     assert sorted(found) == numbers
     assert [found[number].key for number in numbers] == ["p/1/a", "p/1/b"]
     assert list(studio.tasks(choices, numbers[1:])) == numbers[1:]
-    studio.delete(numbers[0])
-    studio.delete(numbers[0])
+    studio.delete_task(numbers[0])
+    studio.delete_task(numbers[0])
     assert list(studio.tasks(choices, numbers)) == numbers[1:]
     assert studio.tasks(choices, []) == {}
 
@@ -52,13 +52,13 @@ def test_tasks_are_made_and_found_again(studio):
 def test_a_suggested_answer_is_of_the_form_that_the_project_wants(studio, server):
     result = studio.choices().result("left")
     prediction = {"model_version": "1", "score": 0.5, "result": result}
-    (number,) = studio.create([task("a") | {"predictions": [prediction]}])
+    (number,) = studio.create_tasks([task("a") | {"predictions": [prediction]}])
     (kept,) = server.tasks[number]["predictions"]
     assert {name: kept[name] for name in prediction} == prediction
 
 
 def test_many_tasks_come_in_pages(studio, server):
-    numbers = studio.create([task(str(i)) for i in range(250)])
+    numbers = studio.create_tasks([task(str(i)) for i in range(250)])
     server.seen.clear()
     assert list(studio.tasks(studio.choices())) == numbers
     assert list(studio.tasks(studio.choices(), numbers[:230])) == numbers[:230]
@@ -66,7 +66,7 @@ def test_many_tasks_come_in_pages(studio, server):
 
 
 def test_a_page_that_comes_twice_is_no_end_of_the_list(studio, server):
-    numbers = studio.create([task(str(i)) for i in range(250)])
+    numbers = studio.create_tasks([task(str(i)) for i in range(250)])
     choices = studio.choices()
     server.faults.extend([("GET", "/api/tasks/", None), ("GET", "/api/tasks/", "again")])
     with pytest.raises(UnavailableError, match="changed while they were listed"):
@@ -77,7 +77,7 @@ def test_a_page_that_comes_twice_is_no_end_of_the_list(studio, server):
 def test_the_label_is_what_most_annotations_say(studio, server):
     choices = studio.choices()
     server.want(3)
-    (number,) = studio.create([task("a")])
+    (number,) = studio.create_tasks([task("a")])
     assert not studio.tasks(choices)[number].is_touched
     server.annotate(number, "left", cancelled=True)
     server.annotate(number, "left")
@@ -91,14 +91,14 @@ def test_the_label_is_what_most_annotations_say(studio, server):
 
 @pytest.mark.parametrize("who", PEOPLE[:2])
 def test_a_draft_is_a_beginning(studio, server, who):
-    (number,) = studio.create([task("a")])
+    (number,) = studio.create_tasks([task("a")])
     server.begin(number, by=who)
     assert studio.tasks(studio.choices())[number].is_touched
 
 
 @pytest.mark.parametrize("choice", [{"label": None}, {"label": "left", "name": "other"}])
 def test_an_annotation_without_a_choice_says_nothing(studio, server, choice):
-    (number,) = studio.create([task("a")])
+    (number,) = studio.create_tasks([task("a")])
     server.annotate(number, **choice)
     assert studio.tasks(studio.choices())[number].label is None
 
@@ -125,7 +125,7 @@ def chosen(value, **more):
 )
 def test_a_malformed_annotation_says_nothing_and_disturbs_no_other(stand_in, result):
     studio = LabelStudio(stand_in.url, stand_in.project, LEGACY)
-    bad, good = studio.create([task("a"), task("b")])
+    bad, good = studio.create_tasks([task("a"), task("b")])
     path = f"/api/tasks/{bad}/annotations/"
     stand_in.done("POST", path, {"result": result, "was_cancelled": False}, LEGACY)
     stand_in.annotate(good, "left")
@@ -154,7 +154,7 @@ def test_a_personal_token_buys_access_anew_when_it_runs_out(studio, server):
     server.faults.append(("GET", "/api/tasks/", 401))
     assert personal.tasks(choices) == {}
     server.faults.append(("POST", server.importing, 401))
-    assert len(personal.create([task("a")])) == 1
+    assert len(personal.create_tasks([task("a")])) == 1
 
 
 @pytest.mark.parametrize("token", ["wrong", "an.other.token"])
@@ -172,7 +172,7 @@ def test_a_wrong_project_is_named(studio, server):
 
 def test_tasks_that_the_interface_cannot_show_are_refused_with_the_reason(studio):
     with pytest.raises(ConnectorError, match=r"\(400\).*features.* key is expected"):
-        studio.create([{"data": {"id": "a"}}])
+        studio.create_tasks([{"data": {"id": "a"}}])
 
 
 @pytest.mark.parametrize("status", [403, 302])

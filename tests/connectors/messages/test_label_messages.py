@@ -150,13 +150,13 @@ def test_null_takes_a_label_back_where_it_may_and_absent_or_empty_is_missing(kin
         Message(line, "0", i, len(line))
         for i, line in enumerate(json.dumps({"id": "7"} | one).encode() for one in given)
     ]
-    labels, dead = schema.decode_labels(messages, nulls=True)
+    labels, dead = schema.decode_labels(messages, allow_nulls=True)
     assert (labels.ids, labels.labels) == (["7"], [None])
     refused = ["missing_label"] * 2 if kind != "integer" else ["missing_label", "wrong_type"]
     assert [letter.reason for letter in dead] == refused
     assert len(schema.decode_labels(messages).dead) == 3
     rows = [replace(message, is_row=True) for message in messages]
-    reasons = [letter.reason for letter in schema.decode_labels(rows, nulls=True).dead]
+    reasons = [letter.reason for letter in schema.decode_labels(rows, allow_nulls=True).dead]
     assert reasons[:2] == ["missing_label"] * 2, "the third, empty text, is no cell"
     assert len(reasons) == 3
 
@@ -165,7 +165,7 @@ def test_an_empty_cell_is_a_missing_label(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("id,label\n7,\n8,grass\n")
     with closing(file_source(path, {"id", "label"})) as source:
-        labels, dead = Schema(numeric=["a"]).decode_labels(source.poll(10), nulls=True)
+        labels, dead = Schema(numeric=["a"]).decode_labels(source.poll(10), allow_nulls=True)
     assert (labels.ids, [letter.reason for letter in dead]) == (["8"], ["missing_label"])
 
 

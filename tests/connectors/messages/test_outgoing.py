@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from streamboost.connectors.messages.outgoing import Label, Prediction, Request, features_of
+from streamboost.connectors.messages.outgoing import Label, Prediction, Request, features_by_name
 
 
 def test_a_prediction_has_these_fields():
@@ -85,7 +85,7 @@ def test_a_label_leaves_out_what_is_not_known():
 
 def test_features_are_named_as_they_were_received():
     row = np.array([0.1, 218, -2.0405545, np.nan, np.inf], np.float32)
-    assert features_of(["a", "b", "c", "d", "e"], row) == {
+    assert features_by_name(["a", "b", "c", "d", "e"], row) == {
         "a": 0.1,
         "b": 218.0,
         "c": -2.0405545,
@@ -96,4 +96,4 @@ def test_features_are_named_as_they_were_received():
 
 def test_each_value_needs_a_name():
     with pytest.raises(ValueError, match="zip"):
-        features_of(["a"], np.zeros(2, np.float32))
+        features_by_name(["a"], np.zeros(2, np.float32))

@@ -319,7 +319,7 @@ class TestSettings:
 class TestDeadLetters:
     def letter(self, payload: bytes, size: int | None = None) -> DeadLetter:
         message = Message(payload, "p", 5, len(payload) if size is None else size)
-        return DeadLetter.of(message, "duplicate_id", "id '7'", source="records", time=3)
+        return DeadLetter.from_message(message, "duplicate_id", "id '7'", source="records", time=3)
 
     def test_the_message_has_these_fields(self):
         assert json.loads(self.letter(b"{}").encode()) == {

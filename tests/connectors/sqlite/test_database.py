@@ -11,13 +11,13 @@ from tests.waiting import until
 def test_a_connection_that_is_in_use_is_closed_by_its_own_thread(tmp_path):
     """Closed under a call of its own, SQLite takes the process with it."""
     database = Database(tmp_path / "log.db")
-    with database.writing() as connection:
+    with database.write_transaction() as connection:
         connection.execute("CREATE TABLE t (n)")
     begun, used = threading.Event(), []
 
     def write():
         begun.set()
-        with database.writing() as connection:
+        with database.write_transaction() as connection:
             used.append(connection)
             connection.execute("INSERT INTO t VALUES (1)")
 

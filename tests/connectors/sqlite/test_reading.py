@@ -38,7 +38,7 @@ def test_a_file_stays_open_from_look_to_look_until_the_source_rests(path, source
     assert read(source) == [b"one"]
     assert read(source) == []
     assert times_open(path) == 1
-    source.rest()
+    source.release_resources()
     assert times_open(path) == 0
     put(path, b"two")
     assert read(source) == [b"two"]
@@ -55,7 +55,7 @@ def test_closing_leaves_nothing_open_whatever_is_left_to_read(path, source):
 def test_whoever_writes_while_a_source_rests_leaves_one_file_behind(path, source):
     put(path, b"one")
     assert read(source, 5) == [b"one"]
-    source.rest()
+    source.release_resources()
     put(path, b"two")
     assert [found.name for found in path.parent.iterdir()] == [path.name]
 
@@ -101,7 +101,7 @@ def test_a_longer_file_whose_messages_are_others_is_refused(path, source, stoppe
     other.replace(path)
     if stopped:
         source, before = SqliteSource(path, "records"), source
-        source.expect(before.bookmark)
+        source.expect_content(before.bookmark)
         source.seek(before.position())
     with pytest.raises(DeletedError, match="not the file that was read before"):
         source.poll(1)

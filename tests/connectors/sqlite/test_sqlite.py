@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamboost.connectors.base import Committed, Message, Sink
+from streamboost.connectors.base import CommittedBatch, Message, Sink
 from streamboost.connectors.sqlite import database
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
@@ -175,7 +175,7 @@ def test_the_file_is_written_ahead_and_synced_in_full(path, opened):
     put(path, "records", b"a")
     assert shell(path, "PRAGMA journal_mode") == [("wal",)]
     kept = opened(database.Database(path))
-    with kept.reading() as connection:
+    with kept.read_transaction() as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
@@ -210,12 +210,12 @@ def test_a_file_that_may_only_be_read_is_a_source_while_its_owner_writes(
 ):
     path = open_folder / "log.db"
     writer = opened(database.Database(path))
-    with writer.writing() as connection:
+    with writer.write_transaction() as connection:
         database.append(connection, "records", [b"one"])
     source = opened(SqliteSource(path, "records"))
     with only_reading(open_folder):
         assert payloads(source.poll(9)) == [b"one"]
-    with writer.writing() as connection:
+    with writer.write_transaction() as connection:
         database.append(connection, "records", [b"two"])
     with only_reading(open_folder):
         assert payloads(source.poll(9)) == [b"two"]
@@ -238,7 +238,7 @@ def test_each_thread_has_a_connection_and_one_close_ends_them_all(path):
     seen = {}
 
     def look(name, done):
-        with kept.writing() as connection:
+        with kept.write_transaction() as connection:
             seen[name] = connection
         done.wait(timeout=30)
 
@@ -249,7 +249,7 @@ def test_each_thread_has_a_connection_and_one_close_ends_them_all(path):
     done.set()
     for thread in threads:
         thread.join()
-    with kept.writing() as connection:
+    with kept.write_transaction() as connection:
         seen["main"] = connection
     kept.close()
     for connection in seen.values():
@@ -293,7 +293,7 @@ def test_two_pipelines_share_a_file_and_not_a_journal(path, opened):
     one, two = opened(SqliteTransaction(path, "one")), opened(SqliteTransaction(path, "two"))
     one.commit(1, [], {"records": {"0": 1}}, b"one")
     two.commit(1, [], {"records": {"0": 5}}, b"two")
-    assert one.committed() == Committed(1, {"records": {"0": 1}})
+    assert one.committed() == CommittedBatch(1, {"records": {"0": 1}})
     assert list(two.journal()) == [(1, b"two")]
     assert sorted(one.pipelines()) == ["one", "two"]
     assert opened(SqliteTransaction(path.with_name("other.db"), "one")).pipelines() == []
@@ -317,7 +317,7 @@ def test_a_commit_that_sqlite_refuses_half_way_leaves_nothing(path, opened):
     with pytest.raises(ConnectorError, match="is full"):
         transaction.commit(2, [(sink, [b"b"])], {"records": {"0": 2}}, b"two")
     shell(path, "DROP TRIGGER full")
-    assert transaction.committed() == Committed(1, {"records": {"0": 1}})
+    assert transaction.committed() == CommittedBatch(1, {"records": {"0": 1}})
     transaction.commit(2, [(sink, [b"c"])], {"records": {"0": 2}}, b"two")
     assert payloads(opened(SqliteSource(path, "out")).poll(9)) == [b"a", b"c"]
 
@@ -408,7 +408,7 @@ def test_a_process_killed_in_the_middle_of_a_commit_leaves_nothing_of_it(path, o
     assert child.returncode == -signal.SIGKILL
     source, sink = opened(SqliteSource(path, "out")), opened(SqliteSink(path, "out"))
     assert payloads(source.poll(9)) == [b"batch 1", b"batch 2"]
-    assert transaction.committed() == Committed(2, {"records": {"0": 2}})
+    assert transaction.committed() == CommittedBatch(2, {"records": {"0": 2}})
     assert list(transaction.journal()) == [(1, b"1"), (2, b"2")]
     transaction.commit(3, [(sink, [b"batch 3 again"])], {"records": {"0": 3}}, b"3 again")
     assert source.poll(9) == [Message(b"batch 3 again", "0", 2, 13)]

@@ -17,7 +17,7 @@ from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.checkpoints import Checkpoints
-from streamboost.pipelines.state.folder import kept_token
+from streamboost.pipelines.state.folder import read_or_create_token
 from tests.pipelines.watching import committing
 from tests.waiting import until
 
@@ -172,6 +172,6 @@ def test_a_log_that_was_closed_can_be_read_on_a_full_disk(small_disk, fill):
 def test_without_room_for_a_token_no_empty_one_is_left(small_disk, fill):
     filler = fill(small_disk)
     with pytest.raises(StateError, match=r"token cannot be written: .* make room on its disk"):
-        kept_token(small_disk / "token")
+        read_or_create_token(small_disk / "token")
     filler.unlink()
-    assert len(kept_token(small_disk / "token")) > 40
+    assert len(read_or_create_token(small_disk / "token")) > 40

@@ -24,7 +24,7 @@ from streamboost.pipelines.app.inspect import describe, description_text
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.runner.backlog import EVERY, PATIENCE, Backlog
+from streamboost.pipelines.runner.backlog import EVERY, PATIENCE, BacklogMonitor
 from streamboost.pipelines.runner.batch_reader import BatchReader
 from streamboost.pipelines.shutdown import StopToken
 from tests.broker.broker import USER
@@ -139,7 +139,9 @@ def test_a_broker_that_is_slow_to_answer_holds_neither_the_loop_nor_its_end(
         intake = BatchReader(
             MemorySource(MemoryLog()), MemorySource(MemoryLog()), most_records=10, most_labels=10
         )
-        watch = Backlog(intake, lambda: {"records": KafkaSource(slow, f"{made.name}.records")})
+        watch = BacklogMonitor(
+            intake, lambda: {"records": KafkaSource(slow, f"{made.name}.records")}
+        )
         intake.poll()
         watch.update(None)
         until(lambda: watch.update(None) or watch.lag)
@@ -232,7 +234,7 @@ def test_what_an_open_transaction_holds_back_is_an_alarm_until_it_ends(made, cap
     ):
         intake = BatchReader(source, MemorySource(MemoryLog()), most_records=10, most_labels=10)
         asked = {"records": KafkaSource(made.cluster, topic)}
-        watch = Backlog(intake, lambda: asked, lambda: clock.now)
+        watch = BacklogMonitor(intake, lambda: asked, lambda: clock.now)
         producer.init_transactions()
         producer.begin_transaction()
 
@@ -263,7 +265,7 @@ def test_a_partition_that_gives_nothing_of_what_it_has_is_opened_anew(made, make
         closing(MemorySource(MemoryLog())) as labels,
     ):
         intake = BatchReader(source, labels, most_records=10, most_labels=10)
-        watch = Backlog(
+        watch = BacklogMonitor(
             intake, lambda: {"records": KafkaSource(made.cluster, topic)}, lambda: clock.now
         )
         put(made, make_records(3)[0], partition=1)

@@ -182,7 +182,7 @@ def test_a_state_folder_alone_does_not_know_where_its_journal_is(make_file, make
 def test_without_transactions_it_is_at_least_once_and_says_so(make_file, make_records):
     config = load(make_file("transactions = false"))
     assert f"{config.name}.journal" not in connect.refuse_missing_topics(config)
-    said = checking.guarantee(config)
+    said = checking.delivery_guarantee(config)
     assert said.startswith("at least once: predictions, requests and dead_letters lie outside")
     records = make_records(90)[0]
     put(config, "source", records)

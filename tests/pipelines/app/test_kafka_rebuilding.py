@@ -22,9 +22,9 @@ from streamboost.pipelines.app.check import check
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import load
-from streamboost.pipelines.runner.replay import digest_of
+from streamboost.pipelines.runner.replay import snapshot_digest
 from streamboost.pipelines.state.commands import Command, queue_command
-from streamboost.pipelines.state.copies import Copies, Folder
+from streamboost.pipelines.state.copies import Copies, FolderTarget
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 
@@ -98,7 +98,7 @@ def predicted(made):
 
 
 def journal(made):
-    with closing(connect.transaction(made.config)) as transaction:
+    with closing(connect.create_transaction(made.config)) as transaction:
         return [JournalEntry.decode(message) for _, message in transaction.journal()]
 
 
@@ -110,7 +110,7 @@ def lose(made):
     """Take the state folder away; return what its newest checkpoint held."""
     newest = state_of(made).checkpoints.newest()
     shutil.rmtree(made.config.state)
-    return digest_of(*newest)
+    return snapshot_digest(*newest)
 
 
 def test_the_journals_first_entry_says_what_it_belongs_to_without_secrets(made, make_records):
@@ -140,11 +140,11 @@ def test_a_lost_folder_is_refused_then_made_again_from_the_journal_alone(
         run(made.config, until_idle=True)
     state = next(finding for finding in check(made.config) if finding.part == "state")
     assert "--rebuild" in state.text
-    assert not state_of(made).is_made
+    assert not state_of(made).has_files
 
     assert run(made.config, rebuild=True, until_idle=True) == newest
     assert "is made again from the journal. Lost: commands that waited" in caplog.text
-    assert digest_of(*state_of(made).checkpoints.newest()) == before
+    assert snapshot_digest(*state_of(made).checkpoints.newest()) == before
     feed(made, records[100:], truth[100:])
     run(made.config, until_idle=True)
     assert sorted(predicted(made)) == sorted(record["id"] for record in records)
@@ -173,14 +173,14 @@ def test_a_lost_folder_begins_again_with_the_committee_it_began_with_and_no_othe
     shutil.rmtree(made.config.state)
     model.write_bytes(blob)
     assert run(made.config, rebuild=True, until_idle=True) == newest
-    assert digest_of(*state_of(made).checkpoints.newest()) == before
+    assert snapshot_digest(*state_of(made).checkpoints.newest()) == before
     assert "batches 1 to" in verify(made.config)
 
 
 def test_with_a_copy_only_what_lies_after_it_is_replayed(made, make_records, caplog):
     caplog.set_level("INFO")
     made = made(COPIES)
-    copies = Copies(Folder(made.file.parent / "copies"), made.name)
+    copies = Copies(FolderTarget(made.file.parent / "copies"), made.name)
     records, truth = make_records(160)
     feed(made, records[:80], truth[:80])
     first = run(made.config, until_idle=True)
@@ -197,7 +197,7 @@ def test_with_a_copy_only_what_lies_after_it_is_replayed(made, make_records, cap
     assert run(made.config, rebuild=True, until_idle=True) == newest
     assert f"is made again from the copy of batch {first}" in caplog.text
     assert f"replaying batches {first + 1} to {newest}" in caplog.text
-    assert digest_of(*state_of(made).checkpoints.newest()) == before
+    assert snapshot_digest(*state_of(made).checkpoints.newest()) == before
     assert sorted(predicted(made)) == sorted(record["id"] for record in records)
     assert copies.sequences[0] == newest
 
@@ -212,7 +212,7 @@ def test_a_copy_takes_the_place_of_a_journal_whose_beginning_is_gone(made, make_
     lose(plain)
     with pytest.raises(GapError, match=r"the journal begins with batch \d+.*checkpoint_copy"):
         run(made().config, rebuild=True, until_idle=True)
-    assert not state_of(plain).is_made
+    assert not state_of(plain).has_files
     copying = made(COPIES)
     assert run(copying.config, rebuild=True, until_idle=True) == newest
 
@@ -224,7 +224,7 @@ def test_another_configuration_is_refused_and_nothing_written(made, make_records
     lose(plain)
     with pytest.raises(StateError, match=r"\[query\] budget was 0.3 and is 0.2"):
         run(made(budget=0.2).config, rebuild=True, until_idle=True)
-    assert not state_of(plain).is_made
+    assert not state_of(plain).has_files
 
 
 @pytest.mark.slow
@@ -233,17 +233,17 @@ def test_a_copy_that_another_journal_led_to_is_refused(made, make_records):
     feed(copying, *make_records(60))
     newest = run(copying.config, until_idle=True)
     lose(copying)
-    copies = Copies(Folder(copying.file.parent / "copies"), copying.name)
+    copies = Copies(FolderTarget(copying.file.parent / "copies"), copying.name)
     for n in (60, 120):  # as many batches, and more
         other = made(COPIES, name=f"other{n}")
         feed(other, *make_records(n, seed=1))
         assert run(other.config, until_idle=True) >= newest
         foreign = Copies(copies.place, other.name).newest()
-        copies.set_aside_newer(0)
-        copies.place.write(copies.file(foreign.sequence), foreign.encode())
+        copies.rename_newer(0)
+        copies.place.write(copies.file_name(foreign.sequence), foreign.encode())
         with pytest.raises(StateError, match=f"does not belong.*ends with batch {newest}:"):
             run(made(COPIES).config, rebuild=True, until_idle=True)
-    assert not state_of(copying).is_made
+    assert not state_of(copying).has_files
 
 
 @pytest.mark.slow
@@ -267,6 +267,6 @@ def test_an_empty_journal_holds_nothing_to_make_again(made):
     with pytest.raises(StateError, match="is empty, so there is nothing to make again"):
         run(made().config, rebuild=True, until_idle=True)
     copying = made(COPIES)
-    Folder(copying.file.parent / "copies").write(f"{copying.name}.0000000007.copy", b"")
+    FolderTarget(copying.file.parent / "copies").write(f"{copying.name}.0000000007.copy", b"")
     with pytest.raises(StateError, match=r"copy of .* batch 7: if the journal's topic was deleted"):
         run(copying.config, until_idle=True)

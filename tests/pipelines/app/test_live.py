@@ -17,7 +17,7 @@ import pytest
 from waiting import until
 
 from streamboost.pipelines.app import live
-from streamboost.pipelines.config.templates.brief import render
+from streamboost.pipelines.config.templates.brief import render_template
 from tests.pipelines.command import ROOT, have_kernels
 
 DOCUMENTS = {
@@ -86,7 +86,7 @@ def terminal():
 def test_run_shows_the_line_on_a_terminal_and_leaves_none_behind(tmp_path, terminal):
     slave, told = terminal
     have_kernels()
-    (tmp_path / "p.toml").write_text(render())
+    (tmp_path / "p.toml").write_text(render_template())
     process = subprocess.Popen(
         [sys.executable, "-m", "streamboost.pipelines.cli", "run", "p.toml"],
         cwd=tmp_path,

@@ -8,7 +8,7 @@ import pytest
 
 from streamboost.connectors.sqlite.stream import SqliteSource
 from streamboost.errors import ConfigurationError, DataError, StateError
-from streamboost.pipelines.app.check import check, guarantee
+from streamboost.pipelines.app.check import check, delivery_guarantee
 from streamboost.pipelines.app.inspect import describe
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
@@ -160,7 +160,7 @@ def test_check_says_what_will_answer_and_the_guarantee(tmp_path):
     assert text == (
         f"1 answers, 1 labels, in {path}; left out: 1 without a label, given for predictions"
     )
-    assert guarantee(config).startswith("exactly once: all outputs are streams of the log")
+    assert delivery_guarantee(config).startswith("exactly once: all outputs are streams of the log")
     path.write_text('{"id": 1, "is_fraud": "sky"}\n')
     ok, text = findings(config)["labels"]
     assert not ok

@@ -19,7 +19,7 @@ from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.commands import Command, queue_command
-from streamboost.pipelines.state.damage import refuse_damage
+from streamboost.pipelines.state.damage import refuse_damaged_log
 from streamboost.pipelines.state.folder import State
 from streamboost.pipelines.state.journal import JournalEntry
 from tests.pipelines.watching import committing
@@ -326,9 +326,9 @@ def test_looking_for_damage_ends_when_it_is_time_to_stop(tmp_path):
         sink.flush()
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(StateError, match="put it back from a copy"):
-        refuse_damage(path, stop=stop)
+        refuse_damaged_log(path, stop=stop)
     stop.request()
-    refuse_damage(path, stop=stop)
+    refuse_damaged_log(path, stop=stop)
 
 
 def test_with_an_older_log_put_back_the_state_is_that_of_then(tmp_path, grown):

@@ -224,7 +224,7 @@ def test_a_part_within_a_pipeline_learns_of_what_the_part_before_makes():
 
 
 def test_words_are_the_fields_that_most_of_the_first_records_show(make, monkeypatch):
-    monkeypatch.setattr(factories, "_WIDEST", 3)
+    monkeypatch.setattr(factories, "_MAX_FIELDS", 3)
     config = load(make("words"))
     feed(config, 60)
     run(config, until_idle=True)
@@ -303,7 +303,7 @@ def test_with_another_river_a_transformer_begins_from_the_labelled_records(
     config = load(make("aggregates"))
     feed(config, 200)
     run(config, until_idle=True)
-    monkeypatch.setattr(factories, "_release", lambda: "river 99")
+    monkeypatch.setattr(factories, "_river_version_text", lambda: "river 99")
     feed(config, 100, 200)
     run(config, until_idle=True)
     assert "is now river 99: River's models are rebuilt" in caplog.text

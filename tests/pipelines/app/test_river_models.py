@@ -204,7 +204,7 @@ def test_with_another_river_a_model_begins_from_the_labelled_records(
     run(config, until_idle=True)
     from streamboost.pipelines.app import factories
 
-    monkeypatch.setattr(factories, "_release", lambda: "river 99")
+    monkeypatch.setattr(factories, "_river_version_text", lambda: "river 99")
     feed(config, make_records, 100, 200)
     run(config, until_idle=True)
     assert "is now river 99: River's models are rebuilt" in caplog.text

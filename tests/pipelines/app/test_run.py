@@ -18,7 +18,7 @@ from streamboost.errors import (
     UnavailableError,
 )
 from streamboost.pipelines.app import first_records
-from streamboost.pipelines.app.check import guarantee
+from streamboost.pipelines.app.check import delivery_guarantee
 from streamboost.pipelines.app.inspect import describe
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.cli.heap import frozen_heap
@@ -297,10 +297,10 @@ def test_outputs_may_go_to_files_and_the_guarantee_says_what_that_costs(tmp_path
     run(made, until_idle=True)
     written = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
     assert [json.loads(line)["id"] for line in written] == [str(i) for i in range(30)]
-    assert guarantee(made).startswith(
+    assert delivery_guarantee(made).startswith(
         "at least once: predictions, requests and dead_letters lie outside the log"
     )
-    assert guarantee(config(tmp_path)).startswith("exactly once")
+    assert delivery_guarantee(config(tmp_path)).startswith("exactly once")
 
 
 def test_a_dataset_that_river_does_not_have_is_refused(tmp_path):

@@ -48,7 +48,7 @@ def test_nothing_more_is_read_until_the_batch_at_hand_is_written(world, make_rec
     try:
         assert sink.reached.wait(timeout=60)
         assert loop.intake.positions()["records"] == {"0": 10}
-        assert loop.pipeline.join.in_numbers()["held_records"] == 10
+        assert loop.pipeline.join.counters()["held_records"] == 10
         assert len(sink.held) <= 10
         assert world.read("predictions") == []
     finally:

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from streamboost.errors import GapError
-from streamboost.pipelines.app.check import check, guarantee
+from streamboost.pipelines.app.check import check, delivery_guarantee
 from streamboost.pipelines.app.inspect import describe
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
@@ -70,4 +70,4 @@ def test_check_reads_nothing_of_it_and_says_what_it_guarantees(tmp_path):
     found = {finding.part: finding for finding in check(config)}
     assert found["source"].ok
     assert "not tried" in found["source"].text
-    assert guarantee(config).startswith("at most once: source comes by standard input")
+    assert delivery_guarantee(config).startswith("at most once: source comes by standard input")

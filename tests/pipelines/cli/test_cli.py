@@ -13,7 +13,7 @@ import pytest
 import streamboost
 from streamboost.pipelines.cli import __main__ as cli
 from streamboost.pipelines.config.templates import brief
-from streamboost.pipelines.config.templates.every import render
+from streamboost.pipelines.config.templates.every import render_template
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.command import ROOT
 
@@ -47,7 +47,7 @@ def test_help_names_every_command(call):
 
 def test_init_writes_a_file_that_check_accepts_and_run_runs(call, tmp_path):
     assert call("init", "p.toml")[0] == 0
-    assert (tmp_path / "p.toml").read_text() == brief.render()
+    assert (tmp_path / "p.toml").read_text() == brief.render_template()
     code, out, _ = call("check", "p.toml")
     assert code == 0
     assert "exactly once" in out
@@ -145,9 +145,9 @@ def test_init_refuses_records_that_no_pipeline_could_run_over(call, tmp_path, wo
 
 def test_init_writes_every_key_when_asked_to(call, tmp_path):
     assert call("init", "p.toml", "--all")[0] == 0
-    assert (tmp_path / "p.toml").read_text() == render()
+    assert (tmp_path / "p.toml").read_text() == render_template()
     assert call("init", "k.toml", "--all", "--kafka")[0] == 0
-    assert (tmp_path / "k.toml").read_text() == render(kafka=True)
+    assert (tmp_path / "k.toml").read_text() == render_template(kafka=True)
 
 
 def test_init_never_overwrites(call, tmp_path):

@@ -89,8 +89,8 @@ def test_one_that_does_not_end_is_killed_and_named(tmp_path, monkeypatch, caplog
             stop.request()
         return children[-1]
 
-    begin = workers._start
-    monkeypatch.setattr(workers, "_start", start)
+    begin = workers._start_child
+    monkeypatch.setattr(workers, "_start_child", start)
     monkeypatch.setattr(workers, "PATIENCE", 0.2)
     assert workers.run_workers(tmp_path / "p.toml", 1, [], stop) == 0
     assert [child.returncode for child in children] == [-signal.SIGKILL] * 2

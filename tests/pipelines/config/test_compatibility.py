@@ -4,7 +4,11 @@ import pytest
 
 from streamboost.errors import StateError
 from streamboost.pipelines.config import compatibility, toml
-from streamboost.pipelines.config.compatibility import adopt_config, fingerprint, verify
+from streamboost.pipelines.config.compatibility import (
+    adopt_config,
+    fingerprint,
+    verify_compatibility,
+)
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.state.folder import State
 
@@ -191,8 +195,8 @@ def test_a_changed_key_is_taken_or_refused_with_what_it_was(
         with pytest.raises(StateError) as told:
             adopt_config(after, state, begun=True)
     was = before.written[section].get(key)
-    was = "not set" if was is None else toml.render(was)
-    assert f"[{section}] {key} was {was} and is {toml.render(value)}" in str(told.value)
+    was = "not set" if was is None else toml.format_value(was)
+    assert f"[{section}] {key} was {was} and is {toml.format_value(value)}" in str(told.value)
     anew = "and name to new ones" if after.commits_to_kafka else "to a new folder"
     assert f"set [pipeline] state {anew} to start with an empty state" in str(told.value)
 
@@ -215,4 +219,4 @@ def test_a_lost_state_is_made_again_by_the_command_that_keeps_it(tmp_path, scori
     with pytest.raises(
         StateError, match=rf"`streamboost {command} --rebuild`; to start with an empty state, give"
     ):
-        verify(config, State(tmp_path / "state"), begun=True)
+        verify_compatibility(config, State(tmp_path / "state"), begun=True)

@@ -22,14 +22,16 @@ def test_spans_are_times_and_experts_are_those_that_scorers_hold(tmp_path):
     assert config.is_distributed
     assert config.sections.pipeline.join_window == "1m"
     assert config.sections.requests.expires_after == "1d"
-    assert config.core.experts == ("committee", "linear", "text")
-    assert made(tmp_path, committee={"experts": "committee"}).core.experts == ("committee",)
+    assert config.learner_config.experts == ("committee", "linear", "text")
+    assert made(tmp_path, committee={"experts": "committee"}).learner_config.experts == (
+        "committee",
+    )
 
 
 def test_without_it_nothing_changes(tmp_path):
     config = made(tmp_path, pipeline={"name": "test", "scoring": "local"})
     assert config.sections.pipeline.join_window == 10_000
-    assert config.core.experts[1:3] == ("correction", "neighbours")
+    assert config.learner_config.experts[1:3] == ("correction", "neighbours")
 
 
 @pytest.mark.parametrize(

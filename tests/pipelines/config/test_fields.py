@@ -64,7 +64,7 @@ def test_fields_come_into_the_schema(tmp_path):
     }
     assert schema.exclude == ("card",)
     assert schema.label_fields == LabelFields("payment_id", "result.fraud")
-    assert not schema.resolved
+    assert not schema.has_known_features
 
 
 def test_a_file_that_says_nothing_of_fields_asks_for_all_to_be_found(tmp_path):
@@ -155,7 +155,7 @@ def begun(tmp_path, monkeypatch):
     def go_on(before, after, schema):
         with state.locked():
             adopt_config(made(tmp_path, before), state, begun=False)
-            state.keep_schema(schema)
+            state.write_schema(schema)
             adopt_config(made(tmp_path, after), state, begun=True)
         return state
 
@@ -180,7 +180,7 @@ def test_adding_a_field_is_accepted(begun, before, after):
 def test_fields_that_were_added_are_told_from_those_known(tmp_path):
     config = made(tmp_path, '[schema.fields]\nb = "category"\nc.d = "text"')
     assert added_fields(config, KNOWN) == {"c.d": Field("text")}
-    assert KNOWN.extended(added_fields(config, KNOWN)).features == ("a", "b", "c.d")
+    assert KNOWN.with_fields(added_fields(config, KNOWN)).features == ("a", "b", "c.d")
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,17 @@ from streamboost.learner.estimators import default_estimator
 from streamboost.pipelines.config import toml
 from streamboost.pipelines.config.compatibility import bound_config, fingerprint
 from streamboost.pipelines.config.connectors.formats import registry_of
-from streamboost.pipelines.config.connectors.registry import ENDPOINTS, sections_for
+from streamboost.pipelines.config.connectors.registry import ENDPOINTS, section_classes
 from streamboost.pipelines.config.file import load, parse
 from streamboost.pipelines.config.learner import STRATEGIES
 from streamboost.pipelines.config.templates import brief
-from streamboost.pipelines.config.templates.every import render
+from streamboost.pipelines.config.templates.every import render_template
 from streamboost.pipelines.distributed.topics import models_topic, scoring_log_topic
 from streamboost.stacking.experts import EXPERTS
 
 CONNECTOR_NAMES = ", ".join(
     repr(get_args(section.model_fields["connector"].annotation)[0])
-    for section in sections_for("labels")
+    for section in section_classes("labels")
 )
 STRATEGY_NAMES = ", ".join(f'"{strategy}"' for strategy in STRATEGIES)
 
@@ -53,8 +53,8 @@ def test_name_and_source_are_enough(tmp_path):
     assert config.name == "test"
     assert config.state == tmp_path / "state"
     assert config.sections.predictions.stream == "predictions"
-    assert config.core.estimator.get_params() == default_estimator().get_params()
-    assert config.core.query.budget == 0.05
+    assert config.learner_config.estimator.get_params() == default_estimator().get_params()
+    assert config.learner_config.query.budget == 0.05
 
 
 def test_an_unknown_key_is_refused_with_its_section_and_the_nearest_known_key(tmp_path):
@@ -146,11 +146,16 @@ def test_parameters_that_follow_from_other_keys_are_no_keys(tmp_path):
 
 
 def test_label_lags_stand_before_the_features_as_categories(tmp_path):
-    core = made(tmp_path, committee={"label_lags": 2}).core
+    core = made(tmp_path, committee={"label_lags": 2}).learner_config
     assert core.estimator.get_params()["categorical_features"] == [0, 1]
-    assert core.learner(Schema(numeric=["a", "b", "c"]), seed=0).n_features == 5
+    assert core.build_learner(Schema(numeric=["a", "b", "c"]), seed=0).n_features == 5
     assert core.settings["committee"]["label_lags"] == 2
-    assert made(tmp_path).core.learner(Schema(numeric=["a", "b", "c"]), seed=0).n_features == 3
+    assert (
+        made(tmp_path)
+        .learner_config.build_learner(Schema(numeric=["a", "b", "c"]), seed=0)
+        .n_features
+        == 3
+    )
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, True, "none"])
@@ -341,14 +346,14 @@ def test_the_name_is_written_out(tmp_path):
 
 
 def test_strategy_all_buys_every_label(tmp_path):
-    query = made(tmp_path, query={"strategy": "all"}).core.query
+    query = made(tmp_path, query={"strategy": "all"}).learner_config.query
     assert (query.strategy, query.budget, query.audit) == ("random", 1.0, 0.0)
 
 
 def test_queries_take_a_utility_a_rule_and_a_loan(tmp_path):
     keys = {"strategy": "entropy", "selection": "quantile_filter", "budget": 0.1}
     initial_credit = {"initial_credit": 5, "stream_length": 1_000}
-    query = made(tmp_path, query=keys | initial_credit).core.query
+    query = made(tmp_path, query=keys | initial_credit).learner_config.query
     assert (query.strategy, query.selection) == ("entropy", "quantile_filter")
     assert (query.initial_credit, query.stream_length) == (5, 1_000)
 
@@ -358,12 +363,15 @@ def test_a_pool_needs_records_to_be_held_for_as_long_as_they_may_be_asked_for(tm
     for held in (200, "2h"):
         (line,) = problems(tmp_path, pipeline={"join_window": held}, query=pool)
         assert line.startswith('[query] mode: "pool" asks for any of the newest 300 records')
-    assert made(tmp_path, pipeline={"join_window": 300}, query=pool).core.query.mode == "pool"
+    assert (
+        made(tmp_path, pipeline={"join_window": 300}, query=pool).learner_config.query.mode
+        == "pool"
+    )
 
 
 def test_the_text_none_stands_for_no_limit(tmp_path):
     config = made(tmp_path, schedule={"retrain_every": "none", "max_estimators": "none"})
-    assert config.core.schedule.retrain_every is None
+    assert config.learner_config.schedule.retrain_every is None
     assert 'retrain_every = "none"' in config.to_toml()
     assert 'max_depth = "none"' in config.to_toml()
     (line,) = problems(tmp_path, schedule={"growth": "none"})
@@ -382,14 +390,14 @@ def test_of_keys_that_are_wrong_together_none_is_blamed_alone(tmp_path):
 def test_what_is_shown_may_be_fed_back(tmp_path, strategy):
     config = made(tmp_path, query={"strategy": strategy})
     again = parse(tomllib.loads(config.to_toml()), tmp_path, environment={})
-    assert again.core.settings == config.core.settings
+    assert again.learner_config.settings == config.learner_config.settings
     assert ("budget" in config.written["query"]) == (strategy != "all")
 
 
 def test_a_gamble_committee_has_its_own_parameters(tmp_path):
     config = made(tmp_path, committee={"estimator": "gamble", "n_estimators": 7})
-    assert type(config.core.estimator).__name__ == "GambleClassifier"
-    assert config.core.estimator.get_params()["n_estimators"] == 7
+    assert type(config.learner_config.estimator).__name__ == "GambleClassifier"
+    assert config.learner_config.estimator.get_params()["n_estimators"] == 7
 
 
 def test_a_variable_takes_its_value_from_the_environment(tmp_path):
@@ -504,7 +512,7 @@ def test_the_written_configuration_reads_back_as_itself(tmp_path):
 
 
 def test_relative_paths_start_at_the_file(tmp_path):
-    (tmp_path / "p.toml").write_text(toml.write(LEAST))
+    (tmp_path / "p.toml").write_text(toml.format_sections(LEAST))
     config = load(tmp_path / "p.toml")
     assert config.resolve("x/y") == tmp_path.resolve() / "x/y"
     assert config.resolve("/x/y").as_posix() == "/x/y"
@@ -525,16 +533,16 @@ def test_files_that_cannot_be_read_are_refused_with_what_to_do(tmp_path):
 
 def test_toml_text_survives_whatever_it_holds():
     text = 'quote " backslash \\ tab \t line \n delete \x7f null \x00 smile \U0001f600'
-    written = toml.write({"a": {"b": text, "c": [1, 2.5, True], "d": None}})
+    written = toml.format_sections({"a": {"b": text, "c": [1, 2.5, True], "d": None}})
     assert tomllib.loads(written) == {"a": {"b": text, "c": [1, 2.5, True]}}
     with pytest.raises(TypeError, match="cannot be written"):
-        toml.write({"a": {"b": object()}})
+        toml.format_sections({"a": {"b": object()}})
 
 
 def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_path):
-    config = parse(tomllib.loads(render()), tmp_path, environment={})
+    config = parse(tomllib.loads(render_template()), tmp_path, environment={})
     section, shown = "", {}
-    for line in render().splitlines():
+    for line in render_template().splitlines():
         if header := re.fullmatch(r"\[(\w+)\]", line):
             section = header[1]
         elif setting := re.match(r"(?:# )?(\w+) = (\S.*?)(?: +#.*)?$", line):
@@ -545,7 +553,10 @@ def test_the_template_is_a_valid_file_that_shows_every_key_with_its_default(tmp_
                 continue
             assert (name, key) in shown, f"[{name}] {key} is not shown"
             if value is not None:
-                assert toml.write({"x": {"k": value}}).split(" = ")[1].strip() in shown[name, key]
+                assert (
+                    toml.format_sections({"x": {"k": value}}).split(" = ")[1].strip()
+                    in shown[name, key]
+                )
     known = {(name, key) for name, values in config.written.items() for key in values}
     # Left out where they say nothing.
     known |= {
@@ -740,27 +751,27 @@ def test_a_format_needs_a_registry(tmp_path):
 
 
 def test_the_template_for_kafka_is_a_pipeline_file(tmp_path):
-    config = parse(tomllib.loads(render(kafka=True)), tmp_path, environment={})
+    config = parse(tomllib.loads(render_template(kafka=True)), tmp_path, environment={})
     assert config.sections.source.topic == "segments.records"
-    for line in render(kafka=True).splitlines():
+    for line in render_template(kafka=True).splitlines():
         if line.startswith("# topic = "):
             assert line.split('"')[1] in str(config.sections)
 
 
 @pytest.mark.parametrize("kafka", [False, True])
 def test_the_short_template_is_the_same_pipeline_on_a_screen(tmp_path, kafka):
-    text = brief.render(kafka=kafka)
+    text = brief.render_template(kafka=kafka)
     assert len(text.splitlines()) <= 40
     short = parse(tomllib.loads(text), tmp_path, environment={})
-    every = parse(tomllib.loads(render(kafka=kafka)), tmp_path, environment={})
+    every = parse(tomllib.loads(render_template(kafka=kafka)), tmp_path, environment={})
     assert short.written == every.written
 
 
 def test_who_has_a_voice_beside_the_committee_is_a_key(tmp_path):
     schema = Schema(numeric=["a", "b", "c"])
-    assert made(tmp_path).core.learner(schema, seed=0).experts == EXPERTS
-    core = made(tmp_path, committee={"experts": ["linear", "committee"]}).core
-    assert core.learner(schema, seed=0).experts == ("committee", "linear")
+    assert made(tmp_path).learner_config.build_learner(schema, seed=0).experts == EXPERTS
+    core = made(tmp_path, committee={"experts": ["linear", "committee"]}).learner_config
+    assert core.build_learner(schema, seed=0).experts == ("committee", "linear")
     assert core.settings["committee"]["experts"] == ["linear", "committee"]
     for wrong in ("nobody", ["linear"], 3, ["committee", 1], {"committee": 1}):
         (line,) = problems(tmp_path, committee={"experts": wrong})
@@ -769,9 +780,13 @@ def test_who_has_a_voice_beside_the_committee_is_a_key(tmp_path):
 
 
 def test_whether_probabilities_are_calibrated_is_a_key(tmp_path):
-    assert made(tmp_path).core.learner(Schema(numeric=["a", "b", "c"]), seed=0).evaluator.calibrate
-    core = made(tmp_path, committee={"calibrate": False}).core
-    assert not core.learner(Schema(numeric=["a", "b", "c"]), seed=0).evaluator.calibrate
+    assert (
+        made(tmp_path)
+        .learner_config.build_learner(Schema(numeric=["a", "b", "c"]), seed=0)
+        .evaluator.calibrate
+    )
+    core = made(tmp_path, committee={"calibrate": False}).learner_config
+    assert not core.build_learner(Schema(numeric=["a", "b", "c"]), seed=0).evaluator.calibrate
     assert core.settings["committee"]["calibrate"] is False
     (line,) = problems(tmp_path, committee={"calibrate": 1})
     assert line == "[committee] calibrate: must be true or false, and is 1"
@@ -793,7 +808,7 @@ def test_files_that_cannot_be_what_they_are_named_for_are_refused(tmp_path):
 
 def test_compressed_files_are_read_and_neither_followed_nor_written(tmp_path):
     named = {"connector": "files", "path": "records.jsonl.gz"}
-    assert made(tmp_path, source=named).sections.source.closed
+    assert made(tmp_path, source=named).sections.source.read_only_reason
     found = problems(
         tmp_path,
         source=named | {"follow": True},
@@ -840,14 +855,14 @@ def test_text_without_quotes_is_guessed_where_it_is_one_word_or_a_list_of_such(l
     text = f"[x]\r\n{line}\r\nlast = 1\r\n"
     if value is None:
         with pytest.raises(tomllib.TOMLDecodeError):
-            toml.read(text)
+            toml.parse_text(text)
         return
-    assert toml.read(text) == ({"x": {"path": value, "last": 1}}, {2: "path"})
+    assert toml.parse_text(text) == ({"x": {"path": value, "last": 1}}, {2: "path"})
 
 
 def test_text_is_read_as_it_stands_wherever_it_can_be():
     text = 'x = """\npath = a\n"""\nb = true\n'
-    assert toml.read(text) == (tomllib.loads(text), {})
+    assert toml.parse_text(text) == (tomllib.loads(text), {})
 
 
 def test_text_without_quotes_is_refused_by_line_without_the_value_which_may_be_a_secret(tmp_path):

@@ -4,10 +4,10 @@ import numpy as np
 
 from streamboost.pipelines.dashboard.annotators import (
     DisagreementCounts,
-    annotators,
-    significant_disagreements,
+    annotator_table,
+    find_outlier_annotators,
 )
-from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 from tests.pipelines.dashboard.test_tables import texts
 
 
@@ -31,7 +31,9 @@ VISIT = {
 
 
 def shown(found):
-    return annotators(View(documents={"annotators": found, "pipeline": {"name": "p"}}))
+    return annotator_table(
+        StatusSnapshot(documents={"annotators": found, "pipeline": {"name": "p"}})
+    )
 
 
 def test_who_labels_against_the_others_is_first_and_not_who_was_contradicted_once():
@@ -70,7 +72,7 @@ def test_of_people_who_err_alike_hardly_anybody_is_ever_named():
     for _ in range(300):
         against = random.binomial(40, 0.1, size=12).tolist()
         named += bool(
-            significant_disagreements(
+            find_outlier_annotators(
                 {f"person {i}": DisagreementCounts(n, 40) for i, n in enumerate(against)}
             )
         )

@@ -1,7 +1,7 @@
 """Counters of records and labels, with lost and waiting messages."""
 
 from streamboost.pipelines.dashboard.counts import counters_table
-from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 from tests.pipelines.dashboard.test_tables import texts
 
 JOIN = {"records": 6_494, "labels": 1_348, "answered": 865, "duplicate": 333, "held_records": 6_494}
@@ -9,7 +9,7 @@ JOIN = {"records": 6_494, "labels": 1_348, "answered": 865, "duplicate": 333, "h
 
 def shown(join, **documents):
     about = {"pipeline": {"name": "p"}}
-    return counters_table(View(documents={**about, "join": join, **documents}))
+    return counters_table(StatusSnapshot(documents={**about, "join": join, **documents}))
 
 
 def test_what_became_of_labels_is_counted_with_what_that_means():

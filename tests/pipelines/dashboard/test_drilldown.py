@@ -17,14 +17,14 @@ from streamboost.pipelines.dashboard import (
 from streamboost.pipelines.dashboard import drift as features
 from streamboost.pipelines.dashboard.annotators import disagreeing_annotators
 from streamboost.pipelines.dashboard.record import (
-    Traces,
-    disagreement,
-    label_error,
+    RecordTraces,
+    disagreement_text,
+    label_error_text,
     missing_record_text,
     nearest_records,
-    record_history,
+    record_history_texts,
 )
-from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.status.formatting import time_text
@@ -52,7 +52,7 @@ FOUND = {
     },
 }
 AGREED = FOUND | {"labels": [*FOUND["labels"], [3_000, "grass", "eve"], [3_001, "grass", "bob"]]}
-VIEW = View(
+VIEW = StatusSnapshot(
     documents={
         "pipeline": {"name": "p"},
         "features": {"features": [{"name": "hue", "mean": 0.2, "deviation": 0.1, "psi": 0.3}]},
@@ -61,7 +61,7 @@ VIEW = View(
 
 
 def test_a_record_tells_why_it_was_taken_for_one_class_and_not_for_what_it_is():
-    table = record.reasons(FOUND, VIEW)
+    table = record.contribution_table(FOUND, VIEW)
     assert [one.text for one in table.columns][3:] == ["For cement", "For grass"]
     assert texts(table.rows[0]) == ["hue", "0.9", "0.2\u00a0± 0.1", "+0.80", "-0.40"]
     assert texts(table.rows[-1])[3:] == ["+0.10", "+0.30"]
@@ -71,10 +71,10 @@ def test_a_record_tells_why_it_was_taken_for_one_class_and_not_for_what_it_is():
 
 
 def test_what_is_usual_is_what_was_when_the_record_came_where_that_is_known():
-    then = record.reasons(FOUND | {"usual": {"hue": [0.5, 0.05]}}, VIEW)
+    then = record.contribution_table(FOUND | {"usual": {"hue": [0.5, 0.05]}}, VIEW)
     assert then.columns[2].text == "Mean ± SD on arrival"
     assert [texts(row)[2] for row in then.rows[:2]] == ["0.5\u00a0± 0.05", "—"]
-    now = record.reasons(FOUND, VIEW)
+    now = record.contribution_table(FOUND, VIEW)
     assert (now.columns[2].text, texts(now.rows[0])[2]) == ("Mean ± SD now", "0.2\u00a0± 0.1")
 
 
@@ -82,14 +82,16 @@ def test_what_is_usual_is_what_was_when_the_record_came_where_that_is_known():
 def test_what_a_feature_that_shifted_did_leads_to_its_shift(started, told):
     hue = {"name": "hue", "began": 2_000, "started": [70, started]}
     given = {"features": [hue, {"name": "row", "began": None}]}
-    table = record.reasons(FOUND, View(documents={"pipeline": {"name": "p"}, "features": given}))
+    table = record.contribution_table(
+        FOUND, StatusSnapshot(documents={"pipeline": {"name": "p"}, "features": given})
+    )
     assert table.rows[0][0].link == "/features?pipeline=p&feature=hue"
     assert table.rows[1][0] == "row"
     assert table.summary.endswith(f" hue shifted {told} the record arrived.")
 
 
 def absent(traces, **documents):
-    text, *names = missing_record_text("7", traces, View(documents=documents))
+    text, *names = missing_record_text("7", traces, StatusSnapshot(documents=documents))
     return text.format(*names)
 
 
@@ -101,19 +103,21 @@ ALL_KEPT = {
 
 def test_of_a_record_that_is_not_kept_is_said_what_became_of_it_as_far_as_anybody_knows():
     seen = {"id": "7", "label": "cement", "probability": 0.9, "version": 12, "asked": False}
-    assert absent(Traces(seen, predictions=500)) == (
+    assert absent(RecordTraces(seen, predictions=500)) == (
         "Record 7 arrived, and was never requested or labelled. It was predicted as cement by "
         "version 12, 90.0 % sure."
     )
-    assert absent(Traces({"id": "7", "asked": False, "hidden": True})).endswith("have answered.")
-    assert absent(Traces(is_open=True)) == "Record 7 was requested, and has no label yet."
-    kept = Traces(predictions=500, records=6)
+    assert absent(RecordTraces({"id": "7", "asked": False, "hidden": True})).endswith(
+        "have answered."
+    )
+    assert absent(RecordTraces(is_open=True)) == "Record 7 was requested, and has no label yet."
+    kept = RecordTraces(predictions=500, records=6)
     assert absent(kept, **ALL_KEPT).startswith("Record 7 was never requested or labelled")
     few = ALL_KEPT | {"join": {"records": 500, "unsolicited": 2}}
     assert absent(kept, **few) == "Record 7 has never arrived."
     apart = absent(kept, **few, workers={"0": {}})
     assert apart.startswith("Record 7 was never requested"), "others predict what came"
-    gone = absent(Traces(predictions=500, records=5), **ALL_KEPT)
+    gone = absent(RecordTraces(predictions=500, records=5), **ALL_KEPT)
     assert gone.startswith(
         "No data is kept on record 7: it was never requested or labelled, its data was evicted"
     )
@@ -124,10 +128,11 @@ def test_of_a_record_that_is_not_kept_is_said_what_became_of_it_as_far_as_anybod
 
 
 def test_a_status_tells_a_record_that_was_never_asked_about_from_one_that_never_came(site):
-    status, view = site.served.status, View(documents=site.served.status.documents())
+    status, view = site.served.status, StatusSnapshot(documents=site.served.status.documents())
     unasked = next(p["id"] for p in status.predictions() if status.labelled_record(p["id"]) is None)
     told = {
-        id: missing_record_text(id, Traces.of(id, status), view)[0] for id in (unasked, "nobody")
+        id: missing_record_text(id, RecordTraces.find(id, status), view)[0]
+        for id in (unasked, "nobody")
     }
     assert "arrived, and was never requested" in told[unasked]
     assert told["nobody"] == "Record {} has never arrived."
@@ -135,13 +140,13 @@ def test_a_status_tells_a_record_that_was_never_asked_about_from_one_that_never_
 
 def test_a_request_whose_time_is_over_is_not_said_to_count_an_answer():
     asked = FOUND | {"truth": None, "labels": []}
-    assert record_history(asked | {"expires": 3_000})[-1][0].endswith(
+    assert record_history_texts(asked | {"expires": 3_000})[-1][0].endswith(
         f"An answer was to come by {time_text(3_000)}: now it may be too late."
     )
     late = 4_000_000_000_000
     assert (
         f"An answer counts until {time_text(late)}."
-        in record_history(asked | {"expires": late})[-1][0]
+        in record_history_texts(asked | {"expires": late})[-1][0]
     )
 
 
@@ -159,7 +164,7 @@ def why(classes, features, base=(0.0, 0.0)):
 def test_a_feature_that_speaks_alike_for_two_classes_is_no_reason_for_one_of_them():
     told = why(["cement", "grass"], [["edges", 2.0, 1.9], ["glare", 1.3, -2.5], ["red", 0.8, 1.6]])
     found = FOUND | {"why": told}
-    table = record.reasons(found, VIEW)
+    table = record.contribution_table(found, VIEW)
     assert [texts(row)[0] for row in table.rows][:3] == ["glare", "red", "edges"]
     assert ": glare (+3.80), edges (+0.10). Against: red (-0.80)" in table.summary
     (row,) = records.record_table([found], "p").rows
@@ -167,26 +172,32 @@ def test_a_feature_that_speaks_alike_for_two_classes_is_no_reason_for_one_of_the
 
 
 def test_a_prediction_that_other_experts_made_says_what_the_committee_would_have():
-    blend = View(documents=VIEW.documents | {"experts": {"committee": 0.06, "linear": 0.94}})
+    blend = StatusSnapshot(
+        documents=VIEW.documents | {"experts": {"committee": 0.06, "linear": 0.94}}
+    )
     alone = "committee alone:"
-    summary = record.reasons(FOUND, blend).summary.lower()
+    summary = record.contribution_table(FOUND, blend).summary.lower()
     assert f"{alone} cement." in summary
     against = FOUND | {"why": why(["cement", "grass"], [["hue", 0.2, 0.4]])}
-    summary = record.reasons(against, blend).summary.lower()
+    summary = record.contribution_table(against, blend).summary.lower()
     assert f"{alone} grass, outweighed by other experts" in summary
-    assert alone not in record.reasons(FOUND, VIEW).summary.lower(), "nobody else had a voice"
+    assert alone not in record.contribution_table(FOUND, VIEW).summary.lower(), (
+        "nobody else had a voice"
+    )
 
 
 def test_what_is_summed_says_of_how_many_features():
     def named(why):
-        return texts(record.reasons(FOUND | {"why": FOUND["why"] | why}, VIEW).rows[-2])[0]
+        return texts(record.contribution_table(FOUND | {"why": FOUND["why"] | why}, VIEW).rows[-2])[
+            0
+        ]
 
     assert named({"n_others": 54}) == "54 others, summed"
     assert named({"n_others": 0}) == "row", "of none nothing is summed"
 
 
 def test_whoever_calls_a_prediction_wrong_is_named_right_after_it():
-    told = [text.format(*names) for text, *names in record_history(AGREED)]
+    told = [text.format(*names) for text, *names in record_history_texts(AGREED)]
     assert told[0].startswith("Predicted as cement by version 12")
     assert told[1] == "That was wrong: bob says it is grass."
     assert told[2].startswith("Its label was asked for")
@@ -196,26 +207,28 @@ def test_where_one_alone_says_it_whose_labels_go_against_the_others_that_is_said
     alone = FOUND | {"labels": [[3_000, "grass", "bob"]]}
     compared = {"bob": {"labels": 90, "against": 40, "compared": 80}}
     compared |= {name: {"labels": 90, "against": 2, "compared": 80} for name in ("ann", "eve")}
-    view = View(documents={"annotators": compared})
+    view = StatusSnapshot(documents={"annotators": compared})
     told = [
-        text.format(*names) for text, *names in record_history(alone, disagreeing_annotators(view))
+        text.format(*names)
+        for text, *names in record_history_texts(alone, disagreeing_annotators(view))
     ]
     assert told[2] == ("Only bob says so, who disagrees with others significantly often.")
     assert not any(
-        "Only" in text for text, *_ in record_history(alone, disagreeing_annotators(View()))
+        "Only" in text
+        for text, *_ in record_history_texts(alone, disagreeing_annotators(StatusSnapshot()))
     )
     assert not any(
-        "Only" in text for text, *_ in record_history(AGREED, disagreeing_annotators(view))
+        "Only" in text for text, *_ in record_history_texts(AGREED, disagreeing_annotators(view))
     ), "eve says so, too"
 
 
 def test_where_one_voice_stands_against_one_nobody_is_right():
-    said = " ".join(text for text, *_ in record_history(FOUND))
+    said = " ".join(text for text, *_ in record_history_texts(FOUND))
     assert "The label is disputed" in said
     assert "No annotator chose the predicted class" in said
     assert "wrong" not in said
     right = FOUND | {"label": "grass"}
-    said = " ".join(text for text, *_ in record_history(right))
+    said = " ".join(text for text, *_ in record_history_texts(right))
     assert "That was right" not in said
     assert "No annotator chose" not in said
     for one in (FOUND, right):
@@ -230,22 +243,22 @@ def beside(n, truth, **more):
 
 def test_a_label_looks_wrong_where_a_sure_prediction_and_most_of_the_likes_say_otherwise():
     sure = FOUND | {"probabilities": {"cement": 0.85, "grass": 0.1}}
-    text, *names = label_error(sure, beside(4, "cement") + beside(1, "grass"))
+    text, *names = label_error_text(sure, beside(4, "cement") + beside(1, "grass"))
     assert names == ["bob", "grass", "cement"]
     assert "85.0 % sure, and 4 of the 5 nearest" in text
-    assert label_error(FOUND, beside(5, "cement")) is None, "60 % is not sure"
-    assert label_error(sure, beside(2, "cement") + beside(3, "grass")) is None
-    assert label_error(sure, beside(2, "cement")) is None
-    assert label_error(sure | {"truth": None, "labels": []}, beside(5, "cement")) is None
-    assert label_error(sure | {"truth": "cement"}, beside(5, "cement")) is None
+    assert label_error_text(FOUND, beside(5, "cement")) is None, "60 % is not sure"
+    assert label_error_text(sure, beside(2, "cement") + beside(3, "grass")) is None
+    assert label_error_text(sure, beside(2, "cement")) is None
+    assert label_error_text(sure | {"truth": None, "labels": []}, beside(5, "cement")) is None
+    assert label_error_text(sure | {"truth": "cement"}, beside(5, "cement")) is None
 
 
 def test_people_who_disagree_about_a_record_are_named_on_its_page():
-    text, *names = disagreement(FOUND)
+    text, *names = disagreement_text(FOUND)
     assert text == "People disagree: {} says {}, {} says {}."
     assert names == ["ann", "sky", "bob", "grass"]
-    assert disagreement(FOUND | {"labels": [[1, "a", "ann"], [2, "b", "ann"]]}) is None
-    assert disagreement(FOUND | {"labels": [[1, "a", "ann"], [2, None, "bob"]]}) is None
+    assert disagreement_text(FOUND | {"labels": [[1, "a", "ann"], [2, "b", "ann"]]}) is None
+    assert disagreement_text(FOUND | {"labels": [[1, "a", "ann"], [2, None, "bob"]]}) is None
 
 
 def test_likes_that_came_or_were_labelled_after_a_prediction_are_no_reasons_for_it():
@@ -272,11 +285,11 @@ def test_likes_that_came_or_were_labelled_after_a_prediction_are_no_reasons_for_
 )
 def test_a_record_without_reasons_says_why_there_are_none(more, said):
     found = {key: value for key, value in FOUND.items() if key != "why"} | more
-    assert said in record.reasons(found, VIEW).summary
+    assert said in record.contribution_table(found, VIEW).summary
 
 
 def test_the_rival_of_a_record_that_nobody_judged_is_the_second_likeliest():
-    table = record.reasons(FOUND | {"truth": None}, VIEW)
+    table = record.contribution_table(FOUND | {"truth": None}, VIEW)
     assert [one.text for one in table.columns][3:] == ["For cement", "For sky"]
 
 
@@ -332,7 +345,7 @@ def test_it_is_said_since_when_a_feature_counts_as_shifted():
             {"time": 1_000 * i, "psi": {} if one is None else {"hue": one}}
             for i, one in enumerate(indexes, start=1)
         ]
-        return features.psi_curves(View(points=points), "hue").summary
+        return features.psi_curves(StatusSnapshot(points=points), "hue").summary
 
     assert said(0.1, 0.3, 0.1, 0.25, 0.4).endswith(
         f"shifted (0.2 or more) since {time_text(4_000)}."
@@ -347,7 +360,7 @@ def test_a_curve_and_the_table_say_the_same_of_when_a_feature_first_counted_as_s
         points = [{"time": 1_000 * i, "psi": {"hue": one}} for i, one in enumerate(indexes, 1)]
         found = {"features": [{"name": "hue", "began": began}]}
         return features.psi_curves(
-            View(points=points, documents={"features": found}), "hue"
+            StatusSnapshot(points=points, documents={"features": found}), "hue"
         ).summary
 
     assert f"(0.2 or more) since {time_text(1_500)}." in said(1_500, 0.1, 0.3, 0.3)
@@ -357,8 +370,8 @@ def test_a_curve_and_the_table_say_the_same_of_when_a_feature_first_counted_as_s
 
 def test_an_index_just_below_a_limit_does_not_look_as_if_it_were_on_it():
     one = {"name": "hue", "psi": 0.1996, "peak": 0.1996}
-    view = View(documents={"features": {"features": [one]}, "pipeline": {"name": "p"}})
-    (row,) = features.feature_drift(view).rows
+    view = StatusSnapshot(documents={"features": {"features": [one]}, "pipeline": {"name": "p"}})
+    (row,) = features.feature_drift_table(view).rows
     assert (row[1].text, row[1].note) == ("0.1996", "slightly shifted: ")
 
 
@@ -368,7 +381,7 @@ def test_whether_accuracy_fell_since_a_shift_began_is_said_as_far_as_labels_tell
         told += [
             LabelEvidence(1, "a", "a" if i < later else "b", 1.0, 1_000 + i) for i in range(100)
         ]
-        return features.accuracy_since_shift({"began": 2_000, "started": [70, 1_000]}, told)
+        return features.accuracy_change_text({"began": 2_000, "started": [70, 1_000]}, told)
 
     assert "no significant change" in said(92, 91)
     assert said(92, 91).startswith("Accuracy since then: 91.0 %")
@@ -376,14 +389,14 @@ def test_whether_accuracy_fell_since_a_shift_began_is_said_as_far_as_labels_tell
     assert "a significant decrease" in said(92, 60)
     assert "a significant increase" in said(60, 92)
     few = [LabelEvidence(1, "a", "a", 1.0, 1), LabelEvidence(1, "a", "b", 1.0, 2)]
-    assert "too few labels" in features.accuracy_since_shift({"began": 2}, few)
-    assert features.accuracy_since_shift({"began": 2}, few[:1]) == "", "none came since then"
+    assert "too few labels" in features.accuracy_change_text({"began": 2}, few)
+    assert features.accuracy_change_text({"began": 2}, few[:1]) == "", "none came since then"
     wide = [LabelEvidence(1, "a", "ab"[i % 2], 1.0, 1 + i // 12) for i in range(24)]
-    text = features.accuracy_since_shift({"began": 2}, wide)
+    text = features.accuracy_change_text({"began": 2}, wide)
     assert text.endswith("undisputed labels only. Undecided.")
     worth_few = [LabelEvidence(1, "a", "a", 1.0, 1)] * 90 + [LabelEvidence(1, "a", "a", 1.0, 2)] * 8
     worth_few.append(LabelEvidence(1, "a", "b", 0.005, 2))
-    assert "too few labels" in features.accuracy_since_shift({"began": 2}, worth_few), (
+    assert "too few labels" in features.accuracy_change_text({"began": 2}, worth_few), (
         "one speaks for 200"
     )
 
@@ -394,7 +407,9 @@ def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_t
         return {"name": name, "psi": psi, **course}
 
     def seen(*found, **more):
-        return View(documents={"features": {"features": found}, "pipeline": {"name": "p"}, **more})
+        return StatusSnapshot(
+            documents={"features": {"features": found}, "pipeline": {"name": "p"}, **more}
+        )
 
     hue = of("hue", 0.05, 0.6, 3_000, 2_000, [1_234, 1_500])
     row, noise = of("row", 0.3, 0.3, 9_000, 1_000), of("noise", 5.0, 5.0, 9_000, 1_000, [70, 900])
@@ -418,7 +433,7 @@ def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_t
     apart = features.largest_shift_text(seen(hue, workers={"0": {}}))
     assert "1,234 records" not in apart, "the learner has but the records that were asked about"
     points = [{"time": 1, "psi": {"hue": 0.3}}]
-    one = features.psi_curves(View(documents=moved.documents, points=points), "hue")
+    one = features.psi_curves(StatusSnapshot(documents=moved.documents, points=points), "hue")
     assert one.summary.endswith(
         f"Its first shift began after about 1,234 records, at {time_text(1500)}."
     )
@@ -435,7 +450,7 @@ def test_features_in_which_no_drift_is_followed_are_named():
 
     def said(*fields):
         documents = {"features": {"features": followed}, "pipeline": {"features": fields}}
-        return features.unmeasured_fields_text(View(documents=documents))
+        return features.unmeasured_fields_text(StatusSnapshot(documents=documents))
 
     assert said("a", "ts", "vec") == ""
     assert said("a", "os", "note") == " Drift is not measured for categories and texts: os, note."
@@ -449,9 +464,9 @@ def test_gaps_of_an_index_are_explained():
     points = [{"time": i, "psi": {"hue": 0.1} if i != 2 else {"row": 0.1}} for i in (1, 2, 3)]
     assert (
         "gaps of the curve, 64 other features had a larger PSI"
-        in features.psi_curves(View(points=points), "hue").summary
+        in features.psi_curves(StatusSnapshot(points=points), "hue").summary
     )
-    assert "gaps" not in features.psi_curves(View(points=points[:1]), "hue").summary
+    assert "gaps" not in features.psi_curves(StatusSnapshot(points=points[:1]), "hue").summary
 
 
 def version(number):
@@ -477,8 +492,8 @@ def test_a_rollback_is_named_wherever_its_version_is():
         | {"text": "pause"},
     ]
     learner = {"version": 93, "paused": False}
-    view = View(marks=marks, documents={"pipeline": {"name": "p"}, "learner": learner})
-    history = [texts(row)[1] for row in tables.committees(view).rows]
+    view = StatusSnapshot(marks=marks, documents={"pipeline": {"name": "p"}, "learner": learner})
+    history = [texts(row)[1] for row in tables.committee_history_table(view).rows]
     assert history[1] == "Version 93 deployed (rolled back to 88)"
     assert history[3] == "Version 92 deployed"
     command = Command("rollback", 88)
@@ -500,7 +515,7 @@ def test_what_the_last_rollback_came_to_is_said_also_after_it_is_over():
         marks = [promoted(150, 8_000, 5), rollback, promoted(151, 9_000, 6), *later]
         serves = marks[-1]["version"]
         return operations.pipeline_summary(
-            View(marks=marks, documents={"learner": {"version": serves}})
+            StatusSnapshot(marks=marks, documents={"learner": {"version": serves}})
         )
 
     began = f"Last rollback: version 137 redeployed as 151 at {time_text(9_000)}"
@@ -520,8 +535,8 @@ def test_what_a_version_lacks_is_said_before_it_is_rolled_back_to():
     ]
     shifts = [{"name": "hue", "began": 5_000}, {"name": "row", "began": 500}, {"name": "x"}]
     documents = {"learner": {"version": 8}, "features": {"features": shifts}}
-    view = View(marks=marks, documents=documents)
-    told = [text.format(*names) for text, *names in operations.rollback_losses(view, known, 4)]
+    view = StatusSnapshot(marks=marks, documents=documents)
+    told = [text.format(*names) for text, *names in operations.rollback_warnings(view, known, 4)]
     assert told == [
         "It learned from 40 labels fewer than version 8.",
         "It has not learned classes b, {}.",
@@ -529,31 +544,31 @@ def test_what_a_version_lacks_is_said_before_it_is_rolled_back_to():
         "Shifted since it became active: feature hue.",
         "It lacks 2 newer columns.",
     ]
-    assert operations.rollback_losses(view, {8: known[8]}, 4) == []
+    assert operations.rollback_warnings(view, {8: known[8]}, 4) == []
 
 
 def test_a_copy_has_learned_what_that_had_which_it_is_a_copy_of():
     command = {"kind": "command", "version": 4, "time": 9_000, "sequence": 6}
     promoted = {"kind": "promoted", "version": 9, "time": 9_000, "sequence": 6}
-    view = View(marks=[command, promoted], documents={"learner": {"version": 9}})
+    view = StatusSnapshot(marks=[command, promoted], documents={"learner": {"version": 9}})
     again = tables.rollback_origins(view)
-    known = versions.with_label_counts([version(4), version(8), version(9)], again)
+    known = versions.with_original_label_counts([version(4), version(8), version(9)], again)
     assert [one["labels"] for one in known] == [40, 80, 40]
     table = versions.version_table(known, [], [4, 8, 9], "p", again)
     assert texts(table.rows[0])[::2][:2] == ["9 (a copy of 4)", "40"]
     by_number = {one["version"]: one for one in known}
     drift = {"kind": "drift", "version": 6, "time": 8_000, "sequence": 2}
-    since = View(marks=[drift, command, promoted], documents=view.documents)
-    assert operations.rollback_losses(since, by_number, 8) == []
-    (said,) = operations.rollback_losses(since, by_number, 4)
+    since = StatusSnapshot(marks=[drift, command, promoted], documents=view.documents)
+    assert operations.rollback_warnings(since, by_number, 8) == []
+    (said,) = operations.rollback_warnings(since, by_number, 4)
     assert said == ("It is identical to the active version 9.",)
 
 
 def test_a_rollback_says_how_long_it_lasts():
     def said(paused, *times):
         marks = [{"kind": "promoted", "time": time} for time in times]
-        return operations.rollback_duration(
-            View(marks=marks, documents={"learner": {"paused": paused}})
+        return operations.rollback_duration_text(
+            StatusSnapshot(marks=marks, documents={"learner": {"paused": paused}})
         )
 
     assert said(True) == "Training is paused: it stays active until training is resumed"
@@ -563,14 +578,14 @@ def test_a_rollback_says_how_long_it_lasts():
 
 
 def test_what_two_versions_go_by_stands_with_its_change():
-    table = versions.importances(version(2), version(4))
+    table = versions.importance_table(version(2), version(4))
     assert texts(table.rows[0]) == ["row", "50.0 %", "75.0 %", "+25.0 points"]
 
 
 def test_a_distribution_has_a_share_then_and_now_for_every_bin():
     found = {"edges": [1.0, 2.0], "then": [5, 5, 0, 0], "now": [0, 5, 3, 2]}
-    view = View(documents={"distributions": {"hue": found}})
-    table = features.distribution(view, "hue")
+    view = StatusSnapshot(documents={"distributions": {"hue": found}})
+    table = features.distribution_table(view, "hue")
     assert [texts(row) for row in table.rows] == [
         ["below 1", "50.0 %", "0.0 %"],
         ["1 to 2", "50.0 %", "50.0 %"],
@@ -578,16 +593,16 @@ def test_a_distribution_has_a_share_then_and_now_for_every_bin():
         ["missing", "0.0 %", "20.0 %"],
     ]
     assert "2 and more, from 0.0 % to 30.0 %" in table.summary
-    assert not features.distribution(view, "row").rows
+    assert not features.distribution_table(view, "row").rows
 
 
 def test_the_index_of_a_feature_is_drawn_over_time_with_drift():
     points = [{"time": 1}, {"time": 2, "psi": {"hue": 0.1}}, {"time": 3, "psi": {"hue": 0.25}}]
     mark = {"id": 1, "time": 2, "sequence": 1, "kind": "drift", "version": 1, "text": ""}
-    drawn = features.psi_curves(View(points=points, marks=[mark]), "hue")
+    drawn = features.psi_curves(StatusSnapshot(points=points, marks=[mark]), "hue")
     assert (list(drawn.times), list(drawn.series[0].values)) == ([2, 3], [0.1, 0.25])
     assert [group.name for group in drawn.marks] == ["drift"]
-    assert not features.psi_curves(View(points=points), "row").times
+    assert not features.psi_curves(StatusSnapshot(points=points), "row").times
 
 
 BOB = User("bob", "seat", "operator")
@@ -595,13 +610,13 @@ BOB = User("bob", "seat", "operator")
 
 def test_a_mended_record_is_written_to_where_records_are_read(site):
     letter = {"source": "records"}
-    dead_letters.send_again(letter, '{"id": "again", "a": 1.5}', site.served, BOB)
+    dead_letters.resend_dead_letter(letter, '{"id": "again", "a": 1.5}', site.served, BOB)
     assert read(site.served.config, "records")[-1] == {"id": "again", "a": 1.5}
 
 
 def test_a_mended_label_is_its_senders(site):
     text = '{"id": "5", "label": "left", "source": "mallory"}'
-    dead_letters.send_again({"source": "labels"}, text, site.served, BOB)
+    dead_letters.resend_dead_letter({"source": "labels"}, text, site.served, BOB)
     (*_, last) = read(site.served.config, "labels")
     assert (last["id"], last["label"], last["source"]) == ("5", "left", "bob")
     assert site.served.queue.history(1)[0].person == "bob"
@@ -612,7 +627,7 @@ def test_a_label_is_sent_again_also_where_its_fields_lie_deeper(tmp_path):
     labels = '[labels]\nconnector = "sqlite"\nstream = "labels"'
     text = '{"ref": {"id": "3"}, "truth": {"label": "left"}}'
     with site_of(make_file(tmp_path / "deep", f"{labels}\n{names}")) as site:
-        dead_letters.send_again({"source": "labels"}, text, site.served, BOB)
+        dead_letters.resend_dead_letter({"source": "labels"}, text, site.served, BOB)
         (sent,) = read(site.served.config, "labels")
     assert (sent["ref.id"], sent["truth.label"], sent["source"]) == ("3", "left", "bob")
 
@@ -622,7 +637,7 @@ def test_a_label_is_sent_again_also_where_its_fields_lie_deeper(tmp_path):
 def test_what_cannot_be_used_either_is_refused_and_written_nowhere(site, text, source):
     before = read(site.served.config, source)
     with pytest.raises(DataError):
-        dead_letters.send_again({"source": source}, text, site.served, BOB)
+        dead_letters.resend_dead_letter({"source": source}, text, site.served, BOB)
     assert read(site.served.config, source) == before
 
 

@@ -9,12 +9,12 @@ from streamboost.pipelines.dashboard.labelling_request import (
     ACTIONS,
     KEYS,
     assign_keys,
-    kind_of,
-    label_of,
+    chosen_label,
+    field_kind,
+    find_similar_class,
     request_reason,
-    similar_class,
 )
-from streamboost.pipelines.dashboard.labelling_request import choices as all_choices
+from streamboost.pipelines.dashboard.labelling_request import class_choices as all_choices
 
 
 def choices(request, known, **options):
@@ -100,7 +100,7 @@ def test_only_what_a_record_holds_is_an_image_and_only_web_addresses_are_links()
         "data:text/html,<script>": "text",
         "vbscript:x": "text",
     }
-    assert {value: kind_of(value) for value in kinds} == kinds
+    assert {value: field_kind(value) for value in kinds} == kinds
 
 
 def test_a_guess_of_true_is_the_choice_called_so():
@@ -124,7 +124,7 @@ def test_a_guess_of_true_is_the_choice_called_so():
 )
 def test_what_is_no_answer_is_no_label(given):
     with pytest.raises(DataError, match="no answer"):
-        label_of(given, "string")
+        chosen_label(given, "string")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_is_no_answer_is_no_label(given):
     ],
 )
 def test_a_label_is_what_the_pipeline_has(given, kind, label):
-    assert label_of({"action": "label", "label": given}, kind) == label
+    assert chosen_label({"action": "label", "label": given}, kind) == label
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_a_label_is_what_the_pipeline_has(given, kind, label):
     [("Grass", "grass"), ("gras", "grass"), (" grass ", None), ("sky", None), ("cloud", None)],
 )
 def test_only_a_new_class_that_is_like_an_old_one_is_asked_about(label, near):
-    found = similar_class({"action": "label", "label": label}, ["grass", "sky"], "string")
+    found = find_similar_class({"action": "label", "label": label}, ["grass", "sky"], "string")
     assert (found and found.near) == near
     given = {"action": "label", "label": label, "sure": True}
-    assert similar_class(given, ["grass", "sky"], "string") is None
-    assert similar_class({"action": "label", "label": "12"}, [11, 13], "integer") is None
+    assert find_similar_class(given, ["grass", "sky"], "string") is None
+    assert find_similar_class({"action": "label", "label": "12"}, [11, 13], "integer") is None

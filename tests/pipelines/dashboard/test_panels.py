@@ -6,7 +6,7 @@ from nicegui import Client, ui
 from streamboost.pipelines.dashboard.charts import Curves
 from streamboost.pipelines.dashboard.panels import NO_VALUES, PANELS, Panel
 from streamboost.pipelines.dashboard.time_range import TimeRange
-from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.dashboard.widgets import Chart
 from tests.pipelines.dashboard.test_charts import point
 
@@ -23,7 +23,7 @@ def test_each_panel_has_a_title_of_its_own_and_says_what_it_shows():
     ("kind", "find"), [pytest.param(kind, find, id=title) for title, _, kind, find in PANELS]
 )
 def test_a_panel_without_a_status_says_what_it_waits_for(kind, find):
-    empty = find(View())
+    empty = find(StatusSnapshot())
     assert kind == ("chart" if isinstance(empty, Curves) else "table")
     assert not (empty.times if isinstance(empty, Curves) else empty.rows)
     assert empty.summary.endswith(".")
@@ -31,7 +31,7 @@ def test_a_panel_without_a_status_says_what_it_waits_for(kind, find):
 
 def shown(panel, points, *ranges):
     """Return the summary and each chart's spec after a panel has shown a time range or several."""
-    whole = View(points=points)
+    whole = StatusSnapshot(points=points)
     with Client(ui.page("/")) as client:
         made = Panel(*panel)
         for span in ranges:

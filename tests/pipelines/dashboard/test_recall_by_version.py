@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from streamboost.pipelines.dashboard import versions
 from streamboost.pipelines.dashboard.binomial_tests import Share, change_point, fisher_p_value
 from streamboost.pipelines.dashboard.recall_by_version import (
-    change_summary,
     overall_recall,
+    recall_change_summary,
     recall_changes,
     split_at_version,
 )
 from streamboost.pipelines.dashboard.versions import (
     RecallDrop,
-    default_version,
-    recall_drop,
-    recall_since,
+    default_baseline_version,
+    recall_since_table,
+    significant_recall_drop,
 )
-from streamboost.pipelines.dashboard.view import Evidence, View
+from streamboost.pipelines.dashboard.view import Evidence, StatusSnapshot
 from streamboost.pipelines.status.formatting import time_text
 from streamboost.pipelines.status.reader import LabelEvidence
 from tests.pipelines.dashboard.test_drilldown import version
@@ -35,7 +35,7 @@ def said(number, truth, n, wrong, chance=0.5):
 
 def test_the_class_that_got_worse_since_a_version_is_named_and_leads_to_its_mistakes():
     told = [*said(4, "a", 60, 3), *said(4, "b", 60, 5), *said(8, "a", 60, 4), *said(9, "b", 60, 35)]
-    table = recall_since(told, 8, "p")
+    table = recall_since_table(told, 8, "p")
     assert table.summary.startswith(
         "The recall of class b dropped significantly since version 8: from 91.7 % (60 labels) to "
         "41.7 % (60 labels). b most likely got worse with version 9. Compared: 120 labels"
@@ -59,19 +59,19 @@ def test_as_many_labels_before_a_version_are_compared_as_came_since():
 
 def test_a_class_that_got_worse_for_a_while_is_seen_between_two_versions():
     told = [*said(4, "a", 60, 3), *said(8, "a", 60, 35), *said(9, "a", 300, 3)]
-    table = recall_since(told, 8, "p", until=8)
+    table = recall_since_table(told, 8, "p", last_version=8)
     assert table.summary.startswith(
         "The recall of class a dropped significantly from version 8 to 8: from"
     )
     assert "for predictions of versions 8 to 8" in table.summary
     assert table.rows[0][4].link == "/records?pipeline=p&true=a&since=8&until=8&wrong=true"
-    whole = recall_since(told, 9, "p").summary
+    whole = recall_since_table(told, 9, "p").summary
     assert whole.startswith("The recall of no class dropped significantly since version 9")
 
 
 def test_where_chance_explains_every_fall_the_largest_is_named_all_the_same():
     some = [one for n in (4, 8) for one in (*said(n, "a", 80, n), *said(n, "b", 80, 4))]
-    assert recall_since(some, 8, "p").summary.startswith(
+    assert recall_since_table(some, 8, "p").summary.startswith(
         "The recall of no class dropped significantly since version 8. Largest decrease, "
         "not significant: a, -5 points (-16 to +5)."
     )
@@ -80,21 +80,22 @@ def test_where_chance_explains_every_fall_the_largest_is_named_all_the_same():
 def test_where_too_few_labels_tell_that_is_said_and_not_that_no_class_got_worse():
     few = [*said(4, "a", 3, 0), *said(8, "a", 3, 1)]
     said_of = "Too few labels to decide whether the recall of a class dropped since version 8."
-    assert recall_since(few, 8, "p").summary.startswith(said_of)
+    assert recall_since_table(few, 8, "p").summary.startswith(said_of)
     nothing_before = said(8, "a", 50, 30)
-    assert recall_since(nothing_before, 8, "p").summary.startswith(said_of)
+    assert recall_since_table(nothing_before, 8, "p").summary.startswith(said_of)
     some = [*said(4, "a", 80, 8), *said(8, "a", 80, 8), *said(8, "b", 2, 2)]
-    assert recall_since(some, 8, "p").summary.startswith(
+    assert recall_since_table(some, 8, "p").summary.startswith(
         "The recall of no class dropped significantly since version 8. There are too few labels "
         "of b."
     )
-    assert [texts(row)[1:4] for row in recall_since(few, 8, "p").rows] == [
+    assert [texts(row)[1:4] for row in recall_since_table(few, 8, "p").rows] == [
         ["3 of 3", "2 of 3", "too few labels"]
     ]
     assert (
-        recall_since([], 8, "p").summary == "No usable label yet for predictions of any committee."
+        recall_since_table([], 8, "p").summary
+        == "No usable label yet for predictions of any committee."
     )
-    assert recall_since(few, 6, "p", until=7).summary == (
+    assert recall_since_table(few, 6, "p", last_version=7).summary == (
         "No usable label yet for predictions of versions 6 to 7."
     )
 
@@ -104,7 +105,7 @@ def test_of_labels_worth_enough_whose_interval_is_wide_it_is_open_and_none_calls
     wide = [*said(4, "b", 12, 6), *said(8, "b", 12, 6)]
     sure = [*said(4, "a", 80, 8), *said(8, "a", 80, 8)]
     told = sorted([*wide, *sure], key=lambda one: one.version)
-    table = recall_since(told, 8, "p")
+    table = recall_since_table(told, 8, "p")
     assert table.summary.startswith(
         "The recall of no class dropped significantly since version 8. Undecided for b. Compared"
     )
@@ -114,11 +115,13 @@ def test_of_labels_worth_enough_whose_interval_is_wide_it_is_open_and_none_calls
     accuracy = next(texts(row) for row in table.rows if texts(row)[0] == "Accuracy")
     assert accuracy[1].startswith("50.0 % (")
     assert accuracy[3] == "undecided"
-    assert recall_since(wide, 8, "p").summary.startswith(
+    assert recall_since_table(wide, 8, "p").summary.startswith(
         "Undecided whether the recall of a class dropped since version 8. Compared"
     )
     few = sorted([*told, *said(4, "c", 2, 0)], key=lambda one: one.version)
-    assert "There are too few labels of c. Undecided for b." in recall_since(few, 8, "p").summary
+    assert (
+        "There are too few labels of c. Undecided for b." in recall_since_table(few, 8, "p").summary
+    )
 
 
 def test_nothing_is_called_worse_by_labels_worth_fewer_than_five():
@@ -166,7 +169,7 @@ def test_classes_that_got_worse_come_first_then_by_how_far_they_fell_and_the_ope
         *(said(4, "d", 300, 9) + said(8, "d", 300, 60)),
     ]
     told.sort(key=lambda one: one.version)
-    rows = recall_since(told, 8, "p").rows
+    rows = recall_since_table(told, 8, "p").rows
     assert [texts(row)[0] for row in rows] == ["d", "c", "b", "a"]
     rows = versions.comparison_table(version(4), version(8), told).rows
     assert [texts(row)[0] for row in rows][-4:] == [f"Recall of {name}" for name in "dcba"]
@@ -195,10 +198,10 @@ def test_of_classes_that_stay_as_they_are_hardly_any_is_ever_said_to_be_worse():
                 found.append(LabelEvidence(number, str(k), label, float(chance[k, i])))
             share[number] = overall_recall([one for one in found if one.version == number]).share
         then, now = split_at_version(found, 8)
-        alarms += "dropped significantly since version 8: from" in change_summary(
+        alarms += "dropped significantly since version 8: from" in recall_change_summary(
             recall_changes(then, now), "since version 8"
         )
-        low, high = share[8].interval()
+        low, high = share[8].confidence_interval()
         missed += not low < 1 - 0.4 / 2.6 < high
     assert alarms <= 0.05 * runs
     assert missed <= 0.1 * runs
@@ -232,7 +235,8 @@ def test_a_version_leads_to_itself_beside_the_one_that_was_chosen():
     first = lambda table: table.rows[-1][0].link  # noqa: E731
     assert first(versions.version_table(some, [], [], "p")) == "/versions?pipeline=p&a=4&b=8"
     assert (
-        first(versions.version_table(some, [], [], "p", beside=6)) == "/versions?pipeline=p&a=4&b=6"
+        first(versions.version_table(some, [], [], "p", compared_version=6))
+        == "/versions?pipeline=p&a=4&b=6"
     )
 
 
@@ -255,16 +259,16 @@ def test_when_a_class_got_worse_is_said_by_the_likeliest_place_of_the_change():
         LabelEvidence(version, "a", "a" if version < 7 else "b", 0.5, 1_000 * i)
         for i, version in enumerate([4] * 30 + [5] * 30 + [7] * 30, 1)
     ]
-    said_of = recall_since(told, 5, "p").summary
+    said_of = recall_since_table(told, 5, "p").summary
     assert f"a most likely got worse from about {time_text(61_000)} on, with version 7." in said_of
-    assert "most likely" not in recall_since(told[:60], 5, "p").summary
+    assert "most likely" not in recall_since_table(told[:60], 5, "p").summary
 
 
 def test_an_interval_of_a_difference_holds_as_often_as_it_says():
     random, held, runs = np.random.default_rng(5), 0, 500
     for _ in range(runs):
         a, b = (Share(random.binomial(40, p) / 40, 40) for p in (0.9, 0.7))
-        low, high = b.difference(a)
+        low, high = b.difference_interval(a)
         held += low <= -0.2 <= high
     assert held >= 0.93 * runs
 
@@ -279,7 +283,7 @@ def test_that_as_many_are_special_is_as_likely_as_all_ways_to_choose_say():
 
 
 def seen_with(told):
-    return View(documents={"pipeline": {"name": "p"}}, evidence=Evidence(told))
+    return StatusSnapshot(documents={"pipeline": {"name": "p"}}, evidence=Evidence(told))
 
 
 FELL = [*said(4, "a", 60, 3), *said(4, "b", 60, 5), *said(8, "a", 60, 4), *said(8, "b", 60, 35)]
@@ -287,47 +291,53 @@ FELL = [*said(4, "a", 60, 3), *said(4, "b", 60, 5), *said(8, "a", 60, 4), *said(
 
 def test_the_first_line_and_the_panel_it_leads_to_say_the_same_of_classes():
     view = seen_with(FELL)
-    assert recall_drop(view) == RecallDrop(8, ["b"])
-    assert recall_since(FELL, 8, "p").summary.startswith(
+    assert significant_recall_drop(view) == RecallDrop(8, ["b"])
+    assert recall_since_table(FELL, 8, "p").summary.startswith(
         "The recall of class b dropped significantly since version 8"
     )
-    assert recall_drop(view) is recall_drop(View(evidence=view.evidence)), "it is worked out once"
+    assert significant_recall_drop(view) is significant_recall_drop(
+        StatusSnapshot(evidence=view.evidence)
+    ), "it is worked out once"
     for others in (FELL[:120], [*said(4, "a", 3, 0), *said(8, "a", 3, 3)], []):
-        assert recall_drop(seen_with(others)) is None
+        assert significant_recall_drop(seen_with(others)) is None
 
 
 def test_the_version_since_which_classes_are_compared_stays_for_a_while_as_labels_come():
     told = [one for number in range(1, 401) for one in said(number, "a", 5, 1)]
-    chosen = [default_version(told[:n]) for n in range(5, len(told) + 1, 5)]
+    chosen = [default_baseline_version(told[:n]) for n in range(5, len(told) + 1, 5)]
     assert len(chosen) == 400
     assert len(set(chosen)) < 30
     assert chosen == sorted(chosen)
     for n, since_then in enumerate(chosen, 1):
         late = sum(one.version >= since_then for one in told[: 5 * n])
         assert 0.49 <= late / (5 * n) <= 0.64 or n < 5
-    assert default_version(told, until=100) == default_version(told[:500]) == 50
+    assert (
+        default_baseline_version(told, last_version=100)
+        == default_baseline_version(told[:500])
+        == 50
+    )
 
 
 def test_the_version_chosen_has_labels_on_both_sides_where_there_are_two():
     told = [*said(1_003, "a", 5, 1), *said(1_017, "a", 9, 1), *said(1_018, "a", 2, 1)]
-    assert default_version(told) in range(1_004, 1_018)
-    assert default_version(said(7, "a", 3, 1)) == 7
-    assert default_version([]) is None
+    assert default_baseline_version(told) in range(1_004, 1_018)
+    assert default_baseline_version(said(7, "a", 3, 1)) == 7
+    assert default_baseline_version([]) is None
 
 
 def test_the_version_chosen_leaves_labels_to_compare_whoever_predicted_most():
     """As somebody found it: all mistaken since version 2, and no alarm."""
     told = [*said(1, "a", 60, 0), *said(2, "a", 40, 40)]
-    assert default_version(told) == 2
-    assert recall_drop(seen_with(told)) == RecallDrop(2, ["a"])
-    assert default_version([*said(1, "a", 1, 0), *told[10:60], *said(2, "a", 50, 0)]) == 2
+    assert default_baseline_version(told) == 2
+    assert significant_recall_drop(seen_with(told)) == RecallDrop(2, ["a"])
+    assert default_baseline_version([*said(1, "a", 1, 0), *told[10:60], *said(2, "a", 50, 0)]) == 2
     straggler = [
         LabelEvidence(3, "a", "a", 0.5),
         *(LabelEvidence(900 + i // 10, "a", "a", 0.5) for i in range(1_000)),
     ]
-    assert default_version(straggler) in range(925, 951)
+    assert default_baseline_version(straggler) in range(925, 951)
     few_before = [*said(1, "a", 1, 0), *said(2, "a", 60, 0), *said(3, "a", 40, 0)]
-    assert default_version(few_before) == 3
+    assert default_baseline_version(few_before) == 3
 
 
 @given(st.lists(st.integers(1, 60), min_size=1), st.integers(1, 60))
@@ -339,4 +349,4 @@ def test_no_other_version_would_leave_more_to_compare_or_a_quarter_is_left(numbe
         return min(since, len(told) - since)
 
     most = max(smaller(one.version) for one in told)
-    assert smaller(default_version(told)) >= min(most, len(told) / 4)
+    assert smaller(default_baseline_version(told)) >= min(most, len(told) / 4)

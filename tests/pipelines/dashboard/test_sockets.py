@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from nicegui import Client, ui
 
-from streamboost.pipelines.dashboard.sockets import MOST_UNCONNECTED, drop_unconnected
+from streamboost.pipelines.dashboard.sockets import MOST_UNCONNECTED, delete_unconnected_pages
 
 
 @pytest.fixture
@@ -19,6 +19,6 @@ def opened():
 
 
 def test_the_oldest_pages_that_nobody_connects_to_are_let_go(opened):
-    asyncio.run(drop_unconnected())
+    asyncio.run(delete_unconnected_pages())
     left = [client for client in opened if client.id in Client.instances]
     assert left == opened[-MOST_UNCONNECTED:]

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamboost.pipelines.dashboard import charts, tables
-from streamboost.pipelines.dashboard.annotators import annotators
+from streamboost.pipelines.dashboard.annotators import annotator_table
 from streamboost.pipelines.dashboard.status_line import FRESH, SILENT, SOON, STILL, pipeline_status
-from streamboost.pipelines.dashboard.view import Evidence, View, visible_view
+from streamboost.pipelines.dashboard.view import Evidence, StatusSnapshot, visible_snapshot
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.status.formatting import time_text
@@ -27,7 +27,7 @@ def seen(state="running", *, committed=1.0, beat=1.0, runs=True, trouble=None, *
         "trouble": {} if trouble is None else {"time": 1000 * (NOW - trouble), "text": "no disk"},
     }
     usual = {"records_per_second": 10.04, "lag": {"records": 0, "labels": 0}}
-    return View(documents=documents, points=[usual | point], runs=runs)
+    return StatusSnapshot(documents=documents, points=[usual | point], runs=runs)
 
 
 def told(**how):
@@ -139,7 +139,7 @@ def test_a_pipeline_to_which_somebody_labels_against_the_others_is_not_ok_and_le
     assert (now.word, now.tone) == ("Annotator disagreement", "warn")
     said = [(one.text, one.link) for one in now.notices]
     assert said == [("bob disagrees with other annotators", "/?pipeline=p#annotators")]
-    assert annotators(view).summary.startswith("bob disagrees significantly often")
+    assert annotator_table(view).summary.startswith("bob disagrees significantly often")
 
 
 def test_a_pipeline_that_was_started_again_is_not_said_never_to_have_committed():
@@ -163,11 +163,14 @@ def test_what_waits_for_scorers_is_the_figure_of_their_panel_and_the_learner_s_i
     }
     parts = ["25/s", "11 records wait for scorers", "learner lag 16"]
     assert list(pipeline_status(view, NOW).parts) == parts
-    assert tables.workers(view).summary == "1 scorer of 2 partitions; 11 records wait for scorers."
+    assert (
+        tables.scorer_table(view).summary
+        == "1 scorer of 2 partitions; 11 records wait for scorers."
+    )
 
 
 def test_a_pipeline_that_has_not_begun_says_how_to_begin():
-    found = pipeline_status(View(), NOW)
+    found = pipeline_status(StatusSnapshot(), NOW)
     assert (found.word, found.age) == ("Not started", None)
     assert "streamboost run" in found.parts[0]
 
@@ -175,12 +178,12 @@ def test_a_pipeline_that_has_not_begun_says_how_to_begin():
 @given(answered=st.integers(0, 50), labels=st.integers(0, 50))
 def test_no_sentence_denies_the_labels_that_another_one_counts(answered, labels):
     point = {"time": 1, "answered": answered, "requests": 50, "trees": 0, "version": 0}
-    view = View(points=[point], documents={"learner": {"labels": labels}})
-    said = [charts.accuracy(view).summary, charts.spending(view).summary]
+    view = StatusSnapshot(points=[point], documents={"learner": {"labels": labels}})
+    said = [charts.accuracy_curves(view).summary, charts.label_budget_curves(view).summary]
     assert f"{answered} of them answered" in said[1]
     assert ("No label has come back" in said[0]) == (answered == 0)
     assert "oldest" not in said[0], "figures go on past requests that are open"
-    assert (f"{labels} label" in charts.committee_size(view).summary) == (labels > 0)
+    assert (f"{labels} label" in charts.committee_size_curves(view).summary) == (labels > 0)
 
 
 def test_a_pipeline_of_which_a_class_got_worse_is_not_ok_and_leads_to_where_that_is_shown():
@@ -207,11 +210,11 @@ def test_line_tells_a_blind_annotator_neither_classes_nor_annotators():
     view.documents["evaluation"] = {"recent": {"committee": {"accuracy": {"value": 0.9}}}}
     view.documents["heartbeat"] = {"time": 1000 * NOW}
     blindfold = BlindMode(None, is_on=True)
-    hidden = visible_view(view, blindfold, User("ann", "1"))
+    hidden = visible_snapshot(view, blindfold, User("ann", "1"))
     assert pipeline_status(view, NOW).word == "Annotator disagreement"
     assert pipeline_status(hidden, NOW).word == "OK"
     assert hidden.document("heartbeat") == view.document("heartbeat")
     assert pipeline_status(hidden, NOW).parts == pipeline_status(view, NOW).parts
     assert hidden.accuracy is None
     assert not {"annotators", "evaluation", "classes"} & hidden.documents.keys()
-    assert visible_view(view, blindfold, User("olga", "2", "operator")) is view
+    assert visible_snapshot(view, blindfold, User("olga", "2", "operator")) is view

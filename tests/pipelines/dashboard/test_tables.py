@@ -1,11 +1,11 @@
 """Tables of the dashboard."""
 
 from streamboost.pipelines.dashboard import drift, expert_weights, quality, tables
-from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 
 
 def seen(**documents):
-    return View(documents=documents)
+    return StatusSnapshot(documents=documents)
 
 
 def texts(row):
@@ -13,7 +13,7 @@ def texts(row):
 
 
 def test_the_class_mix_gives_shares_and_the_longest_bar_fills_its_cell():
-    table = tables.class_mix(
+    table = tables.class_mix_table(
         seen(classes={"labels": ["a", "b"], "predicted": [3, 1], "labelled": [1, 1]})
     )
     assert [texts(row) for row in table.rows] == [
@@ -25,15 +25,17 @@ def test_the_class_mix_gives_shares_and_the_longest_bar_fills_its_cell():
 
 def test_a_pipeline_that_was_started_again_is_told_what_it_waits_for():
     again = seen(learner={"version": 164})
-    assert tables.class_mix(again).summary == "Shown once classes are predicted in this run."
+    assert tables.class_mix_table(again).summary == "Shown once classes are predicted in this run."
     assert (
-        tables.confusion(again).summary
+        tables.confusion_matrix_table(again).summary
         == "Shown once labels of records predicted in this run arrive."
     )
 
 
 def test_the_confusion_matrix_shades_each_row_by_itself_and_mistakes_differently():
-    table = tables.confusion(seen(confusion={"labels": ["a", "b"], "counts": [[3, 1], [0, 8]]}))
+    table = tables.confusion_matrix_table(
+        seen(confusion={"labels": ["a", "b"], "counts": [[3, 1], [0, 8]]})
+    )
     assert table.summary.startswith("Of the newest 12 requests answered in this run, 11 were")
     assert [texts(row) for row in table.rows] == [["a", "3", "1"], ["b", "·", "8"]]
     (_, right, wrong), (_, _, all_right) = table.rows
@@ -44,7 +46,9 @@ def test_the_confusion_matrix_shades_each_row_by_itself_and_mistakes_differently
 def test_of_many_classes_the_commonest_are_shown():
     n = tables.MOST_CLASSES + 5
     counts = [[int(i == j) * (i + 1) for j in range(n)] for i in range(n)]
-    table = tables.confusion(seen(confusion={"labels": list(range(n)), "counts": counts}))
+    table = tables.confusion_matrix_table(
+        seen(confusion={"labels": list(range(n)), "counts": counts})
+    )
     assert [texts(row)[0] for row in table.rows] == [str(i) for i in range(5, n)]
     assert f"The {n - 5} most frequent of {n}" in table.summary
 
@@ -55,7 +59,7 @@ def test_features_that_moved_come_first_and_are_counted():
         {"name": "moved", "psi": 0.4, "missing": 0.5, "missing_reference": 0.0},
         {"name": "unknown", "psi": None, "missing": None, "missing_reference": None},
     ]
-    table = drift.feature_drift(seen(features={"features": given}))
+    table = drift.feature_drift_table(seen(features={"features": given}))
     assert [texts(row)[0] for row in table.rows] == ["moved", "still", "unknown"]
     assert texts(table.rows[0]) == ["moved", "0.40", "50.0 %", "0.0 %"]
     assert table.rows[0][1].note == "shifted: "
@@ -67,7 +71,7 @@ def test_features_that_hardly_moved_keep_their_places():
     orders = []
     for given in indexes:
         found = [{"name": name, "psi": index} for name, index in given.items()]
-        table = drift.feature_drift(seen(features={"features": found}))
+        table = drift.feature_drift_table(seen(features={"features": found}))
         orders.append([texts(row)[0] for row in table.rows])
     assert orders == [["c", "a", "b"]] * 2
 
@@ -77,7 +81,7 @@ def test_of_what_shifted_that_comes_first_which_matters_most_and_what_matters_li
         given = [{"name": name, "psi": index} for name, index in indexes.items()]
         about = {"features": given, "records": records}
         shares = {"hue": 0.6, "row": 0.3, "noise": 0.01}
-        return drift.feature_drift(seen(features=about, importances=shares))
+        return drift.feature_drift_table(seen(features=about, importances=shares))
 
     table = told(noise=5.0, row=0.4, hue=0.3)
     assert [texts(row)[0] for row in table.rows] == ["hue", "row", "noise"]
@@ -94,7 +98,7 @@ def test_of_what_shifted_that_comes_first_which_matters_most_and_what_matters_li
 def test_after_a_restart_what_had_shifted_stays_so_until_enough_records_tell():
     def told(records, psi, is_shifted):
         one = {"name": "hue", "psi": psi, "shifted": is_shifted}
-        return drift.feature_drift(seen(features={"features": [one], "records": records}))
+        return drift.feature_drift_table(seen(features={"features": [one], "records": records}))
 
     assert told(20, 0.1, True).summary == (
         "hue has shifted in the previous run. Fewer than 1,000 records have arrived in this run."
@@ -109,7 +113,7 @@ def test_a_committees_history_reads_from_the_newest():
         {"id": i, "time": i, "sequence": i, "kind": kind, "version": i, "text": "why"}
         for i, kind in enumerate(kinds, 1)
     ]
-    rows = tables.committees(View(marks=marks)).rows
+    rows = tables.committee_history_table(StatusSnapshot(marks=marks)).rows
     assert [texts(row)[1] for row in rows] == [
         "Error",
         "Drift detected; version 3 in training",
@@ -119,7 +123,9 @@ def test_a_committees_history_reads_from_the_newest():
 
 
 def test_experts_are_shown_with_their_weights_and_what_they_go_by():
-    table = expert_weights.experts(seen(experts={"committee": 0.25, "leaf neighbours": 0.75}))
+    table = expert_weights.expert_weight_table(
+        seen(experts={"committee": 0.25, "leaf neighbours": 0.75})
+    )
     assert [texts(row)[:2] for row in table.rows] == [
         ["committee", "25.0 %"],
         ["leaf neighbours", "75.0 %"],
@@ -135,7 +141,7 @@ def test_rivals_stand_beside_what_serves():
 
     own = {"since_start": figures(0.8), "recent": figures(0.8)}
     found = {"nb": {"since_start": figures(0.9), "recent": {}}}
-    table = expert_weights.shadow_models(seen(evaluation=own, shadow_models=found))
+    table = expert_weights.shadow_model_table(seen(evaluation=own, shadow_models=found))
     assert [texts(row) for row in table.rows] == [
         ["active model", "80.0 % (75.0 to 85.0)", "80.0 % (75.0 to 85.0)", "300"],
         ["nb", "90.0 % (85.0 to 95.0)", tables.NOTHING, "300"],
@@ -146,15 +152,17 @@ def test_rivals_stand_beside_what_serves():
 def test_what_has_a_cause_leads_there():
     about = {"name": "a & b"}
     confusion = {"labels": ["x", "y"], "counts": [[3, 1], [0, 8]]}
-    (_, _, wrong), (_, none, _) = tables.confusion(seen(pipeline=about, confusion=confusion)).rows
+    (_, _, wrong), (_, none, _) = tables.confusion_matrix_table(
+        seen(pipeline=about, confusion=confusion)
+    ).rows
     assert wrong.link == "/records?pipeline=a+%26+b&true=x&predicted=y"
     assert none.link is None
     given = [{"name": "f=1", "psi": 0.1}]
-    (row,) = drift.feature_drift(seen(pipeline=about, features={"features": given})).rows
+    (row,) = drift.feature_drift_table(seen(pipeline=about, features={"features": given})).rows
     assert row[0].link == "/features?pipeline=a+%26+b&feature=f%3D1"
     mark = {"id": 1, "time": 1, "sequence": 1, "kind": "promoted", "version": 7, "text": ""}
-    view = View(documents={"pipeline": about}, marks=[mark])
-    assert tables.committees(view).rows[0][1].link == "/versions?pipeline=a+%26+b&b=7"
+    view = StatusSnapshot(documents={"pipeline": about}, marks=[mark])
+    assert tables.committee_history_table(view).rows[0][1].link == "/versions?pipeline=a+%26+b&b=7"
 
 
 def report(recall, precision, n=100):

@@ -28,7 +28,7 @@ def points(times, **more):
 @given(st.lists(st.integers(1, 50_000), min_size=1, max_size=1_000))
 def test_of_many_points_few_are_drawn_and_none_of_what_they_count_is_lost(gaps):
     times = [sum(gaps[: i + 1]) for i in range(len(gaps))]
-    drawn = ALL.of(points(times))
+    drawn = ALL.select_points(points(times))
     assert len(drawn) <= MOST_POINTS + 1
     for key in COUNTED:
         assert sum(one[key] for one in drawn) == len(times)
@@ -46,8 +46,8 @@ def test_a_rate_over_merged_points_is_that_of_what_they_count_together():
 
 def test_from_look_to_look_only_the_newest_point_changes_as_a_rule():
     times = [1_000 * i for i in range(1_500)]
-    before = {one["time"]: one for one in ALL.of(points(times[:-1]))}
-    after = {one["time"]: one for one in ALL.of(points(times))}
+    before = {one["time"]: one for one in ALL.select_points(points(times[:-1]))}
+    after = {one["time"]: one for one in ALL.select_points(points(times))}
     changed = [time for time in after if after[time] != before.get(time)]
     assert len(changed) <= 1
     assert len([time for time in before if time not in after]) <= 1
@@ -56,28 +56,28 @@ def test_from_look_to_look_only_the_newest_point_changes_as_a_rule():
 def test_a_stretch_that_ends_now_moves_on_and_one_that_was_chosen_stays():
     early, late = points(range(0, HOUR, 1_000)), points(range(0, 2 * HOUR, 1_000))
     newest = TimeRange(SPANS["5 min"])
-    assert newest.ends(late) == (2 * HOUR - 1_000 - 300_000, 2 * HOUR - 1_000)
+    assert newest.bounds(late) == (2 * HOUR - 1_000 - 300_000, 2 * HOUR - 1_000)
     chosen = TimeRange(start=60_000, end=120_000)
-    assert chosen.ends(early) == chosen.ends(late) == (60_000, 120_000)
-    assert chosen.of(early) == chosen.of(late)
-    assert chosen.shifted(late, 0.5).ends(late) == (90_000, 150_000)
-    assert ALL.later_half(early).ends(late) == (early[-1]["time"] // 2, early[-1]["time"])
+    assert chosen.bounds(early) == chosen.bounds(late) == (60_000, 120_000)
+    assert chosen.select_points(early) == chosen.select_points(late)
+    assert chosen.shifted(late, 0.5).bounds(late) == (90_000, 150_000)
+    assert ALL.later_half(early).bounds(late) == (early[-1]["time"] // 2, early[-1]["time"])
 
 
 @pytest.mark.parametrize("span", [ALL, TimeRange(SPANS["1 h"]), TimeRange(start=1, end=2)])
 def test_where_there_is_nothing_nothing_is_drawn(span):
-    assert span.of([]) == []
+    assert span.select_points([]) == []
 
 
 def test_a_day_is_read_back_from_what_is_kept_of_it(monkeypatch):
     monkeypatch.setattr(history, "MOST_POINTS", 600)
     board = HistoryBuffer()
     for second in range(0, 86_400, 100):
-        board.point(1_000 * second, second, dict.fromkeys(COUNTED, 1) | {"lag": second})
+        board.add_point(1_000 * second, second, dict.fromkeys(COUNTED, 1) | {"lag": second})
     kept = [
         {"time": time, "sequence": sequence} | json.loads(text)
         for time, sequence, text in board.points.values()
     ]
-    assert 100 < len(TimeRange(SPANS["24 h"]).of(kept)) <= MOST_POINTS + 1
-    assert len(TimeRange(start=0, end=HOUR).of(kept)) >= 8
-    assert sum(one["records"] for one in ALL.of(kept)) == 864
+    assert 100 < len(TimeRange(SPANS["24 h"]).select_points(kept)) <= MOST_POINTS + 1
+    assert len(TimeRange(start=0, end=HOUR).select_points(kept)) >= 8
+    assert sum(one["records"] for one in ALL.select_points(kept)) == 864

@@ -5,11 +5,11 @@ from nicegui import Client, ui
 from streamboost.pipelines.dashboard.versions import (
     VersionComparison,
     comparison_table,
-    importances,
-    recall_since,
+    importance_table,
+    recall_since_table,
     version_table,
 )
-from streamboost.pipelines.dashboard.view import View
+from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.dashboard.widgets import Tag
 from tests.pipelines.dashboard.test_drilldown import version
 from tests.pipelines.dashboard.test_recall_by_version import said
@@ -18,7 +18,7 @@ from tests.pipelines.dashboard.test_recall_by_version import said
 def shown(told, known, a=None, b=None):
     """Return the page's sides and, by the ids of its panels, their texts."""
     learner = {"version": max(known), "versions": []}
-    view = View(documents={"pipeline": {"name": "p"}, "learner": learner})
+    view = StatusSnapshot(documents={"pipeline": {"name": "p"}, "learner": learner})
     with Client(ui.page("/")) as client:
         page = VersionComparison([version(n) for n in known], told, view, a, b)
     panels = {}
@@ -72,8 +72,8 @@ def test_no_version_stands_beside_itself():
 
 def test_columns_and_captions_are_words():
     a, b = version(8), version(9)
-    for table in (comparison_table(a, b, TOLD), importances(a, b)):
+    for table in (comparison_table(a, b, TOLD), importance_table(a, b)):
         assert table.columns[-1].text == "Change"
-    texts = [column.text for column in recall_since(TOLD, 9, "test").columns]
+    texts = [column.text for column in recall_since_table(TOLD, 9, "test").columns]
     assert texts[1:4] == ["Recall before", "Recall since", "Change"]
     assert version_table([a, b], TOLD, [8], "test").caption == "Versions"

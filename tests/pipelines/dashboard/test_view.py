@@ -4,7 +4,7 @@ import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from streamboost.pipelines.dashboard.view import SELDOM, Feed
+from streamboost.pipelines.dashboard.view import SELDOM, StatusFeed
 from streamboost.pipelines.status.file import StatusFile
 from streamboost.pipelines.status.reader import StatusReader
 
@@ -24,7 +24,7 @@ def looks(folder, steps):
 
     async def look_on():
         with ThreadPoolExecutor(1) as threads:
-            feed = Feed(StatusReader(folder), threads, clock=lambda: now[0])
+            feed = StatusFeed(StatusReader(folder), threads, clock=lambda: now[0])
             for step in steps:
                 now[0] += step()
                 views.extend(await asyncio.gather(*(feed.read() for _ in range(5))))
@@ -69,7 +69,7 @@ def test_that_a_process_has_gone_is_seen_although_it_said_nothing(tmp_path):
     async def look_on():
         with ThreadPoolExecutor(1) as threads:
             clock = iter(range(0, 100, 10)).__next__
-            feed = Feed(StatusReader(tmp_path), threads, lambda: there[0], clock)
+            feed = StatusFeed(StatusReader(tmp_path), threads, lambda: there[0], clock)
             views.append(await feed.read())
             there[0] = False
             views.append(await feed.read())
@@ -92,7 +92,7 @@ def test_what_labels_tell_is_read_again_where_more_came_but_not_with_each_look(t
 
     async def look_on():
         with ThreadPoolExecutor(1) as threads:
-            feed = Feed(StatusReader(tmp_path), threads, clock=lambda: now[0])
+            feed = StatusFeed(StatusReader(tmp_path), threads, clock=lambda: now[0])
             for n, seconds, afresh in (
                 (2, 2.0, 0),
                 (3, 2.0, 0),
@@ -102,7 +102,7 @@ def test_what_labels_tell_is_read_again_where_more_came_but_not_with_each_look(t
             ):
                 file.write(labelled(n))
                 now[0] += seconds
-                seen.append((await feed.read(afresh=bool(afresh))).evidence)
+                seen.append((await feed.read(fresh_evidence=bool(afresh))).evidence)
 
     asyncio.run(look_on())
     file.close()
@@ -115,12 +115,12 @@ def test_looking_afresh_at_what_did_not_change_reads_what_labels_tell_once(tmp_p
 
     async def look_on():
         with ThreadPoolExecutor(1) as threads:
-            feed = Feed(StatusReader(tmp_path), threads, clock=lambda: now[0])
+            feed = StatusFeed(StatusReader(tmp_path), threads, clock=lambda: now[0])
             for n, afresh in ((2, False), (3, False), (None, True), (None, True), (None, False)):
                 if n is not None:
                     file.write(labelled(n))
                 now[0] += 2.0
-                seen.append(await feed.read(afresh=afresh))
+                seen.append(await feed.read(fresh_evidence=afresh))
 
     asyncio.run(look_on())
     file.close()
@@ -135,7 +135,7 @@ def test_what_labels_tell_is_looked_for_again_where_nothing_could_be_read(tmp_pa
 
     async def look_on():
         with ThreadPoolExecutor(1) as threads:
-            feed = Feed(StatusReader(tmp_path), threads, clock=lambda: now[0])
+            feed = StatusFeed(StatusReader(tmp_path), threads, clock=lambda: now[0])
             for written in (unread, labelled(3)):
                 file.write(written)
                 now[0] += SELDOM

@@ -3,7 +3,7 @@
 import pytest
 
 from streamboost.pipelines.dashboard.tables import Cell
-from streamboost.pipelines.dashboard.widgets import cells, change_of, changed_cells
+from streamboost.pipelines.dashboard.widgets import changed_cells, chart_spec_change, json_cells
 
 
 def spec(*rows, ends=(10, 30), marks=()):
@@ -12,13 +12,13 @@ def spec(*rows, ends=(10, 30), marks=()):
 
 def test_of_a_chart_that_shows_all_there_is_the_new_row_alone_is_told():
     before, after = spec((10, 1), (30, 2)), spec((10, 1), (30, 2), (40, 3), ends=(10, 40))
-    assert change_of(before, after) == {"put": [[40, 3]]}
-    assert change_of(before, before) == {}
+    assert chart_spec_change(before, after) == {"put": [[40, 3]]}
+    assert chart_spec_change(before, before) == {}
 
 
 def test_a_newest_row_that_grows_takes_the_place_of_the_one_before():
     before, after = spec((10, 1), (30, 2)), spec((10, 1), (31, 2), ends=(10, 31))
-    assert change_of(before, after) == {"gone": [30], "put": [[31, 2]]}
+    assert chart_spec_change(before, after) == {"gone": [30], "put": [[31, 2]]}
 
 
 @pytest.mark.parametrize(
@@ -32,22 +32,22 @@ def test_a_newest_row_that_grows_takes_the_place_of_the_one_before():
     ],
 )
 def test_an_axis_that_does_otherwise_than_follow_its_newest_row_is_told_its_ends(after):
-    assert change_of(spec((10, 1), (30, 2)), after)["ends"] == after["ends"]
+    assert chart_spec_change(spec((10, 1), (30, 2)), after)["ends"] == after["ends"]
 
 
 def test_marks_are_told_where_they_differ_also_when_none_are_left():
     before = spec((10, 1), (30, 2), marks=["drift"])
-    assert change_of(before, spec((10, 1), (30, 2))) == {"marks": []}
+    assert chart_spec_change(before, spec((10, 1), (30, 2))) == {"marks": []}
 
 
 def test_a_number_and_its_unit_stand_in_one_line():
-    (row,) = cells([["94.2 % (88.0 to 95.1)", Cell("12 ms"), "3 of 4"]])
+    (row,) = json_cells([["94.2 % (88.0 to 95.1)", Cell("12 ms"), "3 of 4"]])
     assert row == ["94.2\u00a0% (88.0 to 95.1)", {"text": "12\u00a0ms"}, "3 of 4"]
 
 
 def test_of_a_cell_what_differs_is_told_and_what_it_has_no_longer_as_none():
-    before = cells([["a", Cell("1 %", bar=0.1, colour="good"), Cell("7", link="/x"), "b"]])
-    after = cells([["a", Cell("2 %", bar=0.2, colour="good"), Cell("7"), Cell("c")]])
+    before = json_cells([["a", Cell("1 %", bar=0.1, colour="good"), Cell("7", link="/x"), "b"]])
+    after = json_cells([["a", Cell("2 %", bar=0.2, colour="good"), Cell("7"), Cell("c")]])
     assert changed_cells(before, after) == [
         [0, 1, {"text": "2\u00a0%", "bar": 0.2}],
         [0, 2, {"link": None}],

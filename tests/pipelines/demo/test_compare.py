@@ -109,7 +109,7 @@ def test_the_budget_sets_the_share(tmp_path):
 
 
 def test_repeat_last_gives_the_newest_label_of_earlier_batches(rows, folder):
-    truth = demo.truth()
+    truth = demo.true_labels()
     requests = read(folder / "margin" / "state" / "log.db", "requests")
     asked = [int(json.loads(payload)["id"]) for payload in requests]
     hits = 0

@@ -1,4 +1,4 @@
-from streamboost.pipelines.demo.compare import Comparison, RunProgress
+from streamboost.pipelines.demo.compare import PrequentialAccuracy, RunProgress
 from streamboost.pipelines.demo.curve import Axes, LabelCurves, curves_text
 
 
@@ -9,26 +9,26 @@ def progress(labels, recent, repeated=0.3):
 def curves_of(*states):
     curves = LabelCurves()
     for state in states:
-        curves.note(state)
+        curves.add(state)
     return curves
 
 
 def test_a_curve_has_the_newest_accuracy_for_each_number_of_labels():
     curves = curves_of(progress(1, 0.2), progress(2, 0.4), progress(2, 0.5), progress(3, 0.6))
-    assert curves.of(["margin", "repeat_last"]) == {
+    assert curves.points_by_strategy(["margin", "repeat_last"]) == {
         "margin": [(1, 0.2), (2, 0.5), (3, 0.6)],
         "repeat_last": [(1, 0.3), (2, 0.3), (3, 0.3)],
     }
-    assert list(curves.of(["margin"])) == ["margin"]
+    assert list(curves.points_by_strategy(["margin"])) == ["margin"]
 
 
 def test_before_enough_was_predicted_there_is_no_curve():
     curves = curves_of(progress(0, 0.2), progress(5, None), progress(5, None, None))
-    assert curves.of(["margin", "repeat_last"]) == {"repeat_last": [(5, 0.3)]}
+    assert curves.points_by_strategy(["margin", "repeat_last"]) == {"repeat_last": [(5, 0.3)]}
 
 
 def test_what_was_not_predicted_is_wrong_and_no_part_of_a_curve():
-    tally = Comparison(dict.fromkeys(map(str, range(100)), "sky"))
+    tally = PrequentialAccuracy(dict.fromkeys(map(str, range(100)), "sky"))
     for n in range(40):
         tally.add(str(n), None)
     for n in range(40, 59):
@@ -36,12 +36,12 @@ def test_what_was_not_predicted_is_wrong_and_no_part_of_a_curve():
     assert tally.recent is None
     tally.add("59", "sky")
     assert tally.recent == 1.0
-    assert tally.row("margin", 1, 1.0).accuracy == 20 / 60
+    assert tally.result("margin", 1, 1.0).accuracy == 20 / 60
 
 
 def test_a_long_curve_is_thinned_evenly_over_a_logarithmic_axis():
     curves = curves_of(*(progress(n, n / 10_000) for n in range(1, 10_001)))
-    points = curves.of(["margin"], most=50)["margin"]
+    points = curves.points_by_strategy(["margin"], limit=50)["margin"]
     assert len(points) <= 50
     assert points[-1] == (10_000, 1.0)
     assert 10 < sum(n < 100 for n, _ in points) < 30

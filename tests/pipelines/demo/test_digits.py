@@ -6,12 +6,12 @@ import io
 import numpy as np
 import pytest
 
-from streamboost.pipelines.demo.digits import PICTURE, PIXELS, digits, picture
+from streamboost.pipelines.demo.digits import PICTURE, PIXELS, load_digit_records, picture_url
 
 
 @pytest.fixture(scope="module")
 def found():
-    return digits()
+    return load_digit_records()
 
 
 def test_every_digit_has_its_pixels_its_picture_and_what_it_is(found):
@@ -28,7 +28,7 @@ def test_a_picture_is_dark_where_the_ink_is():
     image = pytest.importorskip("PIL.Image", reason="something else must read the picture")
     ink = np.zeros((8, 8))
     ink[:4, 4:] = 16
-    url = picture(ink)
+    url = picture_url(ink)
     png = base64.b64decode(url.removeprefix("data:image/png;base64,"))
     shown = np.asarray(image.open(io.BytesIO(png)).convert("L"))
     assert shown.shape == (64, 64)

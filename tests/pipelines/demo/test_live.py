@@ -15,7 +15,7 @@ from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
 from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.pipelines.cli import demo as cli_demo
 from streamboost.pipelines.demo import live as demo_serve
-from streamboost.pipelines.demo.live import FAST, FIRST, OURS, PACE, PageOpener, Player
+from streamboost.pipelines.demo.live import FAST, FIRST, OURS, PACE, PageOpener, StreamSimulator
 from streamboost.pipelines.shutdown import StopToken
 
 
@@ -147,7 +147,7 @@ def test_every_third_request_is_answered_once_the_pages_are_open_and_the_rest_is
     records = [{"id": str(i), "x": i / 2} for i in range(50)]
     truth = [str(i) for i in range(50)]
     with (
-        closing(Player(log, records, truth, clock=lambda: now[0])) as player,
+        closing(StreamSimulator(log, records, truth, clock=lambda: now[0])) as player,
         closing(SqliteSink(log, "requests")) as requests,
     ):
         player.write_due()
@@ -174,7 +174,7 @@ def test_a_demo_that_goes_on_brings_new_records_and_answers_nothing_twice(tmp_pa
     log, now = tmp_path / "log.db", [0.0]
 
     def player():
-        return closing(Player(log, [{"x": 1.0}], ["a"], clock=lambda: now[0]))
+        return closing(StreamSimulator(log, [{"x": 1.0}], ["a"], clock=lambda: now[0]))
 
     with player() as first, closing(SqliteSink(log, "requests")) as requests:
         now[0] = seconds
@@ -195,11 +195,13 @@ def test_a_demo_that_goes_on_brings_new_records_and_answers_nothing_twice(tmp_pa
 
 
 def test_a_folder_with_a_demo_of_other_settings_is_refused(tmp_path):
-    sections = demo_serve.pipeline_file("margin", 1, 0.1)
-    begun = demo_serve._create_pipeline(sections, tmp_path / "demo")
-    assert demo_serve._create_pipeline(sections, tmp_path / "demo").state == begun.state
+    sections = demo_serve.pipeline_sections("margin", 1, 0.1)
+    begun = demo_serve._create_or_continue_pipeline(sections, tmp_path / "demo")
+    assert demo_serve._create_or_continue_pipeline(sections, tmp_path / "demo").state == begun.state
     with pytest.raises(StateError, match="holds a demo of other settings"):
-        demo_serve._create_pipeline(demo_serve.pipeline_file("margin", 2, 0.1), tmp_path / "demo")
+        demo_serve._create_or_continue_pipeline(
+            demo_serve.pipeline_sections("margin", 2, 0.1), tmp_path / "demo"
+        )
 
 
 def test_the_pages_open_once_the_first_records_are_judged():
@@ -217,7 +219,7 @@ def test_the_pages_open_once_the_first_records_are_judged():
 def test_records_that_somebody_else_brings_are_theirs_to_answer(tmp_path):
     log, now = tmp_path / "log.db", [0.0]
     with (
-        closing(Player(log, [{"x": 1.0}], ["a"], clock=lambda: now[0])) as player,
+        closing(StreamSimulator(log, [{"x": 1.0}], ["a"], clock=lambda: now[0])) as player,
         closing(SqliteSink(log, "requests")) as requests,
     ):
         now[0] = 1.0
@@ -240,6 +242,6 @@ def test_a_player_that_fails_ends_the_demo():
     stop = StopToken()
     with (
         pytest.raises(UnavailableError, match="no space is left"),
-        demo_serve._player_thread(Broken(), Server(), stop),
+        demo_serve._simulator_thread(Broken(), Server(), stop),
     ):
         until(lambda: stop.requested)

@@ -15,7 +15,7 @@ from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.demo import compare as demo
 from streamboost.pipelines.demo import page as page_of_demo
-from streamboost.pipelines.demo.own import RECORDS, open_own
+from streamboost.pipelines.demo.own import RECORDS, split_labelled_file
 from streamboost.pipelines.shutdown import StopToken
 from tests.pipelines.demo.test_compare import FIELDS
 
@@ -36,7 +36,7 @@ def written(path, records):
 
 
 def opened(path, folder, label="is_fraud", id=None):
-    return open_own(path, label, id, folder)
+    return split_labelled_file(path, label, id, folder)
 
 
 def kept(folder):

@@ -36,7 +36,7 @@ def test_the_table_has_a_line_for_each_row_and_fits_a_narrow_terminal():
         demo.Result(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888) for name in demo.STRATEGIES
     ]
     console = Console(file=io.StringIO(), width=80)
-    console.print(screen.table(rows))
+    console.print(screen.results_table(rows))
     lines = [line.strip() for line in console.file.getvalue().splitlines()]
     assert " ".join(lines[4].split()) == "margin 231 87.1% 96.2% 87.0% 0.8 2,888"
     assert (
@@ -68,6 +68,6 @@ def test_nothing_in_the_table_wraps(width):
         demo.Result(name, 2_310, 231, 0.871, 0.962, 0.87, 0.8, 2_888) for name in demo.STRATEGIES
     ]
     console = Console(file=io.StringIO(), width=width)
-    console.print(screen.table(rows))
+    console.print(screen.results_table(rows))
     assert "repeat last" in console.file.getvalue()
     assert len(console.file.getvalue().splitlines()) == 11

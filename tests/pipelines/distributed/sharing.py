@@ -92,7 +92,7 @@ def split(messages):
 def edition_of(learner, schema, number=1):
     """Return what a scorer makes of what a learner publishes."""
     editions = ModelLog(make_learner, "topic 'committees'")
-    editions.read(split(ModelPublisher().messages(number, schema, learner)))
+    editions.read(split(ModelPublisher().encode_snapshot(number, schema, learner)))
     return editions.newest
 
 
@@ -126,7 +126,7 @@ class Learned:
         inputs = Inputs(tick, {}, progress, labels)
         self.inputs.append(inputs)
         self.effects.append(self.pipeline.step(inputs, None))
-        self.effects[-1].messages.writes(self.outputs)
+        self.effects[-1].messages.messages_by_sink(self.outputs)
         return self.effects[-1]
 
     def finish_training(self):

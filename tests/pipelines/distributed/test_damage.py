@@ -126,6 +126,6 @@ def test_damage_of_what_scorers_share_ends_no_wait_that_would_be_in_vain(make_wo
 
 def beside_or_none(beside, world):
     try:
-        return beside.newest(scoring_log_topic(world.name), 0)
+        return beside.newest_message(scoring_log_topic(world.name), 0)
     except UnavailableError:
         return None  # the broker is only just there

@@ -216,7 +216,7 @@ def test_label_without_features_is_learned_once_another_brings_them(make):
     assert pipeline.learner.label_of("other") == "left"
     counts = pipeline.join.counts
     assert (counts.early, counts.unsolicited, counts.duplicate, counts.unknown) == (1, 1, 1, 0)
-    assert pipeline.join.in_numbers()["waiting_labels"] == 0
+    assert pipeline.join.counters()["waiting_labels"] == 0
 
 
 def forget(learned):
@@ -235,7 +235,7 @@ def test_labels_that_look_wrong_are_asked_for_again_within_the_budget():
     pipeline, bought, again = learned.pipeline, [], []
     for n in range(60):
         bought += learned.turn(records(10, start=10 * n), answering=False)
-        _, *asking = learned.effects[-1].messages.writes(learned.outputs)
+        _, *asking = learned.effects[-1].messages.messages_by_sink(learned.outputs)
         new = [
             json.loads(p) for sink, some in asking if sink is learned.outputs.requests for p in some
         ]
@@ -336,5 +336,5 @@ def test_what_is_asked_is_shown_as_it_was_written():
     shown = [json.loads(r) for r in learned.effects[-1].messages.requests]
     assert [one["id"] for one in shown] == learned.effects[-1].asked.ids
     assert all(set(one["features"]) == {"a", "b"} for one in shown)
-    writes = learned.effects[-1].messages.writes(learned.outputs)
+    writes = learned.effects[-1].messages.messages_by_sink(learned.outputs)
     assert [payloads for _, payloads in writes] == [[]], "scorers have written them"

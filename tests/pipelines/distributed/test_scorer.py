@@ -117,12 +117,12 @@ def test_a_commit_of_which_nobody_knows_is_settled_first(make_world, scorer, mon
     written = []
 
     def commit_and_lose_the_answer(producer, *rest):
-        type(member)._write(member, producer, *rest)
+        type(member)._write_transaction(member, producer, *rest)
         written.append(True)
         monkeypatch.undo()
         raise UnavailableError("the answer was lost")
 
-    monkeypatch.setattr(member, "_write", commit_and_lose_the_answer)
+    monkeypatch.setattr(member, "_write_transaction", commit_and_lose_the_answer)
     world.send(20)
     until_scored(world, one)
     assert written

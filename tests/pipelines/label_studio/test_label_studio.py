@@ -191,7 +191,7 @@ def test_the_oldest_that_are_done_are_forgotten(tmp_path, monkeypatch):
     book = TaskStore(tmp_path / FILE)
     rows = [TaskEntry(f"p/1/{i}", str(i), 1, b"{}") for i in range(110)]
     with book.locked():
-        book.add("requests", {"0": 10}, rows)
+        book.add_requests("requests", {"0": 10}, rows)
         book.mark_done(rows[:20])
         assert len(book.entries("done")) == 10
         assert len(book.entries("new")) == 90
@@ -209,5 +209,5 @@ def test_requests_in_a_file_that_was_rotated_are_each_read_once(tmp_path):
                 book.resume("requests", source)
                 while found := source.poll(2):
                     read += [json.loads(message.payload)["id"] for message in found]
-                    book.add("requests", source.position(), [], source.bookmark)
+                    book.add_requests("requests", source.position(), [], source.bookmark)
     assert read == [*(f"0/{i}" for i in range(3)), *(f"1/{i}" for i in range(9))]

@@ -18,7 +18,7 @@ from streamboost.errors import ConfigurationError, StateError, UnavailableError
 from streamboost.escaping import escaped
 from streamboost.pipelines.monitoring.http import AT_ONCE, HealthAddress, HealthServer
 from streamboost.pipelines.monitoring.metrics import Metrics
-from streamboost.pipelines.state.folder import kept_token
+from streamboost.pipelines.state.folder import read_or_create_token
 
 
 def get(port, path, token=None, host="127.0.0.1"):
@@ -197,13 +197,13 @@ def test_a_port_that_is_taken_is_refused_by_its_number(served):
 
 def test_the_token_is_made_once_and_is_its_owners_alone(tmp_path):
     path = tmp_path / "metrics.token"
-    token = kept_token(path)
+    token = read_or_create_token(path)
     assert len(token) >= 32
     assert path.stat().st_mode & 0o777 == 0o600
-    assert kept_token(path) == token
+    assert read_or_create_token(path) == token
     path.chmod(0o640)
     with pytest.raises(StateError, match="chmod 600"):
-        kept_token(path)
+        read_or_create_token(path)
 
 
 def sample(text, name):

@@ -18,7 +18,7 @@ def test_the_newest_trouble_is_kept_with_its_batch_and_without_secrets(tmp_path)
     troubles = LastError(path, lambda text: text.replace("hunter2", "${PASSWORD}"), lambda: 7)
     assert read_last_error(path) is None
     troubles.on_error("the first")
-    with pytest.raises(ZeroDivisionError), troubles.recorded():
+    with pytest.raises(ZeroDivisionError), troubles.record_errors():
         raise ZeroDivisionError("hunter2 over 0")
     found = read_last_error(path)
     assert (found.sequence, found.text) == (7, "ZeroDivisionError: ${PASSWORD} over 0")

@@ -4,7 +4,11 @@ import logging
 
 import pytest
 
-from streamboost.pipelines.monitoring.log_format import AsJson, as_text, with_timestamp
+from streamboost.pipelines.monitoring.log_format import (
+    JsonFormatter,
+    add_sequence_to_log,
+    text_formatter,
+)
 
 
 @pytest.fixture
@@ -20,10 +24,10 @@ def lines(handler):
 
 
 def test_every_line_has_the_sequence_of_the_batch_whoever_logs(root):
-    root.setFormatter(AsJson())
+    root.setFormatter(JsonFormatter())
     log, batch = logging.getLogger("anything"), [7]
     log.warning("before")
-    with with_timestamp(lambda: batch[0]):
+    with add_sequence_to_log(lambda: batch[0]):
         log.warning("first %s", "one")
         batch[0] = 8
         logging.getLogger("else").error("second")
@@ -37,7 +41,7 @@ def test_every_line_has_the_sequence_of_the_batch_whoever_logs(root):
 
 
 def test_a_json_line_is_one_line_whatever_it_says(root):
-    root.setFormatter(AsJson())
+    root.setFormatter(JsonFormatter())
     try:
         raise ValueError("a\nb")
     except ValueError:
@@ -48,18 +52,18 @@ def test_a_json_line_is_one_line_whatever_it_says(root):
 
 
 def test_text_lines_have_the_sequence_too(root):
-    root.setFormatter(as_text())
-    with with_timestamp(lambda: 12):
+    root.setFormatter(text_formatter())
+    with add_sequence_to_log(lambda: 12):
         logging.getLogger("x").warning("here")
     assert lines(root)[0].endswith("WARNING [12] here")
 
 
 def test_each_line_of_one_of_several_says_whose_it_is(root):
     log = logging.getLogger("x")
-    root.setFormatter(as_text("scorer 2"))
+    root.setFormatter(text_formatter("scorer 2"))
     log.warning("here\n\n  and there")
     log.warning("failed", exc_info=ValueError("a\nb"))
-    root.setFormatter(AsJson("scorer 2"))
+    root.setFormatter(JsonFormatter("scorer 2"))
     log.warning("here")
     text, failed, *trace, as_json = lines(root)
     assert text.startswith("scorer 2 | 20")
@@ -73,7 +77,7 @@ def test_each_line_of_one_of_several_says_whose_it_is(root):
 HOSTILE = "\x1b[31mred\x9b0m\u202e\n2026-01-01 00:00:00,000 ERROR [7] forged\r\x00\u2028x"
 
 
-@pytest.mark.parametrize("form", [as_text, AsJson], ids=["text", "json"])
+@pytest.mark.parametrize("form", [text_formatter, JsonFormatter], ids=["text", "json"])
 def test_what_comes_from_outside_neither_steers_a_terminal_nor_forges_a_line(root, form):
     root.setFormatter(form())
     log = logging.getLogger("x")
@@ -87,7 +91,7 @@ def test_what_comes_from_outside_neither_steers_a_terminal_nor_forges_a_line(roo
     assert all(one.isprintable() or one == "\n" for one in text)
     assert not any(line.startswith("2026-01-01") for line in text.splitlines())
     assert text.count("\\u001b[31mred") >= 4
-    if form is AsJson:
+    if form is JsonFormatter:
         found = [json.loads(line) for line in text.splitlines()]
         assert [one["message"] for one in found[1:]] == [HOSTILE, f"failed of {HOSTILE}"]
         assert HOSTILE in found[2]["trace"]

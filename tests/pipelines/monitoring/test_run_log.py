@@ -47,10 +47,10 @@ def test_a_run_without_a_batch_says_after_which_batch_nothing_was_new(world, sai
 
 def test_a_run_that_waited_to_end_does_not_say_that_nothing_has_changed(world, make_records, said):
     report = RunLog()
-    report.interrupted()
+    report.log_interruption()
     world.feed(make_records(1)[0], [])
     run(world, report)
-    report.interrupted()
+    report.log_interruption()
     assert said()[0] == ("WARNING", "stopped while it waited to begin: nothing has changed")
     level, text = said()[-1]
     assert level == "WARNING"

@@ -9,7 +9,7 @@ import pytest
 
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.connectors.sqlite.stream import SqliteSink, SqliteSource
-from streamboost.pipelines.runner.backlog import EVERY, Backlog
+from streamboost.pipelines.runner.backlog import EVERY, BacklogMonitor
 from streamboost.pipelines.runner.batch_reader import BatchReader
 from streamboost.pipelines.state.commands import Command, CommandSource, queue_command
 from tests.waiting import until
@@ -37,7 +37,9 @@ def watched(clock):
             make_records(), MemorySource(MemoryLog()), most_records=10, most_labels=10
         )
         opened = {"records": make_records, "labels": partial(MemorySource, MemoryLog())}
-        watch = Backlog(intake, lambda: {name: make() for name, make in opened.items()}, clock)
+        watch = BacklogMonitor(
+            intake, lambda: {name: make() for name, make in opened.items()}, clock
+        )
         watches.append(watch)
         return intake, watch
 
@@ -149,7 +151,7 @@ def test_labels_held_back_until_their_records_are_no_silence_of_their_source(clo
     intake = BatchReader(**sources, most_records=10, most_labels=10, **by_time)
     logs["records"].append([b"1"] * 100)
     with closing(
-        Backlog(intake, lambda: {name: make() for name, make in opened.items()}, clock)
+        BacklogMonitor(intake, lambda: {name: make() for name, make in opened.items()}, clock)
     ) as watch:
         for _ in range(5):  # a learner that is behind: labels come of records far ahead of it
             logs["labels"].append([b"9"] * 3)

@@ -37,7 +37,7 @@ def test_files_stay_open_until_nothing_comes_from_any_of_them(tmp_path, labels_i
     records = SqliteSource(tmp_path / "records.db", "messages")
     with closing(records), closing(labels_in(tmp_path)) as labels:
         intake = BatchReader(records, labels, most_records=1, most_labels=1)
-        assert [intake.poll().replay_counts() for _ in range(2)] == [
+        assert [intake.poll().message_counts() for _ in range(2)] == [
             {"records": 1, "labels": 1},
             {"records": 1, "labels": 0},
         ]

@@ -7,7 +7,7 @@ import pytest
 
 from streamboost.connectors.memory import MemoryLog, MemorySource
 from streamboost.pipelines.runner.batch_reader import BatchReader
-from streamboost.pipelines.runner.replay import digest_of, recover
+from streamboost.pipelines.runner.replay import recover, snapshot_digest
 
 DAY = 24 * 3_600_000
 
@@ -93,7 +93,7 @@ def test_a_clock_that_is_off_at_a_restart_changes_no_bit_of_the_replay(clocked, 
     again = clocked.fresh()
     again.intake._clock = lambda: tick
     recover(again, None, clocked.transaction.committed().sequence)
-    assert digest_of(*again.snapshot()) == digest_of(*clocked.pipeline.snapshot())
+    assert snapshot_digest(*again.snapshot()) == snapshot_digest(*clocked.pipeline.snapshot())
     clocked.feed(make_records(5, start=1_000)[0])
     again.run(until_idle=True)
     last = clocked.entries()[-1].tick

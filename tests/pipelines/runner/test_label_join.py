@@ -14,13 +14,13 @@ def make_join(window=4, expires_after=8):
 
 def step(join, records=(), labels=(), asked=(), propensity=0.5, tick=0):
     """Take one batch through the join; a record's features are made from its place in `records`."""
-    expired = join.advance(tick)
+    expired = join.expire_and_evict(tick)
     fresh = join.are_new(list(records))
     ids = [id for id, first in zip(records, fresh, strict=True) if first]
     X = np.array([[ord(id[0]), i] for i, id in enumerate(ids)], dtype=np.float32).reshape(-1, 2)
     predicted = [f"predicted {id}" for id in ids]
-    joined = join.add(ids, X, predicted, list(asked), np.full(len(asked), propensity))
-    join.resolve(list(labels), joined)
+    joined = join.add_records(ids, X, predicted, list(asked), np.full(len(asked), propensity))
+    join.match_labels(list(labels), joined)
     return joined, expired
 
 
@@ -152,7 +152,7 @@ def test_the_waiting_room_is_full_of_as_many_labels_as_may_wait(monkeypatch):
     join = make_join()
     for i in range(7):
         step(join, labels=[(f"{i}-{j}", "grass") for j in range(5)])
-        assert join.has_room == (i == 0)
+        assert join.has_room_for_labels == (i == 0)
 
 
 def test_a_label_of_a_class_never_seen_is_simply_learnt():
@@ -221,7 +221,7 @@ def test_every_label_is_counted_once_and_learnt_at_most_once_per_record(stream, 
         assert len(set(joined.ids)) == len(joined.ids)
         c = join.counts
         dropped = c.late + c.expired + c.duplicate + c.conflicting + c.unknown
-        waiting = join.in_numbers()["waiting_labels"]
+        waiting = join.counters()["waiting_labels"]
         assert c.labels == c.answered + c.unsolicited + dropped + waiting
         assert learnt == c.answered + c.unsolicited
 
@@ -232,8 +232,8 @@ def test_the_memory_is_bounded_by_the_window_and_the_open_requests(stream, windo
     join, batch_size = make_join(window, expires), 4
     for tick, batch in enumerate(stream):
         play(join, batch, tick)
-        join.advance(tick)
-        numbers = join.in_numbers()
+        join.expire_and_evict(tick)
+        numbers = join.counters()
         assert numbers["held_records"] <= window + numbers["open_requests"]
         assert numbers["open_requests"] <= expires + batch_size
         assert len(join._evicted) <= 2 * window + expires + 2 * batch_size
@@ -253,7 +253,7 @@ def test_saving_and_restoring_at_every_step_changes_nothing(stream, window, expi
         assert np.array_equal(one[0].rows, two[0].rows)
         assert np.array_equal(one[0].propensity, two[0].propensity, equal_nan=True)
         assert one[1] == two[1]
-    assert steady.in_numbers() == moved.in_numbers()
+    assert steady.counters() == moved.counters()
     ours, theirs = steady.to_arrays(), moved.to_arrays()
     assert ours.keys() == theirs.keys()
     for name in ours:

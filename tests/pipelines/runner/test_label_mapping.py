@@ -127,30 +127,30 @@ def test_a_replay_over_merged_and_dropped_classes_ends_in_the_same_bits(make_wor
     assert all(ours[name].tobytes() == theirs[name].tobytes() for name in ours)
     moved = world.fresh()
     moved.restore(*world.loop.snapshot())
-    assert moved.pipeline.classes.current("laft") is None
-    assert moved.pipeline.classes.current("right") == "left"
+    assert moved.pipeline.classes.current_class("laft") is None
+    assert moved.pipeline.classes.current_class("right") == "left"
 
 
 def test_merging_follows_what_was_merged_before():
     classes = LabelMapping()
-    classes.apply_command(Command("merge", None, "a", "b"), "string")
-    classes.apply_command(Command("merge", None, "b", "c"), "string")
-    assert classes.current("a") == "c"
+    classes.apply_class_command(Command("merge", None, "a", "b"), "string")
+    classes.apply_class_command(Command("merge", None, "b", "c"), "string")
+    assert classes.current_class("a") == "c"
     with pytest.raises(StateError, match="'a' was merged into 'c' before"):
-        classes.check(Command("merge", None, "c", "a"), "string")
-    classes.apply_command(Command("drop", None, "c"), "string")
-    assert classes.current("a") is None
+        classes.classes_of_command(Command("merge", None, "c", "a"), "string")
+    classes.apply_class_command(Command("drop", None, "c"), "string")
+    assert classes.current_class("a") is None
     with pytest.raises(StateError, match="the class 'c' was dropped: merge into another"):
-        classes.check(Command("merge", None, "x", "c"), "string")
+        classes.classes_of_command(Command("merge", None, "x", "c"), "string")
 
 
 def test_classes_are_of_the_kind_that_labels_are():
     classes = LabelMapping()
-    assert classes.apply_command(Command("merge", None, "7", "1"), "integer") == (7, 1)
+    assert classes.apply_class_command(Command("merge", None, "7", "1"), "integer") == (7, 1)
     with pytest.raises(StateError, match="labels here are whole numbers"):
-        classes.check(Command("drop", None, "spam"), "integer")
+        classes.classes_of_command(Command("drop", None, "spam"), "integer")
     with pytest.raises(StateError, match="no label has come yet"):
-        classes.check(Command("drop", None, "spam"), None)
+        classes.classes_of_command(Command("drop", None, "spam"), None)
 
 
 def test_a_command_that_cannot_be_obeyed_enters_no_batch(world):
@@ -280,7 +280,7 @@ def test_votes_of_several_are_what_they_were_before_the_merge(make_world):
     assert learner.label_of("110") == "left"
     world.tell("unmerge", None, "laft")
     world.run()
-    (votes,) = (row.votes for id, row, _ in learner._rows.named() if id == "110")
+    (votes,) = (row.votes for id, row, _ in learner._rows.annotated_rows() if id == "110")
     assert votes == [("ann", "laft"), ("bob", "left"), ("eve", "left")]
     assert learner.label_of("110") == "left"
 
@@ -343,8 +343,8 @@ def test_a_class_that_another_command_of_the_same_batch_makes_is_there(make_worl
 
 def test_what_labels_were_is_forgotten_with_their_records():
     classes = LabelMapping()
-    classes.apply_command(Command("merge", None, "a", "b"), "string")
+    classes.apply_class_command(Command("merge", None, "a", "b"), "string")
     for n in range(10_000):
-        classes.add_original(str(n), "ann", "a")
-        classes.prune(lambda id, n=n: int(id) > n - 100)
+        classes.add_original_label(str(n), "ann", "a")
+        classes.prune_original_labels(lambda id, n=n: int(id) > n - 100)
     assert len(classes.to_json()["were"]) < 2_500

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from streamboost.connectors.messages.values import (
-    packed,
-    unpacked,
+    decode_values,
+    encode_values,
     values_from_arrays,
-    values_in_arrays,
+    values_to_arrays,
 )
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.runner import replay as recovery
 from streamboost.pipelines.runner.label_join import LabelJoin
-from streamboost.pipelines.runner.replay import digest_of, recover
+from streamboost.pipelines.runner.replay import recover, snapshot_digest
 from tests.pipelines.mixed_records import FIELDS, mixed_records
 
 # What is held
@@ -32,7 +32,7 @@ def test_values_are_held_as_they_came():
         2**70,
         "",
     )
-    held = unpacked(packed(values))
+    held = decode_values(encode_values(values))
     assert held == values
     assert [type(value) for value in held] == [type(value) for value in values]
     assert np.signbit(held[1])
@@ -43,7 +43,7 @@ def test_what_is_too_long_is_cut_or_left_out():
     for _ in range(900):
         nested = [nested]
     values = ("x" * 20_000, ["y" * 200_000], {"z": list(range(50_000))}, 10**4_000, nested, "kept")
-    text, *long, number, _, kept = unpacked(packed(values))
+    text, *long, number, _, kept = decode_values(encode_values(values))
     assert text == "x" * 10_000
     assert long == [None, None]
     assert number == 10**4_000
@@ -51,28 +51,28 @@ def test_what_is_too_long_is_cut_or_left_out():
 
 
 def test_values_go_into_arrays_and_come_back():
-    held = [packed((1, "a")), None, packed(()), packed(("東京",))]
-    assert values_from_arrays(values_in_arrays(held), 4) == held
-    assert values_in_arrays([None, None]) == {}
+    held = [encode_values((1, "a")), None, encode_values(()), encode_values(("東京",))]
+    assert values_from_arrays(values_to_arrays(held), 4) == held
+    assert values_to_arrays([None, None]) == {}
     assert values_from_arrays({}, 2) == [None, None]
 
 
 def join_with(values):
     join = LabelJoin(WindowSize.parse(2), WindowSize.parse(100), 1)
     ids = [str(i) for i in range(len(values))]
-    join.advance(0)
+    join.expire_and_evict(0)
     X = np.zeros((len(ids), 1), dtype=np.float32)
-    join.add(ids, X, [None] * len(ids), ids[:1], np.array([0.5]), None, values)
-    join.advance(1)  # the first is held for its request alone
+    join.add_records(ids, X, [None] * len(ids), ids[:1], np.array([0.5]), None, values)
+    join.expire_and_evict(1)  # the first is held for its request alone
     return join
 
 
 def test_a_join_gives_a_label_the_values_of_its_record_also_after_a_restart():
-    values = [packed((i, "text")) for i in range(4)]
+    values = [encode_values((i, "text")) for i in range(4)]
     join = LabelJoin(WindowSize.parse(2), WindowSize.parse(100), 1)
     join.restore(join_with(values).to_arrays())
-    joined = join.add([], np.zeros((0, 1), np.float32), [], [], np.zeros(0))
-    join.resolve([("0", "x"), ("3", "y")], joined)
+    joined = join.add_records([], np.zeros((0, 1), np.float32), [], [], np.zeros(0))
+    join.match_labels([("0", "x"), ("3", "y")], joined)
     assert joined.values == [values[0], values[3]]
 
 
@@ -118,7 +118,7 @@ def play(world, batches, *, killed=None, restarted=None):
 def assert_its_journal_says_the_same(world):
     loop = world.fresh()
     recover(loop, None, world.transaction.committed().sequence)
-    assert digest_of(*loop.snapshot()) == digest_of(*world.loop.snapshot())
+    assert snapshot_digest(*loop.snapshot()) == snapshot_digest(*world.loop.snapshot())
 
 
 def assert_nobody_noticed(world, uninterrupted):

@@ -9,7 +9,7 @@ import pytest
 from streamboost.connectors.memory import MemoryTransaction
 from streamboost.errors import ConnectorError, UnavailableError
 from streamboost.pipelines.runner.observers import Observer
-from streamboost.pipelines.runner.replay import digest_of
+from streamboost.pipelines.runner.replay import snapshot_digest
 from streamboost.pipelines.state.journal import JournalExtras
 
 PATIENCE = 30.0
@@ -80,7 +80,7 @@ def test_what_is_committed_is_the_same_as_one_batch_after_the_other(make_world, 
     for name in ("predictions", "requests", "dead"):
         assert steady.read(name) == ahead.read(name)
     assert steady.transaction.committed() == ahead.transaction.committed()
-    assert digest_of(*steady.loop.snapshot()) == digest_of(*ahead.loop.snapshot())
+    assert snapshot_digest(*steady.loop.snapshot()) == snapshot_digest(*ahead.loop.snapshot())
 
 
 def test_a_commit_that_fails_ends_the_run_before_what_was_worked_on_meanwhile(world, make_records):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamboost.errors import GapError, StateError
 from streamboost.pipelines.runner import replay as recovery
-from streamboost.pipelines.runner.replay import Replay, digest_of, recover
+from streamboost.pipelines.runner.replay import Replay, recover, snapshot_digest
 from streamboost.pipelines.state.journal import JournalExtras
 
 SCHEDULES = {
@@ -37,7 +37,7 @@ def replayed(world, checkpoint=None, **options):
 
 
 def assert_same_state(first, second):
-    assert digest_of(*first.snapshot()) == digest_of(*second.snapshot())
+    assert snapshot_digest(*first.snapshot()) == snapshot_digest(*second.snapshot())
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES.keys())
@@ -177,13 +177,13 @@ def test_a_stop_ends_a_replay_between_two_batches(world, make_records):
     feed(world, make_records, 60)
     world.run()
     loop = world.fresh()
-    reread = loop.intake.read_batch
+    reread = loop.intake.reread_batch
 
     def once(*arguments):
         loop.stop.request()
         return reread(*arguments)
 
-    loop.intake.read_batch = once
+    loop.intake.reread_batch = once
     recover(loop, None, 6)
     assert loop.pipeline.sequence == 1
 
@@ -279,7 +279,7 @@ def test_a_training_that_ends_while_nothing_comes_is_swapped_in_by_a_batch_of_no
 def test_reading_a_batch_again_leaves_the_source_at_its_end(world):
     world.feed([{"id": str(i)} for i in range(20)])
     found = recovery.Inputs(0, {"records": {"0": (5, 8)}, "labels": {}}, [], [])
-    again = world.loop.intake.read_batch(found, {"records": 3, "labels": 0})
+    again = world.loop.intake.reread_batch(found, {"records": 3, "labels": 0})
     assert [json.loads(m.payload)["id"] for m in again.records] == ["5", "6", "7"]
     assert world.loop.intake.positions()["records"] == {"0": 8}
 

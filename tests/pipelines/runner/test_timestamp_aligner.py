@@ -245,11 +245,11 @@ def test_no_labels_are_read_while_the_room_they_wait_in_is_full(
     records, truth = make_records(200)
     world.feed(labels=[{"id": r["id"], "label": t} for r, t in zip(records, truth, strict=True)])
     world.run()
-    assert world.pipeline.join.in_numbers()["waiting_labels"] == 30
+    assert world.pipeline.join.counters()["waiting_labels"] == 30
     world.feed(records)
     world.run()
     assert world.pipeline.learner.n_labels == 200
-    assert world.pipeline.join.in_numbers()["waiting_labels"] == 0
+    assert world.pipeline.join.counters()["waiting_labels"] == 0
 
 
 def test_what_a_backlog_asks_for_can_be_answered_after_it_was_read(make_world, make_records):

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from streamboost.connectors.sqlite.database import Database, append
+from streamboost.connectors.sqlite.database import Database, append_payloads
 from streamboost.connectors.sqlite.transaction import SqliteTransaction
 from streamboost.errors import ConnectorError
 from streamboost.pipelines.app.inspect import describe
@@ -183,8 +183,8 @@ def test_a_replay_never_needs_the_queue(state, tmp_path, lose):
 def test_a_queue_of_an_earlier_release_is_read_on(tmp_path):
     source = CommandSource(tmp_path)
     old = [json.dumps({"command": word}).encode() for word in ("pause", "resume")]
-    with closing(Database(tmp_path / FILE)) as database, database.writing() as connection:
-        append(connection, STREAM, old)
+    with closing(Database(tmp_path / FILE)) as database, database.write_transaction() as connection:
+        append_payloads(connection, STREAM, old)
     assert [m.offset for m in source.poll(10)] == [0, 1]
     queue_command(tmp_path, Command("retrain"))
     assert source.lag() == 1
@@ -200,7 +200,7 @@ def test_a_queue_that_may_not_be_read_stops_nothing(state, tmp_path, open_folder
         assert len(source.poll(10)) == 3
         with pytest.raises(ConnectorError, match=r"readonly|unable to open"):
             queue_command(here, Command("pause"))
-        source.rest()  # otherwise the source continues to read its open file
+        source.release_resources()  # otherwise the source continues to read its open file
     (here / FILE).chmod(0o000)
     if os.access(here / FILE, os.R_OK):
         os.seteuid(65534)

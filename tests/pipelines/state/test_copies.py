@@ -13,14 +13,14 @@ from streamboost.errors import ConfigurationError, ConnectorError, ModelFileErro
 from streamboost.pipelines.app import recovery
 from streamboost.pipelines.app.check import check
 from streamboost.pipelines.app.inspect import describe
-from streamboost.pipelines.app.recovery import copies_of
+from streamboost.pipelines.app.recovery import checkpoint_copies
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.monitoring.last_error import read_last_error
 from streamboost.pipelines.shutdown import StopToken
 from streamboost.pipelines.state.commands import Command, queue_command
-from streamboost.pipelines.state.copies import Copies, Copy, Folder
+from streamboost.pipelines.state.copies import Copies, Copy, FolderTarget
 from streamboost.pipelines.state.folder import State
 from tests.pipelines.killing import ANY_MOMENT, kill
 from tests.pipelines.watching import committing
@@ -64,7 +64,7 @@ def lose(folder, name="lost"):
 
 
 def kept(folder, name="test", copy="copies"):
-    return Copies(Folder(folder / copy), name)
+    return Copies(FolderTarget(folder / copy), name)
 
 
 def test_each_checkpoint_is_copied_with_its_committees_and_the_newest_three_stay(tmp_path, grown):
@@ -82,7 +82,7 @@ def test_each_checkpoint_is_copied_with_its_committees_and_the_newest_three_stay
     assert origin["schema"] == state.schema().to_json()
     assert origin["fingerprint"] == state.fingerprint()
     assert sorted(path.name for path in (tmp_path / "copies").iterdir()) == sorted(
-        copies.file(sequence) for sequence in copies.sequences
+        copies.file_name(sequence) for sequence in copies.sequences
     )
 
 
@@ -91,7 +91,7 @@ def test_a_copy_goes_where_fsspec_leads(tmp_path, grown, kind):
     place = f"memory://{tmp_path.name}/copies" if kind == "memory" else f"file://{tmp_path}/far"
     grown(60)
     run(config(tmp_path, place), until_idle=True)
-    copies = copies_of(config(tmp_path, place))
+    copies = checkpoint_copies(config(tmp_path, place))
     assert copies.sequences[0] == 6
     assert len(copies.sequences) <= 3
     lose(tmp_path)
@@ -217,7 +217,7 @@ def test_a_changed_configuration_is_refused_before_anything_is_written(tmp_path,
     lose(tmp_path)
     with pytest.raises(StateError, match=r"\[query\] budget was 0.3 and is 0.1"):
         run(config(tmp_path, query={"budget": 0.1}), rebuild=True, until_idle=True)
-    assert not State(tmp_path / "state").is_made
+    assert not State(tmp_path / "state").has_files
     run(config(tmp_path), rebuild=True, until_idle=True)
 
 
@@ -227,7 +227,7 @@ def test_a_copy_that_is_not_whole_is_none(tmp_path, grown, damage):
     run(config(tmp_path), until_idle=True)
     copies = kept(tmp_path)
     newest, before = copies.sequences[:2]
-    path = tmp_path / "copies" / copies.file(newest)
+    path = tmp_path / "copies" / copies.file_name(newest)
     blob = path.read_bytes()
     flipped = blob[:-9] + bytes([blob[-9] ^ 1]) + blob[-8:]
     path.write_bytes({"cut": blob[: len(blob) // 2], "flipped": flipped, "empty": b""}[damage])
@@ -263,7 +263,7 @@ def test_whenever_a_process_is_killed_each_copy_is_whole(tmp_path, grown):
     assert len(died) == 4
     copies = kept(tmp_path)
     for sequence in copies.sequences:
-        assert Copy.decode("it", copies.place.read(copies.file(sequence))).sequence == sequence
+        assert Copy.decode("it", copies.place.read(copies.file_name(sequence))).sequence == sequence
     run(config(tmp_path), until_idle=True)
     assert copies.sequences[0] == 20
     assert all(name.startswith("test.") for name in copies.place.names())
@@ -344,7 +344,7 @@ def test_what_no_library_serves_and_what_would_be_lost_is_refused(tmp_path, grow
         config(tmp_path, "state/copies")
 
 
-class Slow(Folder):
+class Slow(FolderTarget):
     """A folder whose writes block until `going` is set."""
 
     def __init__(self, path: Path) -> None:
@@ -365,7 +365,9 @@ def test_the_loop_waits_for_no_copy_and_the_newest_takes_the_place_of_those_that
 ):
     grown(200)
     slow = Slow(tmp_path / "copies")
-    monkeypatch.setattr("streamboost.pipelines.app.run.copies_of", lambda _: Copies(slow, "test"))
+    monkeypatch.setattr(
+        "streamboost.pipelines.app.run.checkpoint_copies", lambda _: Copies(slow, "test")
+    )
     seen = []
 
     def let_go(effects):
@@ -390,7 +392,9 @@ def test_the_end_of_a_run_waits_for_the_last_copy_but_not_for_ever(tmp_path, mon
             begun.set()
             going.wait(60)
 
-        beside = recovery.CheckpointCopier(Copies(Folder(tmp_path), "test"), read, told.append)
+        beside = recovery.CheckpointCopier(
+            Copies(FolderTarget(tmp_path), "test"), read, told.append
+        )
         beside.put(7)
         until(begun.is_set)
         if asked:

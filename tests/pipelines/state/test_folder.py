@@ -7,7 +7,11 @@ import pytest
 
 from streamboost.connectors.messages.schema import Schema
 from streamboost.errors import StateError
-from streamboost.pipelines.config.compatibility import adopt_config, name_of, verify
+from streamboost.pipelines.config.compatibility import (
+    adopt_config,
+    pipeline_name,
+    verify_compatibility,
+)
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.state.folder import State
 
@@ -104,21 +108,25 @@ def test_a_state_goes_along_when_its_folder_or_the_whole_project_is_moved(tmp_pa
     State(tmp_path / "one" / "state").path.mkdir(parents=True)
     adopt_config(made(tmp_path / "one"), State(tmp_path / "one" / "state"), begun=False)
     (tmp_path / "one").rename(tmp_path / "two")
-    assert verify(made(tmp_path / "two"), State(tmp_path / "two" / "state"), begun=True)
+    assert verify_compatibility(
+        made(tmp_path / "two"), State(tmp_path / "two" / "state"), begun=True
+    )
     (tmp_path / "two" / "state").rename(tmp_path / "kept")
-    assert verify(made(tmp_path / "two", state="../kept"), State(tmp_path / "kept"), begun=True)
+    assert verify_compatibility(
+        made(tmp_path / "two", state="../kept"), State(tmp_path / "kept"), begun=True
+    )
 
 
 def test_before_the_first_batch_the_configuration_may_change_and_the_schema_is_found_anew(
     state, tmp_path
 ):
     adopt_config(config(tmp_path), state, begun=False)
-    state.keep_schema(Schema(numeric=["a"]))
+    state.write_schema(Schema(numeric=["a"]))
     adopt_config(config(tmp_path), state, begun=False)
     assert state.schema() == Schema(numeric=["a"])
     adopt_config(config(tmp_path, seed=7), state, begun=False)
     assert state.schema() is None
-    assert name_of(state) == "test"
+    assert pipeline_name(state) == "test"
 
 
 def test_a_changed_value_of_the_environment_is_refused_and_not_shown(state, tmp_path):
@@ -150,7 +158,7 @@ def test_without_the_configuration_kept_a_changed_one_is_refused(state, tmp_path
     with pytest.raises(StateError, match="what has changed is not known"):
         adopt_config(config(tmp_path, seed=7), state, begun=True)
     adopt_config(config(tmp_path), state, begun=True)
-    assert name_of(state) == "test"
+    assert pipeline_name(state) == "test"
 
 
 def test_a_state_that_is_no_folder_is_refused_with_the_mend(tmp_path):
@@ -163,7 +171,7 @@ def test_what_cannot_be_read_or_written_is_a_state_error(state, tmp_path):
     attempts = {
         "fingerprint": lambda: adopt_config(config(tmp_path), state, begun=False),
         "config.toml": lambda: adopt_config(config(tmp_path), state, begun=False),
-        "schema.json": lambda: state.keep_schema(Schema(numeric=["a"])),
+        "schema.json": lambda: state.write_schema(Schema(numeric=["a"])),
     }
     for name, attempt in attempts.items():
         (state.path / name).mkdir()
@@ -181,14 +189,14 @@ def test_a_folder_that_may_only_be_read_is_refused_with_the_mend(
     with only_reading(open_folder), pytest.raises(StateError, match=r"cannot be used.*denied"):
         State(path).locked().__enter__()
     with only_reading(open_folder):
-        assert name_of(State(path)) == "test"
+        assert pipeline_name(State(path)) == "test"
         assert not State(path).is_running()
 
 
 def test_small_files_are_made_durable_with_their_names(state, tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
-    state.keep_schema(Schema(numeric=["a"]))
+    state.write_schema(Schema(numeric=["a"]))
     assert synced == [(state.path / "schema.json").stat().st_ino, state.path.stat().st_ino]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamboost.pipelines.status.annotators import COUNTED, Annotators
+from streamboost.pipelines.status.annotators import COUNTED, AnnotatorAgreement
 
 
 def of(source, *labels, again=None, sure=None, doubtful=None):
@@ -13,9 +13,9 @@ def of(source, *labels, again=None, sure=None, doubtful=None):
     if sure or doubtful:
         share = 0.95 if sure else 0.5
         record |= {"label": sure or doubtful, "probabilities": {sure or doubtful: share}}
-    annotators = Annotators()
-    annotators.note("7", record)
-    return [name for name in COUNTED if annotators.of(source)[name]]
+    annotators = AnnotatorAgreement()
+    annotators.add_record("7", record)
+    return [name for name in COUNTED if annotators.counts_of(source)[name]]
 
 
 ANN, BOB, EVE = (1, "a", "ann"), (2, "b", "bob"), (3, "b", "eve")
@@ -56,17 +56,17 @@ def test_whom_somebody_who_is_asked_again_confirms_is_not_against_the_others():
 
 @pytest.mark.parametrize("source", ["ann", "bob"])
 def test_a_record_counts_by_what_is_known_of_it_last(source):
-    annotators = Annotators()
-    annotators.note("7", {"labels": [ANN, BOB]})
-    annotators.note("8", {"labels": [ANN, BOB]})
-    assert annotators.of(source)["together"] == 2
-    annotators.note("7", {"labels": [ANN, BOB, (3, "a", "bob")]})
-    assert annotators.of(source) == {
+    annotators = AnnotatorAgreement()
+    annotators.add_record("7", {"labels": [ANN, BOB]})
+    annotators.add_record("8", {"labels": [ANN, BOB]})
+    assert annotators.counts_of(source)["together"] == 2
+    annotators.add_record("7", {"labels": [ANN, BOB, (3, "a", "bob")]})
+    assert annotators.counts_of(source) == {
         "compared": 1,
         "against": 0,
         "together": 2,
         "outvoted": 0,
     }
-    annotators.forget("7")
-    annotators.note("8", {"labels": [ANN, BOB, (4, None, "ann")]})
-    assert not any(annotators.of(source).values())
+    annotators.remove_record("7")
+    annotators.add_record("8", {"labels": [ANN, BOB, (4, None, "ann")]})
+    assert not any(annotators.counts_of(source).values())

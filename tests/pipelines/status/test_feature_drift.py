@@ -13,8 +13,8 @@ from streamboost.pipelines.status.feature_drift import (
     FeatureDrift,
     Reference,
     change_point,
-    largest_peaks,
     psi,
+    psi_of_largest_peaks,
     psi_quantile,
 )
 from streamboost.pipelines.status.recent import RecentRows
@@ -41,8 +41,10 @@ def test_chance_exceeds_its_bound_once_in_twenty_when_nothing_changed():
     rng = np.random.default_rng(0)
     n, exceeded = 400, 0
     for _ in range(n):
-        reference = Reference.of(rng.random((RECORDS, 1), dtype=np.float32), taken=0)
-        found = FeatureDrift(["a"], reference).measure(rng.random((RECORDS, 1), dtype=np.float32))
+        reference = Reference.from_rows(rng.random((RECORDS, 1), dtype=np.float32), time_ms=0)
+        found = FeatureDrift(["a"], reference).measure_drift(
+            rng.random((RECORDS, 1), dtype=np.float32)
+        )
         exceeded += found[0]["psi"] > found[0]["by_chance"]
     # The reference's own cuts make its shares exact, which is why it is a little less than 1/20.
     assert 0.02 < exceeded / n < 0.08
@@ -65,13 +67,13 @@ def test_the_newest_rows_are_kept_and_the_first_since_a_restart(sizes, n_rows, r
     rows, seen, since = RecentRows(1, n_rows), [], []
     for i, size in enumerate(sizes):
         if i == restarted:
-            rows.restart()
+            rows.restart_first_rows()
             since = []
         batch = list(range(len(seen), len(seen) + size))
         rows.add(np.array(batch, dtype=np.float32).reshape(-1, 1))
         seen += batch
         since += batch
-    assert rows.newest().ravel().tolist() == seen[-n_rows:]
+    assert rows.newest_rows().ravel().tolist() == seen[-n_rows:]
     first = None if rows.first is None else sorted(rows.first.ravel().tolist())
     assert first == (since[:n_rows] if len(since) >= n_rows else None)
 
@@ -80,7 +82,9 @@ def test_a_shift_shows_in_its_feature_alone():
     rng = np.random.default_rng(1)
     before, now = rng.normal(size=(2, RECORDS, 3)).astype(np.float32)
     now[:, 1] += 1.0
-    psi = [one["psi"] for one in FeatureDrift("abc", Reference.of(before, 0)).measure(now)]
+    psi = [
+        one["psi"] for one in FeatureDrift("abc", Reference.from_rows(before, 0)).measure_drift(now)
+    ]
     assert psi[1] > 0.25 > 0.1 > max(psi[0], psi[2])
 
 
@@ -88,7 +92,7 @@ def test_values_that_go_missing_show_too():
     before = np.random.default_rng(2).random((RECORDS, 2), dtype=np.float32)
     now = before.copy()
     now[: RECORDS // 2, 0] = np.nan
-    gone, same = FeatureDrift(["a", "b"], Reference.of(before, 0)).measure(now)
+    gone, same = FeatureDrift(["a", "b"], Reference.from_rows(before, 0)).measure_drift(now)
     assert (gone["missing"], gone["missing_reference"], same["missing"]) == (0.5, 0.0, 0.0)
     assert gone["psi"] > 0.25
     assert same["psi"] == 0.0
@@ -102,15 +106,15 @@ def test_values_that_go_missing_show_too():
     )
 )
 def test_any_values_can_be_measured(X):
-    for reference in (None, Reference.of(X if len(X) else np.zeros((1, 2), np.float32), 0)):
-        for one in FeatureDrift(["a", "b"], reference).measure(X):
+    for reference in (None, Reference.from_rows(X if len(X) else np.zeros((1, 2), np.float32), 0)):
+        for one in FeatureDrift(["a", "b"], reference).measure_drift(X):
             numbers = [value for key, value in one.items() if key != "name" and value is not None]
             assert np.isfinite(numbers).all()
 
 
 def test_a_shift_that_comes_at_once_is_found_in_the_rows_where_it_came():
     rng = np.random.default_rng(3)
-    reference = Reference.of(rng.normal(size=(RECORDS, 2)).astype(np.float32), 0)
+    reference = Reference.from_rows(rng.normal(size=(RECORDS, 2)).astype(np.float32), 0)
     drift = FeatureDrift(["a", "b"], reference)
     for start in (300, 700, 950):
         X = rng.normal(size=(RECORDS, 2)).astype(np.float32)
@@ -147,14 +151,14 @@ def test_of_each_feature_is_known_how_far_it_was_and_when_it_first_was_shifted()
     farthest = DriftHistory()
     for now, index in enumerate((0.05, 0.25, 0.4, 0.1), start=1):
         found = measured(a=index, b=0.01)
-        farthest.note(found, RECORDS, at(now), lambda name: at(7))
+        farthest.update(found, RECORDS, at(now), lambda name: at(7))
     assert (found[0]["peak"], found[0]["peaked"], found[0]["began"]) == (0.4, 30, 20)
     assert (found[1]["peak"], found[1]["peaked"], found[1]["began"]) == (0.01, 10, None)
     assert (found[0]["started"], found[1]["started"]) == (at(1), None)
     again = DriftHistory()
-    again.resume(found)
+    again.restore(found)
     later = measured(a=0.3, b=0.3)
-    again.note(later, RECORDS, at(9), lambda name: at(8))
+    again.update(later, RECORDS, at(9), lambda name: at(8))
     assert (later[0]["peak"], later[0]["began"], later[0]["started"]) == (0.4, 20, at(1))
     assert (later[1]["began"], later[1]["started"]) == (90, at(4)), "the earlier run saw it calm"
 
@@ -164,7 +168,7 @@ def test_a_shift_began_where_the_rows_divide_or_where_the_index_was_small_last_i
         farthest = DriftHistory()
         for now, index in enumerate(indexes, start=1):
             found = measured(a=index)
-            farthest.note(found, RECORDS, at(now), lambda name: at(changed))
+            farthest.update(found, RECORDS, at(now), lambda name: at(changed))
         return found[0]["started"]
 
     assert started(0.01, 0.05, 0.15, 0.3, changed=1) == at(1), "it came at once"
@@ -174,25 +178,25 @@ def test_a_shift_began_where_the_rows_divide_or_where_the_index_was_small_last_i
 
 def test_a_feature_is_shifted_as_enough_records_told_last_also_after_a_restart():
     farthest, found = DriftHistory(), measured(a=0.3)
-    farthest.note(found, RECORDS, at(1), lambda name: at(1))
+    farthest.update(found, RECORDS, at(1), lambda name: at(1))
     again, few = DriftHistory(), measured(a=0.0)
-    again.resume(found)
-    again.note(few, RECORDS - 1, at(2), nowhere)
+    again.restore(found)
+    again.update(few, RECORDS - 1, at(2), nowhere)
     assert few[0]["shifted"]
-    again.note(few, RECORDS, at(3), nowhere)
+    again.update(few, RECORDS, at(3), nowhere)
     assert not few[0]["shifted"]
 
 
 def test_what_few_records_say_of_a_feature_does_not_count():
     farthest, found = DriftHistory(), measured(a=3.0)
-    farthest.note(found, RECORDS - 1, at(1), nowhere)
+    farthest.update(found, RECORDS - 1, at(1), nowhere)
     assert "peak" not in found[0]
 
 
 def test_a_feature_that_is_followed_stays_so_while_others_move_more_for_a_while():
     farthest, names = DriftHistory(), [f"f{i}" for i in range(FOLLOWED + 20)]
     first = measured(**{name: 0.01 * i for i, name in enumerate(names)})
-    farthest.note(first, RECORDS, at(1), lambda name: at(1))
+    farthest.update(first, RECORDS, at(1), lambda name: at(1))
     once = measured(**dict.fromkeys(names, 0.0))
-    farthest.note(once, RECORDS, at(2), nowhere)
-    assert set(largest_peaks(once)) == set(names[20:])
+    farthest.update(once, RECORDS, at(2), nowhere)
+    assert set(psi_of_largest_peaks(once)) == set(names[20:])

@@ -33,7 +33,7 @@ def test_points_stay_bounded_and_none_of_what_they_count_is_lost(records, gap):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(boards, "MOST_POINTS", 20)
         for i, n in enumerate(records):
-            board.point(i * gap, i, counting(records=n, seconds=1.0, lag=i))
+            board.add_point(i * gap, i, counting(records=n, seconds=1.0, lag=i))
     values = [json.loads(text) for _, _, text in board.points.values()]
     assert len(values) == min(len(records), 20)
     assert sum(value["records"] for value in values) == sum(records)
@@ -44,7 +44,7 @@ def test_points_stay_bounded_and_none_of_what_they_count_is_lost(records, gap):
 
 def test_the_whole_run_stays_in_sight_the_newest_part_most_finely(small):
     for i in range(2_000):
-        small.point(i * 1_000, i, counting(records=1))
+        small.add_point(i * 1_000, i, counting(records=1))
     times = [time // 1_000 for time, _, _ in small.points.values()]
     gaps = [b - a for a, b in pairwise(times)]
     assert (times[0] < 500, times[-1]) == (True, 1_999)
@@ -55,7 +55,7 @@ def test_the_whole_run_stays_in_sight_the_newest_part_most_finely(small):
 def test_lists_keep_the_newest_under_numbers_never_given_twice():
     board = HistoryBuffer()
     for i in range(1_200):
-        board.mark(i, i, "command", None, str(i))
+        board.add_mark(i, i, "command", None, str(i))
     for start in range(0, 700, 70):
         board.add_predictions(b'{"id": "%d"}' % i for i in range(start, start + 70))
     board.add_dead_letters(b"{}" for _ in range(300))
@@ -70,7 +70,9 @@ def test_lists_keep_the_newest_under_numbers_never_given_twice():
 
 @pytest.mark.parametrize("payload", [b"x" * 60_000, b"\xff" * 60_000])
 def test_of_a_long_dead_letter_the_beginning_is_shown(payload):
-    letter = DeadLetter.of(Message(payload, "0", 1, 60_000), "bad_json", "why", source="records")
+    letter = DeadLetter.from_message(
+        Message(payload, "0", 1, 60_000), "bad_json", "why", source="records"
+    )
     board = HistoryBuffer()
     board.add_dead_letters([letter.encode()])
     ((text,),) = board.dead_letters.values()
@@ -86,7 +88,8 @@ def test_predictions_do_not_hold_on_to_the_long_texts_that_they_repeat():
     long = short | {"fields": {"text": "so much " * 100_000}}
     board.add_predictions([json.dumps(one).encode() for one in (short, *[long] * 600)])
     board.add_predictions([json.dumps(short).encode()])
-    kept = [one for (row,) in board.content()["predictions"].values() for one in json.loads(row)]
+    rows = board.rows_by_table()["predictions"]
+    kept = [one for (row,) in rows.values() for one in json.loads(row)]
     assert kept[-1] == short
     assert kept[0] == {name: short[name] for name in ("id", "label", "probabilities")}
-    assert sum(len(row) for (row,) in board.content()["predictions"].values()) < 100_000
+    assert sum(len(row) for (row,) in board.rows_by_table()["predictions"].values()) < 100_000

@@ -11,7 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamboost.connectors.messages.schema import Schema
-from streamboost.pipelines.dashboard.record import disagreement, is_disputed, record_history
+from streamboost.pipelines.dashboard.record import (
+    disagreement_text,
+    is_disputed,
+    record_history_texts,
+)
 from streamboost.pipelines.status import labelled_records
 from streamboost.pipelines.status.annotators import votes_of
 from streamboost.pipelines.status.file import FILE, StatusFile
@@ -30,7 +34,7 @@ def judged_world(grown, tmp_path):
     with published(world.loop, tmp_path) as publisher:
         world.run()
         publisher.between_batches()
-        publisher._writer.wait(10)
+        publisher._writer.wait_until_idle(10)
     return world, truth
 
 
@@ -159,7 +163,9 @@ def test_what_is_chosen_as_disputed_or_contested_is_what_its_page_calls_so(truth
             != count(RecordFilter(disputed=False))
         )
         assert (
-            count(RecordFilter(contested=True)) == (disagreement(found) is not None) == bool(differ)
+            count(RecordFilter(contested=True))
+            == (disagreement_text(found) is not None)
+            == bool(differ)
         )
         for name in set(NAMES) - {None}:
             assert count(RecordFilter(contested=True, by=name)) == (name in differ)
@@ -250,7 +256,7 @@ def test_a_record_that_is_asked_about_again_keeps_what_was_said_of_it(make_world
     with published(world.loop, tmp_path) as publisher:
         relabelling.streamed(world, answers=False, text="seen by whoever answers")
         publisher.between_batches()
-        publisher._writer.wait(10)
+        publisher._writer.wait_until_idle(10)
     again = [one for one in reader.requests() if "excluded_annotators" in one]
     assert again
     predicted = {one["id"]: (one["label"], one["version"]) for one in world.read("predictions")}
@@ -259,7 +265,9 @@ def test_a_record_that_is_asked_about_again_keeps_what_was_said_of_it(make_world
         assert [found["truth"]] == [label for _, label, _ in found["labels"]]
         assert found["asked"]
         assert (found["label"], found["version"]) == predicted[one["id"]]
-        assert "it was asked about again" in " ".join(text for text, *_ in record_history(found))
+        assert "it was asked about again" in " ".join(
+            text for text, *_ in record_history_texts(found)
+        )
         assert one["fields"] == found["fields"] == {"text": "seen by whoever answers"}
 
 

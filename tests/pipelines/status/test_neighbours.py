@@ -10,12 +10,12 @@ from streamboost.learner.working_set import WorkingSet
 from streamboost.pipelines.status import neighbours
 from streamboost.pipelines.status.neighbours import (
     LabelledIndex,
-    LabelledSummary,
+    RecordImages,
     class_medians,
     nearest_labelled,
     quartiles,
 )
-from streamboost.pipelines.status.requests import StatusRequest
+from streamboost.pipelines.status.requests import RequestChanges
 
 NAN = np.nan
 
@@ -64,7 +64,7 @@ def test_of_many_requests_only_the_most_useful_are_compared():
         return b'{"probabilities": {}, "expires": null, "utility": %g}' % utility, b"{}"
 
     new = {str(n): sent(n % 7) for n in range(30)}
-    asked = StatusRequest(frozenset(new), new, {id: row(1.0) for id in new})
+    asked = RequestChanges(frozenset(new), new, {id: row(1.0) for id in new})
     assert set(asked.most_useful(4)) == {"6", "13", "20", "27"}
     assert asked.most_useful(30) is asked.rows
 
@@ -109,12 +109,12 @@ def test_of_many_classes_only_so_many_numbers_are_told(monkeypatch):
 
 def test_small_images_are_kept_within_bounds(monkeypatch):
     monkeypatch.setattr(neighbours, "MOST_LOOKS", 60)
-    looks, image = LabelledSummary(), "data:image/png;base64,AAAA"
+    looks, image = RecordImages(), "data:image/png;base64,AAAA"
     for id in ("a", "b", "b", "c"):
-        looks.note(id, {"note": "x", "photo": image})
-    looks.note("large", {"photo": image + "A" * neighbours.SMALL_IMAGE})
-    looks.note("none", {"note": "x"})
-    found = {id: looks.of(id) for id in ("a", "b", "c", "large", "none")}
+        looks.add_image(id, {"note": "x", "photo": image})
+    looks.add_image("large", {"photo": image + "A" * neighbours.SMALL_IMAGE})
+    looks.add_image("none", {"note": "x"})
+    found = {id: looks.image_of(id) for id in ("a", "b", "c", "large", "none")}
     assert found == {"b": {"picture": image}, "c": {"picture": image}} | {
         id: {} for id in ("a", "large", "none")
     }

@@ -42,11 +42,11 @@ def test_a_pipeline_to_which_nothing_comes_goes_on_saying_that_it_is_there(grown
         world.run()
         for _ in range(3):
             publisher.between_batches()
-            publisher._writer.wait(10)
+            publisher._writer.wait_until_idle(10)
         points, beat = reader.points(), reader.document("heartbeat")
         until(lambda: wall_clock() > beat["time"])
         publisher.between_batches()
-        publisher._writer.wait(10)
+        publisher._writer.wait_until_idle(10)
         assert reader.document("heartbeat")["time"] > beat["time"]
         assert reader.points() == points
         assert reader.document("pipeline")["sequence"] == world.pipeline.sequence
@@ -150,7 +150,7 @@ def test_feature_drift_is_told_once_there_are_records_enough(
         world.feed(records[:900])
         world.run()
         publisher.between_batches()
-        publisher._writer.wait(10)
+        publisher._writer.wait_until_idle(10)
         assert {one["psi"] for one in reader.document("features")["features"]} == {None}
         world.feed(records[900:])
         world.run()

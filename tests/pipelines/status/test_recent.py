@@ -33,16 +33,16 @@ def test_it_does_not_matter_when_the_newest_are_looked_at(effects):
     for time in range(60):
         for one in effects:
             often(one, time)
-            often.recent()
+            often.recent_records()
             seldom(one, time)
-    parts, whole = often.recent(), seldom.recent()
+    parts, whole = often.recent_records(), seldom.recent_records()
     assert parts.class_shares() == whole.class_shares()
     assert parts.confusion_matrix() == whole.confusion_matrix()
     assert len(whole.predicted) == RECENT_RECORDS
     # What none of the newest looks at is left out: the rows' order differs.
     assert sorted(parts.rows.tolist()) == sorted(whole.rows.tolist())
     assert np.array_equal(parts.first, whole.first)
-    assert often.take() == seldom.take()
+    assert often.take_interval() == seldom.take_interval()
 
 
 def test_what_nobody_looks_at_is_bounded(effects):

@@ -94,13 +94,13 @@ def test_nothing_is_published_while_nothing_changes(grown, tmp_path):
     with published(world.loop, tmp_path) as publisher:
         world.run()
         writer = publisher._writer
-        writer.wait(10)
+        writer.wait_until_idle(10)
         taken = []
-        take = writer.take
-        writer.take = lambda publication: (taken.append(publication), take(publication))
+        take = writer.submit
+        writer.submit = lambda publication: (taken.append(publication), take(publication))
         for _ in range(5):
             publisher.between_batches()
-            writer.wait(10)
+            writer.wait_until_idle(10)
         # That it is still there is said all the same.
         news = [one for one in taken if one.documents.keys() != {"heartbeat"}]
         assert len(news) <= 2
@@ -115,17 +115,17 @@ def test_what_could_not_be_written_is_written_later_although_no_batch_comes(
     world, _ = grown
     with published(world.loop, tmp_path) as publisher:
         world.run()
-        publisher._writer.wait(10)
+        publisher._writer.wait_until_idle(10)
         with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             publisher.on_error("the lights are out")
             publisher.between_batches()
-            publisher._writer.wait(10)
+            publisher._writer.wait_until_idle(10)
             assert reader.document("trouble") == {}
             other.execute("ROLLBACK")
         for _ in range(2):
             publisher.between_batches()
-            publisher._writer.wait(10)
+            publisher._writer.wait_until_idle(10)
         assert reader.document("trouble")["text"] == "the lights are out"
 
 
@@ -134,7 +134,7 @@ def test_what_is_replayed_is_not_timed(grown, tmp_path):
     world.run()
     loop = world.fresh()
     recover(loop, None, world.pipeline.sequence)
-    assert loop.stage_timer.in_numbers() == {}
+    assert loop.stage_timer.quantiles() == {}
 
 
 def test_the_loop_spends_but_a_fraction_of_its_time_on_it(grown, tmp_path, monkeypatch):
@@ -152,7 +152,7 @@ def test_what_takes_long_to_write_is_written_less_often_but_is_not_silent(grown,
     with published(world.loop, tmp_path) as publisher:
         publisher._clock = lambda: 1_000.0
         publisher._publish("running")
-        publisher._writer.wait(10)
+        publisher._writer.wait_until_idle(10)
         due = []
         for cost in (0.0, 0.075, 60.0):
             publisher._writer.cost, publisher._due = cost, 1_001.0
@@ -170,14 +170,14 @@ def test_while_a_commit_is_tried_again_that_is_said_and_what_is_committed_stays(
     world, _ = grown
     states = []
     with published(world.loop, tmp_path) as publisher:
-        take = publisher._writer.take
+        take = publisher._writer.submit
 
         def taken(publication):
             states.append((publication.documents["pipeline"]["state"], publication.requests))
             take(publication)
-            publisher._writer.wait(10)
+            publisher._writer.wait_until_idle(10)
 
-        publisher._writer.take = taken
+        publisher._writer.submit = taken
         world.transaction.abort_next()
         world.run()
     assert ("retrying", None) in states
@@ -194,7 +194,7 @@ def test_the_sequence_told_is_that_of_the_requests_told(grown, tmp_path, reader)
         def look(effects):
             world.loop.is_committed = False  # as while the next batch is being committed
             publisher.between_batches()
-            publisher._writer.wait(10)
+            publisher._writer.wait_until_idle(10)
             told.append((reader.document("pipeline")["sequence"], reader.requests()))
             world.loop.is_committed = True
 
@@ -212,7 +212,7 @@ def test_a_gap_is_marked(world, make_records, tmp_path, reader, monkeypatch):
     loop, sequence = world.fresh(), world.pipeline.sequence
     with published(loop, tmp_path):
         with monkeypatch.context() as patch:
-            patch.setattr(loop.intake, "read_batch", _no_records)
+            patch.setattr(loop.intake, "reread_batch", _no_records)
             recover(loop, None, sequence, on_data_loss="continue")
         loop.intake.seek(world.loop.intake.positions())
         world.feed(make_records(10, start=50)[0])

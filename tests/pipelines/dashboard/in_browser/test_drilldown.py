@@ -8,8 +8,8 @@ from PIL import Image
 from serving import put
 from waiting import until
 
-from streamboost.pipelines.dashboard.explanations import contrast, contrast_class
-from streamboost.pipelines.dashboard.versions import default_version
+from streamboost.pipelines.dashboard.explanations import contrast_class, contrast_contributions
+from streamboost.pipelines.dashboard.versions import default_baseline_version
 from streamboost.pipelines.status.record_filter import RecordFilter
 from tests.pipelines.dashboard.in_browser.browsing import (
     DASHBOARD,
@@ -78,7 +78,9 @@ def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, v
     wrong = f"That was wrong: {who} says it is {truth}"
     assert (f"That was right, says {who}" if truth == said else wrong) in main
     assert main.index("That was") < main.index("Its label was asked for")
-    (most, _), *_ = contrast(one["why"], said, contrast_class(one["why"], said, truth))
+    (most, _), *_ = contrast_contributions(
+        one["why"], said, contrast_class(one["why"], said, truth)
+    )
     assert most in text_of(page, "#why .summary")
     assert page.locator("#nearest-labelled-records tbody tr").count() == 5
     assert page.locator("#class-probabilities tbody tr").count() == len(one["probabilities"])
@@ -214,7 +216,7 @@ def test_in_place_of_a_version_of_which_nothing_is_kept_stands_the_nearest_and_s
 def test_versions_begins_with_one_that_it_names_and_offers_all_that_labels_tell_of(answered, visit):
     page = visit("/versions?pipeline=segments")
     chosen = page.locator("#version-a").input_value()
-    assert chosen == str(default_version(answered.status.label_evidence()))
+    assert chosen == str(default_baseline_version(answered.status.label_evidence()))
     page.get_by_text(f"Default baseline: version {chosen};").wait_for()
     offered = set(map(int, page.locator("#version-a option").all_inner_texts()))
     assert offered >= {one.version for one in answered.status.label_evidence()}

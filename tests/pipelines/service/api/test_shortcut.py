@@ -6,7 +6,7 @@ import json
 import pytest
 from serving import site_of, some_records
 
-from streamboost.pipelines.service.api.shortcut import Shortcut
+from streamboost.pipelines.service.api.shortcut import PredictFastPath
 from streamboost.pipelines.service.auth.users import SCORER
 
 PATH = "/api/v1/pipelines/test/predict"
@@ -94,7 +94,7 @@ def test_a_body_in_parts_arrives_whole(at_hand):
 
 
 def through(served, path, body, role=SCORER):
-    """Return the status that a `Shortcut` answers itself, None where it leaves it to the rest."""
+    """Return the status of a `PredictFastPath` response, None if it passes the request on."""
     sent, left = [], []
 
     async def receive():
@@ -113,7 +113,7 @@ def through(served, path, body, role=SCORER):
         "headers": [(b"content-type", b"application/json")],
         "state": {"person": role},
     }
-    asyncio.run(Shortcut(rest, {"test": served})(scope, receive, send))
+    asyncio.run(PredictFastPath(rest, {"test": served})(scope, receive, send))
     assert [one["body"] for one in left] in ([], [body])
     return sent[0]["status"] if sent else None
 

@@ -46,7 +46,7 @@ def test_a_wrong_token_is_as_good_as_none(site, given):
 
 
 def test_a_login_link_works_once_and_its_cookie_is_for_browsers_alone(site):
-    key = site.people.invite("ann", "annotator")
+    key = site.people.create_login_link("ann", "annotator")
     stranger = site.stranger(Origin=site.url)
     first = stranger.post("/login", params={"key": key})
     assert first.status_code == 303

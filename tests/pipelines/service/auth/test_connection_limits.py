@@ -204,7 +204,7 @@ def test_behind_a_proxy_that_speaks_https_its_pages_are_its_own(file):
     with site_of(file, ServeAddress(port=0, proxy="127.0.0.1")) as site:
         own = site.url.replace("http", "https")
         browser = site.stranger(Origin=own, **{"X-Forwarded-Proto": "https"})
-        answer = browser.post(f"/login?key={site.people.invite('ann', 'annotator')}")
+        answer = browser.post(f"/login?key={site.people.create_login_link('ann', 'annotator')}")
         assert answer.status_code == 303
         assert "; Secure" in answer.headers["set-cookie"]
         plain = {"X-Forwarded-Proto": "http"}

@@ -8,7 +8,7 @@ import pytest
 from streamboost.errors import DataError
 from streamboost.pipelines.service.auth.guard import Guard
 from streamboost.pipelines.service.auth.sessions import SESSION_SECONDS, Sessions
-from streamboost.pipelines.service.auth.settings import AuthSettings, Rate
+from streamboost.pipelines.service.auth.settings import AuthSettings, RateLimiter
 from streamboost.pipelines.service.auth.users import Users
 
 TOKEN = [(b"authorization", b"Bearer secret"), (b"host", b"localhost")]
@@ -45,7 +45,7 @@ def ask(guard, headers, body=(b"",), method="POST", path="/x", client="1.2.3.4")
 
 def guard(app=swallow, **settings):
     known = AuthSettings("secret", **settings)
-    return Guard(app, known, Users("secret", Path("nowhere")), Rate(*known.failures))
+    return Guard(app, known, Users("secret", Path("nowhere")), RateLimiter(*known.failures))
 
 
 @pytest.fixture
@@ -119,22 +119,22 @@ def test_messages_on_a_websocket_wait_where_they_come_too_often(monkeypatch):
 
 
 def test_a_rate_remembers_no_more_callers_than_it_may():
-    rate = Rate(1, 1, most=2, clock=lambda: 0.0)
-    assert [rate.wait(caller) for caller in "aab"] == [0, 1, 0]
-    assert rate.wait("c") == 0  # evicts "a", whose rate is reset
-    assert [rate.wait(caller) for caller in "cba"] == [1, 1, 0]
+    rate = RateLimiter(1, 1, most=2, clock=lambda: 0.0)
+    assert [rate.take_token(caller) for caller in "aab"] == [0, 1, 0]
+    assert rate.take_token("c") == 0  # evicts "a", whose rate is reset
+    assert [rate.take_token(caller) for caller in "cba"] == [1, 1, 0]
 
 
 def test_a_login_link_grows_old(tmp_path):
     now = [0.0]
     people = Users("secret", tmp_path, clock=lambda: now[0])
-    key = people.invite("ann", "annotator")
+    key = people.create_login_link("ann", "annotator")
     now[0] = 24 * 3600
     assert people.log_in(key) is None
 
 
 def test_a_cookie_is_good_across_a_restart_and_not_under_another_token(people, tmp_path):
-    cookie = people.log_in(people.invite("ann", "operator"))
+    cookie = people.log_in(people.create_login_link("ann", "operator"))
     found = Users("secret", tmp_path).by_cookie(cookie)
     assert (found.name, found.role) == ("ann", "operator")
     assert Users("other", tmp_path).by_cookie(cookie) is None
@@ -143,12 +143,12 @@ def test_a_cookie_is_good_across_a_restart_and_not_under_another_token(people, t
 def test_a_cookie_grows_old(tmp_path):
     now = [1_000_000.0]
     people = Users("secret", tmp_path, wall_clock=lambda: now[0])
-    cookie = people.log_in(people.invite("ann", "annotator"))
+    cookie = people.log_in(people.create_login_link("ann", "annotator"))
     now[0] += SESSION_SECONDS - 1
     assert people.by_cookie(cookie).name == "ann"
     now[0] += 1
     assert people.by_cookie(cookie) is None
-    people.log_in(people.invite("ben", "annotator"))
+    people.log_in(people.create_login_link("ben", "annotator"))
     assert len(list(tmp_path.iterdir())) == 1, "what is too old goes with the next login"
 
 
@@ -170,7 +170,7 @@ def test_a_cookie_grows_old(tmp_path):
 )
 def test_nobody_is_called_what_cannot_be_read_or_looks_like_another(people, name):
     with pytest.raises(DataError, match="name"):
-        people.invite(name, "annotator")
+        people.create_login_link(name, "annotator")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_nobody_is_called_what_cannot_be_read_or_looks_like_another(people, name
     ],
 )
 def test_a_name_is_kept_in_one_form(people, given, kept):
-    assert people.pending_login(people.invite(given, "annotator")) == (kept, "annotator")
+    assert people.pending_login(people.create_login_link(given, "annotator")) == (kept, "annotator")
 
 
 ALIKE = [
@@ -205,12 +205,12 @@ ALIKE = [
 
 @pytest.mark.parametrize("first", ALIKE[:3])
 def test_names_that_are_read_alike_are_one_person_in_the_spelling_that_came_first(people, first):
-    people.log_in(people.invite(first, "annotator"))
-    keys = [people.invite(name, "annotator") for name in ALIKE]
+    people.log_in(people.create_login_link(first, "annotator"))
+    keys = [people.create_login_link(name, "annotator") for name in ALIKE]
     assert {people.pending_login(key) for key in keys} == {(first, "annotator")}
     assert {people.known_spelling(name) for name in ALIKE} == {first}
     assert people.log_out_all("ann LEE") == 1 + len(ALIKE)
-    assert people.logged_in() == []
+    assert people.valid_sessions() == []
 
 
 def test_who_labelled_under_a_name_keeps_its_spelling_without_a_login(people):
@@ -227,17 +227,20 @@ def test_a_login_from_before_names_were_checked_is_still_good_and_can_be_ended(p
 
 
 def test_two_logins_under_one_name_are_two_seats(people):
-    seats = {people.by_cookie(people.log_in(people.invite("ann", "annotator"))).seat for _ in "12"}
+    seats = {
+        people.by_cookie(people.log_in(people.create_login_link("ann", "annotator"))).seat
+        for _ in "12"
+    }
     assert len(seats) == 2
 
 
 def test_a_login_ends_for_one_browser_or_for_all_that_somebody_has(people):
-    cookies = [people.log_in(people.invite("ann", "annotator")) for _ in range(3)]
-    key = people.invite("ann", "annotator")
+    cookies = [people.log_in(people.create_login_link("ann", "annotator")) for _ in range(3)]
+    key = people.create_login_link("ann", "annotator")
     people.log_out(cookies[0])
     assert [people.by_cookie(cookie) is None for cookie in cookies] == [True, False, False]
     assert people.log_out_all("ann") == 3
-    assert people.logged_in() == []
+    assert people.valid_sessions() == []
     assert people.log_in(key) is None
     assert not any(map(people.by_cookie, cookies))
 
@@ -246,8 +249,8 @@ def test_a_login_ends_for_one_browser_or_for_all_that_somebody_has(people):
     "damage", [b"", b"{}", b'{"name":"ann","role":"king","seat":"s","until":9e9}']
 )
 def test_a_damaged_login_is_none(people, tmp_path, damage):
-    cookie = people.log_in(people.invite("ann", "annotator"))
+    cookie = people.log_in(people.create_login_link("ann", "annotator"))
     (file,) = tmp_path.iterdir()
     file.write_bytes(damage)
     assert people.by_cookie(cookie) is None
-    assert people.logged_in() == []
+    assert people.valid_sessions() == []

@@ -110,7 +110,7 @@ def test_a_annotator_writes_no_label_of_what_they_are_not_asked(site):
 
 
 def test_a_login_link_asks_before_it_logs_anybody_in(site):
-    key = site.people.invite("mallory & co", "annotator")
+    key = site.people.create_login_link("mallory & co", "annotator")
     ann = site.browser("ann")
     page = ann.get("/login", params={"key": key})
     assert page.status_code == 200
@@ -130,7 +130,7 @@ def test_a_login_link_asks_before_it_logs_anybody_in(site):
 def test_who_logs_in_anew_is_logged_out_as_whoever_they_were(site):
     browser = site.browser("ann")
     before = browser.cookies[site.settings.cookie]
-    browser.post("/login", params={"key": site.people.invite("ben", "annotator")})
+    browser.post("/login", params={"key": site.people.create_login_link("ben", "annotator")})
     assert site.people.by_cookie(before) is None
     assert site.people.by_cookie(browser.cookies[site.settings.cookie]).name == "ben"
 

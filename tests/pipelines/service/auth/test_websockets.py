@@ -23,7 +23,7 @@ def served(streamboost_command, file):
     serving.kill()
 
 
-def logged_in(serving):
+def valid_sessions(serving):
     """Return the address of a websocket of the pages, and the headers of a login."""
     site = str(serving.client.base_url).rstrip("/")
     answer = httpx.post(
@@ -35,7 +35,7 @@ def logged_in(serving):
 
 
 def test_malformed_websocket_messages_are_logged_as_one_line_each(served):
-    address, login = logged_in(served)
+    address, login = valid_sessions(served)
     lines = []
     for message in [*MALFORMED, None]:
         with connect(address, additional_headers=login, close_timeout=0.1) as websocket:

@@ -11,7 +11,7 @@ from serving import Serving, put, read, site_of
 from streamboost.pipelines.app.run import run
 from streamboost.pipelines.config.file import load
 from streamboost.pipelines.service.labelling.store import LabellingEntry
-from streamboost.pipelines.service.labelling.store import put as put_entry
+from streamboost.pipelines.service.labelling.store import insert_entry as put_entry
 from streamboost.pipelines.status.reader import StatusReader
 
 PREFIX = "/api/v1/pipelines/test"

@@ -102,7 +102,7 @@ def test_an_answer_that_came_too_late_is_called_so_and_counts_for_nothing(desk):
     assert (entries["0"].stage, entries["1"].stage) == ("late", "written")
     assert desk.queue.progress(ANN).today == 1
     with pytest.raises(StateError, match="no such answer to change"):
-        desk.queue.correct(ANN, entries["0"].number, "right")
+        desk.queue.correct_label(ANN, entries["0"].number, "right")
 
 
 def test_what_is_still_asked_or_was_never_asked_is_not_called_late(desk):
@@ -143,7 +143,7 @@ def test_what_was_skipped_comes_last_and_to_others_at_once(desk):
     desk.queue.skip(ANN, desk.before(ANN))
     assert desk.before(BEN) == "0"
     assert desk.before(ANN) == "1"
-    desk.queue.release(BEN)
+    desk.queue.release_lease(BEN)
     for id in ("1", "2"):
         desk.queue.answer(ANN, id, "left")
     assert desk.before(ANN) == "0"
@@ -215,18 +215,18 @@ def test_where_labelling_is_blind_an_answer_stays_however_it_is_taken_back(tmp_p
     ways = [
         lambda id: desk.queue.answer(ANN, id, "right"),
         lambda id: desk.queue.post(ANN, [Label(id, "right")]),
-        lambda id: desk.queue.correct(ANN, 1, "right"),
+        lambda id: desk.queue.correct_label(ANN, 1, "right"),
         lambda id: desk.queue.skip(ANN, id),
     ]
     desk.queue.answer(ANN, desk.before(ANN), "left")
     for way in ways[:3]:
         with pytest.raises(StateError):
             way("0")
-    assert desk.queue.correctable(ANN, "0", "left") is None
+    assert desk.queue.correctable_entry(ANN, "0", "left") is None
     desk.queue.undo(ANN)
     again = User("ann", "seat 7")
     assert desk.before(ANN) == "1"
-    assert desk.queue.keep(again, "0") is None
+    assert desk.queue.renew_lease(again, "0") is None
     for way in ways:
         with pytest.raises(StateError):
             way("0")
@@ -333,7 +333,7 @@ def test_an_answer_can_be_changed_after_it_was_written(desk):
     desk.now += GRACE
     desk.queue.write_due()
     del desk.asked.open["0"]
-    changed = desk.queue.correct(ANN, first.number, " right ")
+    changed = desk.queue.correct_label(ANN, first.number, " right ")
     assert (changed.label, changed.stage, changed.id) == ("right", "held", "0")
     assert desk.queue.write_due() == 0, "it can be undone, too"
     desk.now += GRACE
@@ -343,7 +343,7 @@ def test_an_answer_can_be_changed_after_it_was_written(desk):
 
 def test_a_change_that_is_undone_leaves_what_was_said_before(desk):
     first = desk.queue.answer(ANN, "0", "left")
-    desk.queue.correct(ANN, first.number, "right")
+    desk.queue.correct_label(ANN, first.number, "right")
     assert desk.queue.undo(ANN).label == "right"
     desk.queue.write_due(at_once=True)
     assert desk.written() == [("0", "left", "ann")]
@@ -352,34 +352,34 @@ def test_a_change_that_is_undone_leaves_what_was_said_before(desk):
 def test_only_who_said_it_or_an_operator_changes_an_answer(desk):
     first = desk.queue.answer(ANN, "0", "left")
     with pytest.raises(StateError, match="record '0' was labelled by somebody else"):
-        desk.queue.correct(BEN, first.number, "right")
+        desk.queue.correct_label(BEN, first.number, "right")
     boss = User("boss", "seat 3", "operator")
-    assert desk.queue.correct(boss, first.number, "right").person == "boss"
+    assert desk.queue.correct_label(boss, first.number, "right").person == "boss"
     skipped = desk.queue.skip(ANN, "1")
     undone = desk.queue.answer(ANN, "2", "left")
     desk.queue.undo(ANN)
     for number in (skipped.number, undone.number, 77, 0, -1):
         with pytest.raises(StateError, match="no such answer"):
-            desk.queue.correct(boss, number, "right")
+            desk.queue.correct_label(boss, number, "right")
     with pytest.raises(DataError):
-        desk.queue.correct(ANN, first.number, "")
+        desk.queue.correct_label(ANN, first.number, "")
 
 
 def test_nobody_changes_what_was_changed_while_they_looked_at_it(desk):
     first = desk.queue.answer(ANN, "0", "left")
     boss = User("boss", "seat 3", "operator")
-    second = desk.queue.correct(boss, first.number, "right")
+    second = desk.queue.correct_label(boss, first.number, "right")
     with pytest.raises(StateError, match="'0' is 'right' by now, as boss says"):
-        desk.queue.correct(ANN, first.number, "left")
+        desk.queue.correct_label(ANN, first.number, "left")
     desk.queue.undo(boss)
-    assert desk.queue.correct(ANN, first.number, "left").number > second.number
+    assert desk.queue.correct_label(ANN, first.number, "left").number > second.number
 
 
 def test_where_the_first_label_stays_none_can_be_changed(desk):
     first = desk.queue.answer(ANN, "0", "left")
     desk.queue._corrects = False
     with pytest.raises(StateError, match='on_conflict = "first"'):
-        desk.queue.correct(ANN, first.number, "right")
+        desk.queue.correct_label(ANN, first.number, "right")
     assert len(desk.queue.history()) == 1
 
 
@@ -412,29 +412,29 @@ def test_where_two_people_differ_it_is_said_and_where_they_agree_it_is_not(desk)
     found = desk.queue.disagreements(["0", "1", "2"])
     assert found == {"0": [("ann", "left"), ("ben", "right")]}
     first = next(one for one in desk.queue.history() if (one.id, one.person) == ("0", "ben"))
-    desk.queue.correct(BEN, first.number, "left")
+    desk.queue.correct_label(BEN, first.number, "left")
     assert desk.queue.disagreements(["0", "1"]) == {}
 
 
 def test_a_label_is_its_givers_to_change_and_an_operators_whoever_gave_it(desk):
     given = desk.queue.answer(ANN, "0", "left")
     operator = User("root", "seat 9", "operator")
-    assert desk.queue.correctable(ANN, "0", "left") == given
-    assert desk.queue.correctable(BEN, "0", "left") is None
-    assert desk.queue.correctable(operator, "0", "left") == given
-    assert desk.queue.correctable(ANN, "77", "left") is None
-    assert desk.queue.correctable(operator, "77", "left").number == 0, "it was said elsewhere"
+    assert desk.queue.correctable_entry(ANN, "0", "left") == given
+    assert desk.queue.correctable_entry(BEN, "0", "left") is None
+    assert desk.queue.correctable_entry(operator, "0", "left") == given
+    assert desk.queue.correctable_entry(ANN, "77", "left") is None
+    assert desk.queue.correctable_entry(operator, "77", "left").number == 0, "it was said elsewhere"
 
 
 def test_a_record_stays_with_whoever_looks_at_it_until_it_is_answered_or_expires(desk):
-    assert desk.queue.keep(ANN, desk.before(ANN))["id"] == "0"
-    assert desk.queue.keep(BEN, "0") is None
+    assert desk.queue.renew_lease(ANN, desk.before(ANN))["id"] == "0"
+    assert desk.queue.renew_lease(BEN, "0") is None
     desk.queue.skip(ANN, "0")
     desk.before(ANN)
-    assert desk.queue.keep(ANN, "0") is None, "they went on to another in another window"
-    assert desk.queue.keep(ANN, "1")["id"] == "1"
+    assert desk.queue.renew_lease(ANN, "0") is None, "they went on to another in another window"
+    assert desk.queue.renew_lease(ANN, "1")["id"] == "1"
     del desk.asked.open["1"]
-    assert desk.queue.keep(ANN, "1") is None
+    assert desk.queue.renew_lease(ANN, "1") is None
 
 
 def test_what_is_about_to_expire_comes_before_somebody_only_where_nothing_else_is_left(desk):

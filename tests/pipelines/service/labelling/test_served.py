@@ -23,11 +23,11 @@ from streamboost.pipelines.config.file import LEARNER, load
 from streamboost.pipelines.service.app import create_app
 from streamboost.pipelines.service.auth.settings import AuthSettings
 from streamboost.pipelines.service.auth.users import PROGRAM, Users
-from streamboost.pipelines.service.labelling.served import ServedState, find
+from streamboost.pipelines.service.labelling.served import ServedState, find_config
 
 
 def test_a_state_folder_tells_what_its_pipeline_file_says(file):
-    by_file, by_state = find(file), find(file.parent / "state")
+    by_file, by_state = find_config(file), find_config(file.parent / "state")
     for section in by_file.written.keys() - set(LEARNER):
         assert by_state.written[section] == by_file.written[section]
     assert by_state.written.keys() == by_file.written.keys()
@@ -37,12 +37,12 @@ def test_a_state_folder_tells_what_its_pipeline_file_says(file):
 def test_a_state_folder_that_was_moved_is_refused_and_its_file_asked_for(file):
     moved = shutil.copytree(file.parent / "state", file.parent / "elsewhere")
     with pytest.raises(ConfigurationError, match="name the pipeline file"):
-        find(moved)
+        find_config(moved)
 
 
 def test_a_folder_that_is_no_state_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="not the state folder of a pipeline"):
-        find(tmp_path)
+        find_config(tmp_path)
 
 
 def test_a_state_elsewhere_is_found_as_long_as_no_path_depends_on_the_file(tmp_path, file):
@@ -54,32 +54,32 @@ def test_a_state_elsewhere_is_found_as_long_as_no_path_depends_on_the_file(tmp_p
         state.mkdir(parents=True, exist_ok=True)
         (state / "config.toml").write_text(load(tmp_path / "q.toml").to_toml())
         if fits:
-            assert find(state).state == state
+            assert find_config(state).state == state
         else:
             with pytest.raises(ConfigurationError, match="name the pipeline file"):
-                find(state)
+                find_config(state)
 
 
 def test_a_pipeline_is_found_without_what_only_its_learner_needs(file, monkeypatch):
     monkeypatch.setitem(sys.modules, "streamboost.pipelines.config.learner", None)
     for path in (file, file.parent / "state"):
-        config = find(path)
-        assert not config.has_core
-        assert ServedState.of(config).is_running() is False
+        config = find_config(path)
+        assert not config.has_learner_config
+        assert ServedState.from_config(config).is_running() is False
 
 
 def test_what_a_file_says_of_the_learner_is_left_to_run(file):
     """Labels go where they went."""
     file.write_text(file.read_text().replace("budget = 0.5", "budget = 0.25"))
-    assert find(file).name == "test"
+    assert find_config(file).name == "test"
 
 
 @pytest.mark.slow
 def test_serve_imports_no_compiler_and_no_learner(file):
     code = (
         "import sys, pathlib; from streamboost.pipelines.app import serve;"
-        "from streamboost.pipelines.service.labelling.served import ServedState, find;"
-        "ServedState.of(find(pathlib.Path(sys.argv[1])));"
+        "from streamboost.pipelines.service.labelling.served import ServedState, find_config;"
+        "ServedState.from_config(find_config(pathlib.Path(sys.argv[1])));"
         "print({'numba', 'sklearn', 'scipy', 'pandas', 'river'} & sys.modules.keys())"
     )
     done = subprocess.run(
@@ -91,7 +91,7 @@ def test_serve_imports_no_compiler_and_no_learner(file):
 def test_a_file_that_no_longer_fits_its_state_is_refused(file):
     file.write_text(file.read_text() + '[labels]\nconnector = "sqlite"\nstream = "others"\n')
     with pytest.raises(StateError, match=r"\[labels\] stream"):
-        find(file)
+        find_config(file)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_what_cannot_be_written_now_is_said_without_what_the_environment_holds(
 
 
 def test_two_pipelines_of_one_name_are_refused(file):
-    pair = [ServedState.of(find(file)), ServedState.of(find(file))]
+    pair = [ServedState.from_config(find_config(file)), ServedState.from_config(find_config(file))]
     with pytest.raises(ConfigurationError, match="two pipelines are called 'test'"):
         create_app(pair, AuthSettings("secret"), Users("secret", file.parent))
 
@@ -236,7 +236,7 @@ def test_a_token_that_others_may_read_is_refused(file):
     token.write_text("known to all")
     token.chmod(0o644)
     with pytest.raises(StateError, match="others than its owner"):
-        serve([find(file)], ServeAddress(port=0))
+        serve([find_config(file)], ServeAddress(port=0))
 
 
 def test_readiness_says_no_while_labels_wait(file, monkeypatch):
@@ -261,7 +261,7 @@ def test_where_the_first_label_stays_no_answer_is_changed(tmp_path):
     labels = '[labels]\nconnector = "sqlite"\nstream = "labels"\non_conflict = "{}"'
     for rule, corrects in (("first", False), ("vote", True)):
         file = make_file(tmp_path / rule, labels.format(rule))
-        served = ServedState.of(find(file))
+        served = ServedState.from_config(find_config(file))
         assert served.queue._corrects is corrects
         served.close()
 
@@ -274,7 +274,7 @@ def test_an_answer_that_the_pipeline_found_expired_is_told_to_have_come_too_late
     config = load(file)
     put(config, "records", some_records(20))
     run(config, until_idle=True)
-    with closing(ServedState.of(find(file))) as served:
+    with closing(ServedState.from_config(find_config(file))) as served:
         queue = served.queue
         first, second = served.status.request_ids()[:2]
         queue.answer(PROGRAM, first, "left")
