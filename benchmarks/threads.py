@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from streamboost.kernels.growing.histograms import add_packed, add_sums
+from streamboost.kernels.growing.histograms import add_packed_gradients, add_vectors
 
 SIZES = [(2_000, 16), (16_000, 16), (7_291, 51), (50_000, 25), (100_000, 25), (200_000, 25)]
 WIDE_ROWS = 65_536  # from here on a row adds two numbers
@@ -33,9 +33,9 @@ def filler(n_rows, n_features):
     def fill(a, b):
         args = hist, codes, features[a:b], first[a:b], rows, 0, n_rows, statistic
         if n_rows > WIDE_ROWS:
-            add_sums(*args, 2)
+            add_vectors(*args, 2)
         else:
-            add_packed(*args)
+            add_packed_gradients(*args)
 
     return fill
 

@@ -11,7 +11,7 @@ from streamboost.query.strategies import Needs
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
-    from streamboost.boosting.correction import Corrected
+    from streamboost.boosting.correction import CorrectedCommittee
 
 __all__ = [
     "Scored",
@@ -73,7 +73,7 @@ class Scored:
         return len(self.labels)
 
 
-def score_with_committee(committee: "Committee | Corrected", X: np.ndarray) -> Scored:
+def score_with_committee(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> Scored:
     """Score `X` (n, D); columns that the committee does not have are ignored."""
     scores = _raw_scores(committee, X)
     return Scored(
@@ -145,13 +145,16 @@ def committee_predictions(committee: "Committee", scored: Scored) -> Scored:
     )
 
 
-def labels_of(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
+def labels_of(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:
     """Return the predicted labels, object (n,), of `X` (n, D)."""
     return _best_labels(committee, _raw_scores(committee, X))
 
 
 def evidence(
-    needs: Needs, committee: "Committee | Corrected", X: np.ndarray, scored: Scored | None = None
+    needs: Needs,
+    committee: "Committee | CorrectedCommittee",
+    X: np.ndarray,
+    scored: Scored | None = None,
 ) -> np.ndarray:
     """Return the array that a utility needs for `X` (n, D); `scored` avoids a second scoring.
 
@@ -165,7 +168,7 @@ def evidence(
     return scored.margins if needs == "margins" else scored.probabilities
 
 
-def _vote_shares(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
+def _vote_shares(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:
     """Return the share (n, K) of the committee's members that vote for each class.
 
     The members are the committees after 1, 2, ... rounds: the weak learner of a single round is too
@@ -178,12 +181,12 @@ def _vote_shares(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarra
     return votes / max(committee.n_rounds, 1)
 
 
-def _raw_scores(committee: "Committee | Corrected", X: np.ndarray) -> np.ndarray:
+def _raw_scores(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> np.ndarray:
     # A committee that is older than the newest columns scores the columns it was trained on.
     return committee.decision(X[:, : committee.n_features])
 
 
-def _best_labels(committee: "Committee | Corrected", scores: np.ndarray) -> np.ndarray:
+def _best_labels(committee: "Committee | CorrectedCommittee", scores: np.ndarray) -> np.ndarray:
     return np.asarray(committee.classes[committee.best(scores)].astype(object))
 
 

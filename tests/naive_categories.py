@@ -61,12 +61,12 @@ def all_sets(codes, n_bins, f, rows, keys_of):
         yield from map(set, combinations(present, size))
 
 
-def best_split(node, codes, n_bins, categorical, score, keys_of, weight_of, least, sets_of):
+def best_split(node, codes, n_bins, categorical, score, keys_of, weight_of, least, bins_to_codes):
     whole = best = score(node.rows)
     for f in range(len(codes)):
         missing = {int(n_bins[f])}
         if categorical[f]:
-            sets = list(sets_of(codes, n_bins, f, node.rows, keys_of))
+            sets = list(bins_to_codes(codes, n_bins, f, node.rows, keys_of))
         else:
             sets = [set(range(code + 1)) for code in range(n_bins[f])]
         has_missing = bool((codes[f] == n_bins[f]).any())
@@ -84,10 +84,10 @@ def best_split(node, codes, n_bins, categorical, score, keys_of, weight_of, leas
 
 def grow(
     codes, n_bins, categorical, score, keys_of, weight_of, max_leaf_nodes, least=0.0,
-    sets_of=ordered_sets,
+    bins_to_codes=ordered_sets,
 ):  # fmt: skip
     """Grow a tree best leaf first, as naive.grow does; return its root."""
-    rules = codes, n_bins, categorical, score, keys_of, weight_of, least, sets_of
+    rules = codes, n_bins, categorical, score, keys_of, weight_of, least, bins_to_codes
     root = naive.Node(list(range(codes.shape[1])))
     best_split(root, *rules)
     leaves = [root]

@@ -9,7 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from streamboost.boosting.frames import frame_of
+from streamboost.boosting.frames import to_frame
 from streamboost.errors import DataError
 
 __all__ = ["as_list", "frame_like", "records_of", "series_like"]
@@ -28,7 +28,7 @@ def records_of(X: Any) -> list[dict[Hashable, Any]]:
 
 
 def _as_frame(X: Any) -> nw.DataFrame[Any]:
-    frame = frame_of(X)
+    frame = to_frame(X)
     if frame is None:
         raise DataError(
             f"X is no frame but {type(X).__name__}: give a table of pandas, polars or pyarrow, "

@@ -1,1 +1,1 @@
-"""The boosting loop, one file per family, and the committee it leaves."""
+"""Boosting loop, boosting algorithms with one file per family, and the trained committee."""

@@ -17,7 +17,7 @@ __all__ = ["Cascade"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cascade:
-    """Committee with early exit: a row with a wide margin is scored by few trees.
+    """Committee with early exit: rows whose class is already decided are scored by few trees.
 
     A soft cascade (Bourdev and Brandt, 2005; Appel, 2017, chapter 2, for two classes) stops at a
     grid of exit points in the committee. The margin of a row is its largest partial score less its
@@ -71,7 +71,7 @@ class Cascade:
         every: int = 5,
         exact: bool = False,
     ) -> Self:
-        """Calibrate the thresholds of `committee` on unlabelled rows outside its training data.
+        """Calibrate exit thresholds for `committee` on unlabelled rows outside its training data.
 
         After t of T trees, t/T of the tolerance may be spent on rows that exited with another class
         than the whole committee's. The threshold of an exit point is the least that respects this.
@@ -105,7 +105,7 @@ class Cascade:
             committee splits categories or is not made of trees; or if `exact` is set for a
             committee that predicts the class of least expected cost.
         """
-        forest = _trees(committee)
+        forest = _forest_of(committee)
         if forest.sets.size:
             raise DataError(
                 "the committee splits sets of categories, and a cascade compares numbers only: "
@@ -123,35 +123,35 @@ class Cascade:
         rounds = [*range(every, committee.n_rounds, every), committee.n_rounds]
         ends = forest.rounds[rounds].astype(np.int64)
         if exact:
-            thresholds = _remaining(committee, ends)
+            thresholds = _bounds_of_remaining_trees(committee, ends)
             bare = cls(committee, ends, thresholds, 0.0, float("nan"))
             mean = float("nan") if X is None or len(X) == 0 else float(bare.trees_used(X).mean())
             return cls(committee, ends, thresholds, 0.0, mean)
         if X is None or len(X) == 0:
             raise DataError("a cascade needs held-back rows: give X, or exact=True")
-        thresholds, mean = _calibrate(committee, X, rounds, tolerance)
+        thresholds, mean = _calibrate_thresholds(committee, X, rounds, tolerance)
         return cls(committee, ends, thresholds, tolerance, mean)
 
     def decision(self, X: np.ndarray) -> np.ndarray:
-        """Return the partial scores of the rows of `X` (n, D) at their exits, float64 (n, K)."""
-        return self._run(X)[0]
+        """Return the scores of each row of `X` (n, D) at its exit, float64 (n, K)."""
+        return self._score_with_exits(X)[0]
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Return the committee's best class for the partial scores of each row, (n,)."""
+        """Return the predicted class of each row of `X` (n, D) from its scores at the exit."""
         return np.asarray(self.committee.classes[self.committee.best(self.decision(X))])
 
     def trees_used(self, X: np.ndarray) -> np.ndarray:
-        """Return the number of trees that score each row of `X` (n, D), int32 (n,)."""
-        return self._run(X)[1]
+        """Return the number of trees that were evaluated for each row of `X`, int32 (n,)."""
+        return self._score_with_exits(X)[1]
 
     def check(self, committee: Committee) -> None:
-        """Raise DataError unless the thresholds were calibrated for `committee`."""
-        _require_same(_identity(self.committee), _identity(committee))
+        """Raise DataError if the thresholds were calibrated for another committee."""
+        _require_same_committee(_committee_identity(self.committee), _committee_identity(committee))
 
     def to_arrays(self) -> Arrays:
-        """Return the thresholds as plain arrays, with the digest of their committee."""
+        """Return the thresholds as arrays for storage, with a digest of the committee."""
         about = {
-            "committee": _identity(self.committee),
+            "committee": _committee_identity(self.committee),
             "tolerance": self.tolerance,
             "mean_trees": self.mean_trees if np.isfinite(self.mean_trees) else None,
         }
@@ -159,15 +159,15 @@ class Cascade:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, committee: Committee) -> Self:
-        """Rebuild a cascade from `to_arrays` output; raise DataError for another committee."""
+        """Create a cascade from the result of `to_arrays`; raise DataError on a mismatch."""
         about = unpack_json(arrays["about"])
-        _require_same(about["committee"], _identity(committee))
+        _require_same_committee(about["committee"], _committee_identity(committee))
         mean = float("nan") if about["mean_trees"] is None else about["mean_trees"]
         return cls(committee, arrays["ends"], arrays["thresholds"], about["tolerance"], mean)
 
-    def _run(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _score_with_exits(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         X = self.committee.as_rows(X)
-        forest = _trees(self.committee)
+        forest = _forest_of(self.committee)
         scores = np.tile(self.committee.base, (len(X), 1))
         used = np.zeros(len(X), dtype=np.int32)
         add_scores_until(
@@ -176,7 +176,7 @@ class Cascade:
         return scores, used
 
 
-def _trees(committee: Committee) -> Forest:
+def _forest_of(committee: Committee) -> Forest:
     if not isinstance(committee.learners, Forest):
         raise DataError(
             f"the committee is made of {committee.learners.kind}, and a cascade counts trees: "
@@ -185,12 +185,12 @@ def _trees(committee: Committee) -> Forest:
     return committee.learners
 
 
-def _calibrate(
+def _calibrate_thresholds(
     committee: Committee, X: np.ndarray, rounds: list[int], tolerance: float
 ) -> tuple[np.ndarray, float]:
-    """Return the threshold of each exit point, and the mean number of trees per row of `X`."""
+    """Return the thresholds (exits,), and the mean number of trees evaluated per row of `X`."""
     X = committee.as_rows(X)
-    forest = _trees(committee)
+    forest = _forest_of(committee)
     answers = committee.best(committee.decision(X))
     scores = np.tile(committee.base, (len(X), 1))
     alive = np.ones(len(X), dtype=bool)
@@ -200,10 +200,10 @@ def _calibrate(
         forest.add_scores(X, scores, (done, m))
         trees += int(alive.sum()) * int(forest.rounds[m] - forest.rounds[done])
         done = m
-        margin = _margins(scores)
+        margin = _score_margins(scores)
         wrong = committee.best(scores) != answers
         allowed = int(tolerance * len(X) * forest.rounds[m] / committee.n_trees) - spent
-        thresholds[place] = _least_threshold(margin[alive], wrong[alive], allowed)
+        thresholds[place] = _smallest_threshold(margin[alive], wrong[alive], allowed)
         leaving = alive & (margin >= thresholds[place])
         spent += int((leaving & wrong).sum())
         alive &= ~leaving
@@ -211,51 +211,51 @@ def _calibrate(
     return thresholds, trees / len(X)
 
 
-def _least_threshold(margin: np.ndarray, wrong: np.ndarray, allowed: int) -> float:
-    """Return the least margin at which at most `allowed` wrong rows exit."""
-    wrongs = np.sort(margin[wrong])[::-1]
-    leaving = margin[margin > wrongs[allowed]] if len(wrongs) > allowed else margin
+def _smallest_threshold(margin: np.ndarray, is_wrong: np.ndarray, n_allowed: int) -> float:
+    """Return the smallest margin at which at most `n_allowed` of the wrong rows exit."""
+    wrongs = np.sort(margin[is_wrong])[::-1]
+    leaving = margin[margin > wrongs[n_allowed]] if len(wrongs) > n_allowed else margin
     return float(leaving.min(initial=np.inf))
 
 
-def _margins(scores: np.ndarray) -> np.ndarray:
+def _score_margins(scores: np.ndarray) -> np.ndarray:
     if scores.shape[1] == 1:
         return np.full(len(scores), np.inf)
     top = np.partition(scores, -2, axis=1)
     return np.asarray(top[:, -1] - top[:, -2])
 
 
-def _remaining(committee: Committee, ends: np.ndarray) -> np.ndarray:
-    """Return an upper bound on the change of a score difference by the trees after an exit point.
+def _bounds_of_remaining_trees(committee: Committee, ends: np.ndarray) -> np.ndarray:
+    """Return by how much the trees after each exit can change a score difference, (exits,).
 
     The bound is the sum over these trees of the widest range of a leaf, plus a bound on the
     rounding errors of all additions.
     """
-    values = _trees(committee).values.astype(np.float64)
-    ranges = _widest_leaf(committee, values.max(axis=1) - values.min(axis=1))
-    sizes = _widest_leaf(committee, np.abs(values).max(axis=1))
+    values = _forest_of(committee).values.astype(np.float64)
+    ranges = _largest_leaf_number(committee, values.max(axis=1) - values.min(axis=1))
+    sizes = _largest_leaf_number(committee, np.abs(values).max(axis=1))
     largest = np.abs(committee.base).max() + sizes.sum()
     rounding = 4 * (committee.n_trees + 1) * np.finfo(np.float64).eps * largest
     to_come = np.append(ranges[::-1].cumsum()[::-1], 0.0)[ends]
     return np.asarray(np.nextafter(to_come + rounding, np.inf))
 
 
-def _widest_leaf(committee: Committee, of_leaf: np.ndarray) -> np.ndarray:
-    """Return the largest `of_leaf` (leaves,) in each tree, float64 (trees,)."""
-    forest = _trees(committee)
+def _largest_leaf_number(committee: Committee, leaf_numbers: np.ndarray) -> np.ndarray:
+    """Return the maximum of `leaf_numbers` (leaves,) over the leaves of each tree, (trees,)."""
+    forest = _forest_of(committee)
     nodes = forest.nodes
     at, tree = forest.roots, np.arange(committee.n_trees)
     widest = np.zeros(committee.n_trees)
     while len(at):
         inner = at >= 0
-        np.maximum.at(widest, tree[~inner], of_leaf[~at[~inner]])
+        np.maximum.at(widest, tree[~inner], leaf_numbers[~at[~inner]])
         at = np.concatenate([nodes["left"][at[inner]], nodes["right"][at[inner]]])
         tree = np.tile(tree[inner], 2)
     return widest
 
 
-def _identity(committee: Committee) -> dict[str, object]:
-    forest = _trees(committee)
+def _committee_identity(committee: Committee) -> dict[str, object]:
+    forest = _forest_of(committee)
     digest = hashlib.sha256()
     nodes = [forest.nodes[name] for name in FOREST_NODE.fields or ()]
     for array in (committee.base, forest.roots, forest.values, forest.rounds, *nodes):
@@ -267,10 +267,11 @@ def _identity(committee: Committee) -> dict[str, object]:
     }
 
 
-def _require_same(ours: dict[str, object], theirs: dict[str, object]) -> None:
-    if ours != theirs:
+def _require_same_committee(calibrated: dict[str, object], given: dict[str, object]) -> None:
+    if calibrated != given:
         raise DataError(
-            f"the thresholds were set for a committee of {ours['trees']} trees, version "
-            f"{ours['version']}, and this one has {theirs['trees']}, version {theirs['version']}: "
+            f"the thresholds were set for a committee of {calibrated['trees']} trees, version "
+            f"{calibrated['version']}, and this one has {given['trees']}, version "
+            f"{given['version']}: "
             "fit the cascade again on held-back rows whenever the committee changes"
         )

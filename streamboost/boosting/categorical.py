@@ -20,34 +20,40 @@ import numpy as np
 from streamboost.errors import ConfigurationError, DataError
 from streamboost.trees.categories import LARGEST
 
-__all__ = ["categorical_mask", "categories_of", "check_categories"]
+__all__ = ["categorical_mask", "check_categories", "checked_categorical_mask"]
 
 
-def categories_of(
-    X: np.ndarray, chosen: Any, by_dtype: list[int], names: np.ndarray | None, refusal: str
+def checked_categorical_mask(
+    X: np.ndarray,
+    selection: Any,
+    categorical_dtype_columns: list[int],
+    names: np.ndarray | None,
+    error_text: str,
 ) -> np.ndarray:
-    """Return a mask of the categorical columns of `X` (n, D), bool (D,), and check their values.
+    """Return a mask of the categorical columns of `X`, bool (D,), after checking their values.
 
-    `by_dtype` holds the indices of a frame's columns of a categorical type, which "from_dtype"
-    chooses. `refusal` is the end of an error message if the estimator does not support categories,
-    else empty.
+    `categorical_dtype_columns` holds the indices of a frame's columns of a categorical type, which
+    "from_dtype" chooses. `error_text` is the end of an error message if the estimator does not
+    support categories, else empty.
     """
-    from_dtype = isinstance(chosen, str) and chosen == "from_dtype"
-    mask = categorical_mask(by_dtype if from_dtype else chosen, X.shape[1], names)
-    if refusal and mask.any():
+    from_dtype = isinstance(selection, str) and selection == "from_dtype"
+    mask = categorical_mask(
+        categorical_dtype_columns if from_dtype else selection, X.shape[1], names
+    )
+    if error_text and mask.any():
         raise ConfigurationError(
-            f"categorical_features chooses {mask.sum()} columns, and {refusal}"
+            f"categorical_features chooses {mask.sum()} columns, and {error_text}"
         )
     check_categories(X, mask, names)
     return mask
 
 
-def categorical_mask(chosen: Any, n_features: int, names: np.ndarray | None) -> np.ndarray:
-    """Return a mask of the categorical columns, bool (D,).
+def categorical_mask(selection: Any, n_features: int, names: np.ndarray | None) -> np.ndarray:
+    """Return the mask of the columns that `categorical_features` selects, bool (D,).
 
     Parameters
     ----------
-    chosen
+    selection
         None, a mask (D,), column indices, or column names.
     names
         The column names (D,) if `fit` got a data frame, else None.
@@ -55,7 +61,7 @@ def categorical_mask(chosen: Any, n_features: int, names: np.ndarray | None) -> 
     Raises
     ------
     ConfigurationError
-        If `chosen` does not match the columns.
+        If `selection` does not match the columns.
 
     Examples
     --------
@@ -64,7 +70,7 @@ def categorical_mask(chosen: Any, n_features: int, names: np.ndarray | None) -> 
     array([ True, False,  True])
     """
     mask = np.zeros(n_features, dtype=bool)
-    choice = np.asarray([] if chosen is None else chosen)
+    choice = np.asarray([] if selection is None else selection)
     if choice.size == 0:
         return mask
     if choice.dtype.kind == "b" and choice.shape == mask.shape:
@@ -88,8 +94,8 @@ def categorical_mask(chosen: Any, n_features: int, names: np.ndarray | None) -> 
             )
         return np.isin(known, choice)
     raise ConfigurationError(
-        f"categorical_features={chosen!r}: give None, {n_features} booleans (one for each column "
-        "of X), column indices, or column names"
+        f"categorical_features={selection!r}: give None, {n_features} booleans (one for each "
+        "column of X), column indices, or column names"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from streamboost.boosting.frames import FrameColumns, frame_of
+from streamboost.boosting.frames import FrameColumns, to_frame
 from streamboost.boosting.links import NO_COSTS, Link, check_link, class_probabilities
 from streamboost.boosting.similarities import Similarities
 from streamboost.errors import DataError, ModelFileError
@@ -27,19 +27,19 @@ _SAVED_KINDS = "iufbU"  # integers, floats, booleans, text
 
 
 class Model(Protocol):
-    """Protocol of a fitted model that scores rows: a `Committee` or a compatible class."""
+    """Protocol of a fitted model that scores rows, such as `Committee`."""
 
     def decision(self, X: np.ndarray) -> np.ndarray:
         """Return the scores (n, K) of `X` (n, D)."""
 
     def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield `decision` after each round."""
+        """Yield the scores (n, K) of `X` (n, D) after each boosting round."""
 
     def best(self, scores: np.ndarray) -> np.ndarray:
-        """Return the index of the predicted class (n,) for `scores` (n, K)."""
+        """Return the index of the predicted class of each row, (n,), from its `scores` (n, K)."""
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Return the class probabilities (n, K) of `scores` (n, K)."""
+        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,11 +92,11 @@ class Committee:
 
     @property
     def n_trees(self) -> int:
-        """Number of trees, or other weak learners."""
+        """Number of trees or other weak learners."""
         return self.learners.n_learners
 
     def decision(self, X: Any) -> np.ndarray:
-        """Return the scores F, float64 (n, K), of `X` (n, D), NaN where missing.
+        """Return the scores of the rows `X` (n, D), NaN where missing: float64 (n, K).
 
         `X` is an array that holds categories as codes, or a frame, whose columns are matched by
         name. Categories absent from all training data are missing values. The scores of a row do
@@ -108,18 +108,18 @@ class Committee:
         return scores
 
     def staged_decision(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield `decision` after each round."""
+        """Yield the scores of `X` (n, D), float64 (n, K), after each boosting round."""
         X = self.as_rows(X)
         scores = np.tile(self.base, (len(X), 1))
         for stage in self.learners.staged_scores(X, scores):
             yield stage.copy()
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Return the class probabilities (n, K) of `scores` (n, K)."""
+        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
         return class_probabilities(self.link, scores / self.temperature, self.costs)
 
     def best(self, scores: np.ndarray) -> np.ndarray:
-        """Return the index of the predicted class (n,) for `scores` (n, K).
+        """Return the index of the predicted class of each row, (n,), from its `scores` (n, K).
 
         The predicted class has the largest score, or with costs, the least expected cost. Ties go
         to the first class.
@@ -129,7 +129,7 @@ class Committee:
         return np.asarray((self.probabilities(scores) @ self.costs).argmin(axis=1))
 
     def contributions(self, X: Any) -> np.ndarray:
-        """Return SHAP values: the contributions of each feature, float64 (n, K, D + 1), for `X`.
+        """Return the SHAP values of each feature and class for the rows `X`, float64 (n, K, D + 1).
 
         These are exact path-dependent SHAP values of trees (Lundberg, Erion and Lee, 2018, and
         Lundberg et al., 2020). A split on an unknown feature is followed to both sides, weighted by
@@ -200,7 +200,7 @@ class Committee:
             raise ModelFileError(f"{path}: {error}") from error
 
     def to_arrays(self) -> Arrays:
-        """Return the committee as plain arrays; the array "about" holds JSON."""
+        """Return the committee as arrays for storage; the array "about" holds JSON."""
         kind = self.classes.dtype.kind
         if kind not in _SAVED_KINDS and not all(isinstance(c, str) for c in self.classes.tolist()):
             raise DataError(
@@ -226,14 +226,14 @@ class Committee:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Committee":
-        """Rebuild a committee from the arrays of `to_arrays`; raise ModelFileError if invalid."""
+        """Create a committee from the result of `to_arrays`; raise ModelFileError if invalid."""
         try:
             about: dict[str, Any] = unpack_json(arrays["about"])
             columns = about["columns"]
             committee = cls(
                 classes=np.array(about["classes"], dtype=about["dtype"]),
                 base=arrays["base"],
-                learners=_learners(about["learners"]).from_arrays(arrays),
+                learners=_learners_class(about["learners"]).from_arrays(arrays),
                 n_features=about["n_features"],
                 family=about["family"],
                 temperature=about["temperature"],
@@ -244,10 +244,10 @@ class Committee:
             )
         except (LookupError, TypeError, ValueError) as error:
             raise ModelFileError(f"these arrays are not a committee's: {error!r}") from error
-        committee._check()
+        committee._validate()
         return committee
 
-    def _check(self) -> None:
+    def _validate(self) -> None:
         self.learners.check(self.n_features)
         if self.columns is not None:
             self.columns.check(self.n_features, self.learners.categories.features.tolist())
@@ -256,15 +256,15 @@ class Committee:
         check_link(self.link, self.costs, len(self.classes))
 
     def as_rows(self, X: Any) -> np.ndarray:
-        """Convert `X`, an array or a frame, to the rows to score: float32 (n, D), C-order.
+        """Convert an array or a data frame to rows for scoring: float32 (n, D), C-order.
 
         Raises
         ------
         DataError
             If `X` does not have the committee's columns.
         """
-        if not isinstance(X, np.ndarray) and (frame := frame_of(X)) is not None:
-            X = (self.columns or FrameColumns()).read(frame)
+        if not isinstance(X, np.ndarray) and (frame := to_frame(X)) is not None:
+            X = (self.columns or FrameColumns()).to_numbers(frame)
         rows = np.ascontiguousarray(X, dtype=np.float32)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise DataError(
@@ -274,7 +274,7 @@ class Committee:
         return rows
 
 
-def _learners(kind: str) -> type[Forest] | type[Similarities]:
+def _learners_class(kind: str) -> type[Forest] | type[Similarities]:
     if kind not in _LEARNERS:
         raise ModelFileError(
             f"weak learners of kind {kind!r}, and this release knows {', '.join(_LEARNERS)}: read "

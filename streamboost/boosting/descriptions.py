@@ -10,7 +10,7 @@ _BARE = re.compile(r"^(\w+(?:, \w+)*)$(?!\n {4})", re.MULTILINE)
 
 
 def with_inherited_descriptions(cls: type) -> str | None:
-    """Return the class's docstring, its bare entries followed by the nearest base's description.
+    """Return a class's docstring, with undescribed parameters completed from base classes.
 
     An entry is a line that names parameters or attributes, as in numpydoc. An entry is bare if no
     indented line follows. None: the class has no docstring, as under ``python -OO``.
@@ -22,8 +22,8 @@ def with_inherited_descriptions(cls: type) -> str | None:
         described = _DESCRIBED.findall(inspect.cleandoc(base.__doc__ or ""))
         inherited |= {names: text.rstrip("\n") for names, text in described}
 
-    def complete(entry: re.Match[str]) -> str:
+    def complete_entry(entry: re.Match[str]) -> str:
         text = inherited.get(entry[1])
         return entry[1] if text is None else f"{entry[1]}\n{text}"
 
-    return _BARE.sub(complete, inspect.cleandoc(cls.__doc__))
+    return _BARE.sub(complete_entry, inspect.cleandoc(cls.__doc__))

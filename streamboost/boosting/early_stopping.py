@@ -39,14 +39,20 @@ from streamboost.boosting.similarities import SimilaritiesBuilder
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.forest import ForestBuilder
 
-__all__ = ["EarlyStopping", "HeldOut", "LearnersBuilder", "WatchedBuilder", "held_out_rows"]
+__all__ = [
+    "EarlyStopping",
+    "EarlyStoppingBuilder",
+    "LearnersBuilder",
+    "ValidationSet",
+    "held_out_rows",
+]
 
 _EXACT = 1e-9  # absolute accuracy of a loss, far below any reasonable `tol`
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EarlyStopping:
-    """Early-stopping parameters of the estimators.
+    """Parameters for early stopping, and the split of the training data that they define.
 
     Parameters
     ----------
@@ -72,22 +78,26 @@ class EarlyStopping:
     n_iter_no_change: int = 10
     tol: float = 1e-7
 
-    def _hold_out(self, data: TrainingData, seed: Any) -> "tuple[TrainingData, HeldOut | None]":
-        """Split `data` into training rows and validation rows; None if no row is held out."""
+    def _hold_out(
+        self, data: TrainingData, seed: Any
+    ) -> "tuple[TrainingData, ValidationSet | None]":
+        """Split `data` into training rows and a validation set, or None if no row is held out."""
         if not self.early_stopping or len(data.classes) < 2:
             return data, None
         by = int(seed) if isinstance(seed, Integral) else 0
         out = held_out_rows(data, self.validation_fraction, by)
         if not out.any():
             return data, None
-        held = HeldOut(data.X[out], data.y[out], data.weight[out], self.n_iter_no_change, self.tol)
-        return _only(data, ~out), held
+        held = ValidationSet(
+            data.X[out], data.y[out], data.weight[out], self.n_iter_no_change, self.tol
+        )
+        return _select_rows(data, ~out), held
 
-    def _set_validation_score(self, held: "HeldOut | None") -> None:
-        self.validation_score_ = -np.array([] if held is None else held.losses)
+    def _set_validation_score(self, validation: "ValidationSet | None") -> None:
+        self.validation_score_ = -np.array([] if validation is None else validation.losses)
 
     def _warn_without_validation(self, n_rows: int, n_classes: int) -> None:
-        """Warn the caller of `fit` or `extend` if there are too few rows to hold any out."""
+        """Warn the user if there are too few rows for a validation set."""
         if self.early_stopping and n_classes > 1 and not self.validation_score_.size:
             warnings.warn(
                 f"early_stopping holds out validation_fraction={self.validation_fraction} of each "
@@ -131,15 +141,15 @@ def held_out_rows(data: TrainingData, fraction: float, seed: int) -> np.ndarray:
     return held
 
 
-def _only(data: TrainingData, rows: np.ndarray) -> TrainingData:
-    """Select `rows`, bool (n,), of the training data and keep all of its classes."""
-    places = np.flatnonzero(rows) if data.places is None else data.places[rows]
-    return replace(data, X=data.X[rows], y=data.y[rows], weight=data.weight[rows], places=places)
+def _select_rows(data: TrainingData, mask: np.ndarray) -> TrainingData:
+    """Return the training data of the rows in `mask` bool (n,), with all classes."""
+    places = np.flatnonzero(mask) if data.places is None else data.places[mask]
+    return replace(data, X=data.X[mask], y=data.y[mask], weight=data.weight[mask], places=places)
 
 
 @dataclass(slots=True)
-class HeldOut:
-    """Validation set: rows that no tree is grown on, and their loss after each round.
+class ValidationSet:
+    """Rows that are held out from training, and their loss after each boosting round.
 
     Attributes
     ----------
@@ -157,8 +167,8 @@ class HeldOut:
     _temperature: float = field(init=False)
     _softened: float = 1.0
 
-    def begin(self, base: np.ndarray, learners: WeakLearners | None, temperature: float) -> None:
-        """Set the initial scores from `base` (K,) and `learners`, and record their loss."""
+    def start(self, base: np.ndarray, learners: WeakLearners | None, temperature: float) -> None:
+        """Set the scores before the first round, and record their loss."""
         self._temperature = temperature
         self.scores = np.tile(base, (len(self.y), 1))
         if learners is not None:
@@ -166,7 +176,7 @@ class HeldOut:
         self.record_loss(self.scores)
 
     def record_loss(self, scores: np.ndarray) -> None:
-        """Record the loss of `scores` (n, K)."""
+        """Append the log loss of `scores` (n, K), at the best scale up to 1, to `losses`."""
         loss, self._softened = softened_log_loss(
             scores / self._temperature, self.y, self.weight, self._softened
         )
@@ -174,13 +184,13 @@ class HeldOut:
 
     @property
     def has_converged(self) -> bool:
-        """Whether none of the last `n_iter_no_change` rounds has lowered the loss."""
+        """Whether the loss has not decreased in the last `n_iter_no_change` rounds."""
         n = self.n_iter_no_change
         return len(self.losses) > n and min(self.losses[-n:]) >= self.losses[-n - 1] - self.tol
 
     @property
-    def best(self) -> int:
-        """Number of rounds with the lowest loss; the fewest rounds if losses are equal."""
+    def best_n_rounds(self) -> int:
+        """Number of rounds with the lowest loss; the smaller number if losses are equal."""
         best = 0
         for rounds, loss in enumerate(self.losses):
             if loss < self.losses[best] - self.tol:
@@ -189,31 +199,31 @@ class HeldOut:
 
 
 def softened_log_loss(
-    F: np.ndarray, y: np.ndarray, weight: np.ndarray, begin: float = 1.0
+    scores: np.ndarray, y: np.ndarray, weight: np.ndarray, start: float = 1.0
 ) -> tuple[float, float]:
-    """Return the least mean log loss of softmax(b F) over b in [0, 1], and that b.
+    """Return the lowest mean log loss of softmax(b scores) for b in [0, 1], and that b.
 
-    `F` is float64 (n, K), `y` (n,) class indices, and `weight` (n,). The search begins at `begin`.
-    The loss is convex in b. Newton's method is safeguarded by a bracket of the minimum.
+    `scores` is float64 (n, K), `y` (n,) class indices, and `weight` (n,). The search begins at
+    `start`. The loss is convex in b. Newton's method is safeguarded by a bracket of the minimum.
     """
     rows, share = np.arange(len(y)), weight / weight.sum()
-    F = F - F.max(axis=1, keepdims=True)
-    own = F[rows, y]
+    scores = scores - scores.max(axis=1, keepdims=True)
+    own = scores[rows, y]
 
-    def at(b: float) -> tuple[float, float, float]:
-        e = np.exp(b * F)
+    def derivatives_at(b: float) -> tuple[float, float, float]:
+        e = np.exp(b * scores)
         sums = e.sum(axis=1)
-        mean = (e * F).sum(axis=1) / sums
-        square = (e * F**2).sum(axis=1) / sums
+        mean = (e * scores).sum(axis=1) / sums
+        square = (e * scores**2).sum(axis=1) / sums
         slope = float(share @ (mean - own))
         return float(share @ (np.log(sums) - b * own)), slope, float(share @ (square - mean**2))
 
-    loss, slope, curvature = at(1.0)
+    loss, slope, curvature = derivatives_at(1.0)
     if slope <= 0:  # not overconfident
         return loss, 1.0
-    low, high, b = 0.0, 1.0, min(begin, 1.0)
+    low, high, b = 0.0, 1.0, min(start, 1.0)
     for _ in range(60):
-        loss, slope, curvature = at(b)
+        loss, slope, curvature = derivatives_at(b)
         if abs(slope) * (high - low) < _EXACT:  # bounds the remaining decrease, by convexity
             break
         low, high = (low, b) if slope > 0 else (b, high)
@@ -229,30 +239,30 @@ _Round = tuple[str, tuple[Any, ...]]
 """Name of the builder's method that adds a round, and the arguments of the call."""
 
 
-class WatchedBuilder:
-    """Builder that scores each round on the validation set and keeps rounds up to the best."""
+class EarlyStoppingBuilder:
+    """Builder that keeps new rounds only up to the lowest loss on the validation set."""
 
     def __init__(
         self,
         builder: LearnersBuilder,
         new_builder: Callable[[], LearnersBuilder],
-        held: HeldOut,
+        validation: ValidationSet,
     ) -> None:
-        """Wrap `builder`; `new_builder` creates a temporary builder that scores new rounds."""
+        """Wrap `builder`; `new_builder` creates a builder for scoring the new rounds."""
         self._builder = builder
         self._new_builder = new_builder
-        self._held = held
+        self._held = validation
         self._n_retained = 0
         self._pending: list[_Round] = []
 
     def append_round(self, learners: Sequence[Any]) -> None:
-        """Add the weak learners of one round."""
-        self._add([("append_round", (learners,))])
+        """Append a round, and record its loss on the validation set."""
+        self._add_rounds([("append_round", (learners,))])
 
     def append_rounds(
         self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray, weights: np.ndarray
     ) -> None:
-        """Add rounds of one tree each, as `ForestBuilder.append_rounds` does."""
+        """Append rounds of one tree each, as `ForestBuilder.append_rounds` does."""
         ends, leaves = np.cumsum(sizes), np.cumsum((sizes + 1) // 2)
         parts = zip(
             np.split(nodes, ends[:-1]),
@@ -261,9 +271,9 @@ class WatchedBuilder:
             np.split(weights, leaves[:-1]),
             strict=True,
         )
-        self._add([("append_rounds", part) for part in parts])
+        self._add_rounds([("append_rounds", part) for part in parts])
 
-    def _add(self, rounds: list[_Round]) -> None:
+    def _add_rounds(self, rounds: list[_Round]) -> None:
         held, trial = self._held, self._new_builder()
         for method, given in rounds:
             getattr(trial, method)(*given)
@@ -272,11 +282,11 @@ class WatchedBuilder:
                 break
             held.record_loss(scores)
         self._pending += rounds
-        for method, given in self._pending[: held.best - self._n_retained]:
+        for method, given in self._pending[: held.best_n_rounds - self._n_retained]:
             getattr(self._builder, method)(*given)
-        del self._pending[: held.best - self._n_retained]
-        self._n_retained = held.best
+        del self._pending[: held.best_n_rounds - self._n_retained]
+        self._n_retained = held.best_n_rounds
 
     def freeze(self) -> WeakLearners:
-        """Return the earlier learners plus the best number of new rounds."""
+        """Return the weak learners, with the new rounds up to the lowest loss."""
         return self._builder.freeze()

@@ -18,20 +18,20 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from streamboost.boosting.categorical import categories_of
+from streamboost.boosting.categorical import checked_categorical_mask
 from streamboost.boosting.committee import Committee, Model
 from streamboost.boosting.descriptions import with_inherited_descriptions
 from streamboost.boosting.early_stopping import EarlyStopping
-from streamboost.boosting.frames import FrameColumns, columns_of
-from streamboost.boosting.loop import Algorithm, BoostingParameters, Work, boost
+from streamboost.boosting.frames import FrameColumns, training_columns
+from streamboost.boosting.loop import Algorithm, BoostingParameters, TrainingWork, boost
 from streamboost.boosting.training_data import (
     TrainingData,
+    apply_class_weight,
     check_class_weight,
-    class_weighted,
-    numbers_of,
     training_data,
     training_rows,
-    warn_of_absent,
+    validated_numbers,
+    warn_of_missing_classes,
 )
 from streamboost.trees.bins import MAX_BINS
 from streamboost.trees.forest import Forest
@@ -42,13 +42,13 @@ Pruning = Literal["quick"]
 
 
 def _has_probabilities(estimator: "BoostingClassifier") -> bool:
-    if estimator._no_probabilities:
-        raise AttributeError(f"{type(estimator).__name__} {estimator._no_probabilities}")
+    if estimator._no_probabilities_reason:
+        raise AttributeError(f"{type(estimator).__name__} {estimator._no_probabilities_reason}")
     return True
 
 
-def _constraints(cls: Any) -> dict[str, list[Any]]:
-    """Return the constraints of the base class, of the type hints of `cls`, and of `cls` itself.
+def _parameter_constraints_of(cls: Any) -> dict[str, list[Any]]:
+    """Return the scikit-learn constraints of an estimator's parameters, with those of its hints.
 
     A hint of literals allows those strings; a hint with None allows None too.
     """
@@ -137,12 +137,12 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         "n_jobs": [Integral, None],
     }
 
-    _no_probabilities: ClassVar[str] = ""
+    _no_probabilities_reason: ClassVar[str] = ""
     """Reason for missing probabilities, as the end of an error message; empty if supported."""
 
     _columns = cast("FrameColumns | None", None)  # of the frame it was fitted to
 
-    _no_categories: ClassVar[str] = ""
+    _no_categories_reason: ClassVar[str] = ""
     """Reason for missing support of categories, as the end of an error message."""
 
     n_estimators: int = 100
@@ -159,14 +159,14 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.__doc__ = with_inherited_descriptions(cls)
-        cls._parameter_constraints = _constraints(cls)
+        cls._parameter_constraints = _parameter_constraints_of(cls)
 
     @abstractmethod
     def _algorithm(self) -> Algorithm:
-        """Return the family's algorithm with this estimator's parameters."""
+        """Create the boosting algorithm with this estimator's parameters."""
 
-    def _leaves(self, n_classes: int) -> int:
-        """Return the most leaves of a tree."""
+    def _max_leaf_nodes(self, n_classes: int) -> int:
+        """Return the largest number of leaves of a tree."""
         # Trees with fewer leaves than classes can stall: after a split has separated groups of
         # classes perfectly, all weights are equal again and the same split is chosen again.
         return getattr(self, "max_leaf_nodes", None) or max(15, 2 * n_classes)
@@ -178,10 +178,10 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         zero has no effect.
         """
         self.check_parameters()
-        self._columns = columns_of(X, self.categorical_features, None)
+        self._columns = training_columns(X, self.categorical_features, None)
         X, y, weight = training_rows(self, self._columns, X, y, sample_weight, reset=True)
         check_class_weight(self.class_weight, y)
-        self._learn(X, y, weight)
+        self._fit_validated(X, y, weight)
         self._warn_without_validation(len(y), len(self.classes_))
         return self
 
@@ -204,9 +204,9 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         other.__dict__ = {**self.__dict__}
         return other
 
-    def _learn(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
-        """Train on validated rows and store the committee."""
-        self.committee_ = self._train(X, y, weight, seed=self._seed())
+    def _fit_validated(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
+        """Train on validated rows, and set `committee_` and `classes_`."""
+        self.committee_ = self._train(X, y, weight, seed=self._training_seed())
         self.classes_ = self.committee_.classes
 
     def extend(
@@ -225,14 +225,14 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         parameters, caller = self.get_params(deep=False), f"{type(self).__name__}.extend"
         parameters["n_estimators"] = rounds
         validate_parameter_constraints(self._parameter_constraints, parameters, caller)
-        self._columns = columns_of(X, self.categorical_features, self._columns)
+        self._columns = training_columns(X, self.categorical_features, self._columns)
         X, y, weight = training_rows(self, self._columns, X, y, sample_weight, reset=False)
         known = self.committee_
-        seed = self._seed(after=known.n_rounds)
+        seed = self._training_seed(n_earlier_rounds=known.n_rounds)
         self.committee_ = self._train(X, y, weight, seed=seed, committee=known, n_estimators=rounds)
         self.classes_ = self.committee_.classes
         self._warn_without_validation(len(y), len(self.classes_))
-        warn_of_absent(known.classes, y[weight > 0])
+        warn_of_missing_classes(known.classes, y[weight > 0])
         return self
 
     def train(
@@ -265,22 +265,24 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         committee: Committee | None = None,
         n_estimators: int | None = None,
     ) -> Committee:
-        """Train a committee and set the attributes of the training, such as `n_adds_`."""
+        """Train a committee and return it; set attributes of the training, such as `n_adds_`."""
         known = None if committee is None else committee.classes
         if committee is not None and committee.n_features == X.shape[1]:
             self._columns = self._columns or committee.columns
-        weight = class_weighted(self.class_weight, y, sample_weight)
-        data = training_data(X, y, weight, known, self._categorical(X))
+        weight = apply_class_weight(self.class_weight, y, sample_weight)
+        data = training_data(X, y, weight, known, self._categorical_mask(X))
         rng = np.random.default_rng(seed)
         rounds = self.n_estimators if n_estimators is None else n_estimators
         return replace(self._boost(data, rounds, rng, committee), columns=self._columns)
 
-    def _categorical(self, X: np.ndarray) -> np.ndarray:
-        """Return a mask of the categorical columns of `X`, bool (D,), and check their values."""
+    def _categorical_mask(self, X: np.ndarray) -> np.ndarray:
+        """Return a mask of the categorical columns, bool (D,), after checking their values."""
         names = getattr(self, "feature_names_in_", None)
         by_dtype = [] if self._columns is None else list(self._columns.categories)
-        refusal = self._no_categories and f"{type(self).__name__} {self._no_categories}"
-        return categories_of(X, self.categorical_features, by_dtype, names, refusal)
+        refusal = (
+            self._no_categories_reason and f"{type(self).__name__} {self._no_categories_reason}"
+        )
+        return checked_categorical_mask(X, self.categorical_features, by_dtype, names, refusal)
 
     def _boost(
         self,
@@ -294,7 +296,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         unknown = committee is not None and len(data.classes) > len(committee.classes)
         if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
-        params, work = self._parameters(data), Work()
+        params, work = self._boosting_parameters(data), TrainingWork()
         trained = boost(algorithm, data, rounds, params, rng, committee, work, held)
         self.n_adds_ = work.n_adds
         self._set_validation_score(held)
@@ -313,12 +315,12 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         return self.committee_
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores F: float64 (n, K), or for two classes (n,), that of the second."""
-        return self._as_decision(self._scores(X))
+        """Return the scores of `X`, float64 (n, K); for two classes, those of the second, (n,)."""
+        return self._decision_of_scores(self._scores(X))
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield `decision_function` after each round."""
-        yield from map(self._as_decision, self._staged_scores(X))
+        """Yield the result of `decision_function` after each boosting round."""
+        yield from map(self._decision_of_scores, self._staged_scores(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted class of each row, (n,): by default, the class of the largest score.
@@ -329,7 +331,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         return np.asarray(self.classes_[self._model.best(scores)])
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield `predict` after each round."""
+        """Yield the predicted class of each row, (n,), after each boosting round."""
         for scores in self._staged_scores(X):
             yield self.classes_[self._model.best(scores)]
 
@@ -341,16 +343,16 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield `predict_proba` after each round."""
+        """Yield the class probabilities, float64 (n, K), after each boosting round."""
         for scores in self._staged_scores(X):
             yield self._model.probabilities(scores)
 
-    def _rows(self, X: Any) -> np.ndarray:
+    def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "classes_")
-        return np.asarray(numbers_of(self, self._columns, X, reset=False))
+        return np.asarray(validated_numbers(self, self._columns, X, reset=False))
 
     def _scores(self, X: Any) -> np.ndarray:
-        X = self._rows(X)
+        X = self._validate_rows(X)
         threads = min(effective_n_jobs(self.n_jobs), len(X))
         if threads == 1:
             return self._model.decision(X)
@@ -358,22 +360,28 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
             return np.concatenate(list(pool.map(self._model.decision, np.array_split(X, threads))))
 
     def _staged_scores(self, X: Any) -> Iterator[np.ndarray]:
-        rows = self._rows(X)
+        rows = self._validate_rows(X)
         return self._model.staged_decision(rows)
 
-    def _as_decision(self, scores: np.ndarray) -> np.ndarray:
+    def _decision_of_scores(self, scores: np.ndarray) -> np.ndarray:
         # scikit-learn's form for two classes; the scores sum to zero up to b.
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def _parameters(self, data: TrainingData) -> BoostingParameters:
+    def _boosting_parameters(self, data: TrainingData) -> BoostingParameters:
         names = [f.name for f in fields(BoostingParameters) if hasattr(self, f.name)]
         mine = {name: getattr(self, name) for name in names}
-        return BoostingParameters(**mine | {"max_leaf_nodes": self._leaves(len(data.classes))})
+        return BoostingParameters(
+            **mine | {"max_leaf_nodes": self._max_leaf_nodes(len(data.classes))}
+        )
 
-    def _seed(self, after: int = 0) -> int:
-        """Return the seed of a training after `after` rounds, distinct from the earlier seeds."""
+    def _training_seed(self, n_earlier_rounds: int = 0) -> int:
+        """Return a seed that depends on `random_state` and the number of earlier rounds."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return int(np.random.SeedSequence([seed, after]).generate_state(1)[0]) if after else seed
+        return (
+            int(np.random.SeedSequence([seed, n_earlier_rounds]).generate_state(1)[0])
+            if n_earlier_rounds
+            else seed
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -15,7 +15,7 @@ from narwhals.stable.v2.dependencies import is_into_dataframe, is_into_series, i
 from streamboost.boosting.categorical import categorical_mask
 from streamboost.errors import DataError, ModelFileError
 
-__all__ = ["FrameColumns", "columns_of", "frame_of"]
+__all__ = ["FrameColumns", "to_frame", "training_columns"]
 
 Value = str | int | float | bool
 
@@ -26,8 +26,8 @@ _DECLARE_CATEGORICAL = (
 _TIMES = (nw.Datetime, nw.Date, nw.Time, nw.Duration)
 
 
-def frame_of(X: Any) -> nw.DataFrame[Any] | None:
-    """Wrap `X` in a narwhals frame; return None if `X` is not a frame.
+def to_frame(X: Any) -> nw.DataFrame[Any] | None:
+    """Wrap a data frame of any library in a narwhals frame; return None for other types.
 
     A table that only Arrow can read, such as a pyarrow RecordBatch, is converted to a pyarrow
     Table.
@@ -53,7 +53,7 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameColumns:
-    """Column names of a training frame, and its categories in the order of their codes.
+    """Column names and categories of the data frame that an estimator was trained on.
 
     Parameters
     ----------
@@ -68,53 +68,55 @@ class FrameColumns:
     categories: Mapping[int, tuple[Value, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, frame: nw.DataFrame[Any], chosen: Any) -> "FrameColumns":
-        """Create the columns of a training on `frame`, with `categorical_features` as `chosen`.
+    def from_frame(cls, frame: nw.DataFrame[Any], categorical_features: Any) -> "FrameColumns":
+        """Return the columns of a training on `frame`, with the categories that it contains.
 
-        If `chosen` is "from_dtype", each column of a categorical type gets a table of categories.
-        Else, each chosen column gets a table if its type is not numeric.
+        If `categorical_features` is "from_dtype", each column of a categorical type gets a table of
+        categories. Else, each chosen column gets a table if its type is not numeric.
         """
         names = tuple(name for name in frame.columns if isinstance(name, str))
         columns = [frame.get_column(name) for name in frame.columns]
-        if isinstance(chosen, str) and chosen == "from_dtype":
+        if isinstance(categorical_features, str) and categorical_features == "from_dtype":
             tabled = [_is_category(column) for column in columns]
         else:
             known = np.array(frame.columns, dtype=object)
-            mask = categorical_mask(chosen, len(columns), known)
+            mask = categorical_mask(categorical_features, len(columns), known)
             tabled = [bool(m) and not _is_number(c) for m, c in zip(mask, columns, strict=True)]
-        tables = {f: _found(columns[f]) for f in np.flatnonzero(tabled).tolist()}
+        tables = {f: _distinct_values(columns[f]) for f in np.flatnonzero(tabled).tolist()}
         return cls(names if len(names) == len(columns) else (), tables)
 
-    def extended(self, frame: nw.DataFrame[Any]) -> "FrameColumns":
-        """Return the columns with the new categories of `frame` appended to the known ones."""
-        columns = self._columns(frame)
+    def with_new_categories(self, frame: nw.DataFrame[Any]) -> "FrameColumns":
+        """Return a copy with the categories that are new in `frame` appended."""
+        columns = self._select_columns(frame)
         tables = {}
         for f, known in self.categories.items():
             there = set(known)
-            tables[f] = known + tuple(v for v in _found(columns[f]) if v not in there)
+            tables[f] = known + tuple(v for v in _distinct_values(columns[f]) if v not in there)
         return FrameColumns(self.names, tables)
 
-    def read(self, frame: nw.DataFrame[Any]) -> np.ndarray:
-        """Convert `frame` to float32 (n, D), with NaN for missing values and unknown categories.
+    def to_numbers(self, frame: nw.DataFrame[Any]) -> np.ndarray:
+        """Convert `frame` to float32 (n, D): categories to codes, missing or unknown values to NaN.
 
         Raises
         ------
         DataError
             If a column is missing, or holds values that are not numbers.
         """
-        columns = self._columns(frame)
+        columns = self._select_columns(frame)
         rows = np.empty((len(frame), len(columns)), dtype=np.float32)
         with np.errstate(over="ignore"):  # infinities are reported later
             for f, column in enumerate(columns):
                 values = self.categories.get(f)
-                rows[:, f] = _numbers(column) if values is None else _codes(column, values)
+                rows[:, f] = (
+                    _to_float64(column) if values is None else _category_codes(column, values)
+                )
         return rows
 
-    def name(self, f: int) -> str | int:
-        """Return the name of column `f`, or `f` if columns are matched by index."""
-        return self.names[f] if self.names else f
+    def name(self, column_index: int) -> str | int:
+        """Return a column's name, or its index if the training had no column names."""
+        return self.names[column_index] if self.names else column_index
 
-    def _columns(self, frame: nw.DataFrame[Any]) -> list[nw.Series[Any]]:
+    def _select_columns(self, frame: nw.DataFrame[Any]) -> list[nw.Series[Any]]:
         if not self.names:
             return [frame.get_column(name) for name in frame.columns]
         missing = [name for name in self.names if name not in frame.columns]
@@ -126,17 +128,17 @@ class FrameColumns:
         return [frame.get_column(name) for name in self.names]
 
     def describe(self) -> dict[str, Any]:
-        """Return the names and categories as JSON values, for `rebuild`."""
+        """Return the names and categories as values for JSON; see `rebuild`."""
         return {"names": self.names, "categories": list(self.categories.items())}
 
     @classmethod
     def rebuild(cls, description: Mapping[str, Any]) -> "FrameColumns":
-        """Rebuild the columns from the output of `describe`."""
+        """Create the columns from the values that `describe` returned."""
         tables = {int(f): tuple(values) for f, values in description["categories"]}
         return cls(tuple(description["names"]), tables)
 
     def check(self, n_features: int, categorical: Iterable[int]) -> None:
-        """Raise ModelFileError unless the columns match a committee's `categorical` columns."""
+        """Raise ModelFileError unless names and categories match those of a committee."""
         if len(self.names) not in (0, n_features) or not set(self.categories) <= set(categorical):
             raise ModelFileError(
                 "the names or categories of the columns are not those of the weak learners: the "
@@ -144,16 +146,22 @@ class FrameColumns:
             )
 
 
-def columns_of(X: Any, chosen: Any, known: FrameColumns | None) -> FrameColumns | None:
-    """Return the columns of a training on `X`, which extend the `known` columns of earlier ones.
+def training_columns(
+    X: Any, categorical_features: Any, earlier: FrameColumns | None
+) -> FrameColumns | None:
+    """Return the columns of a training on `X`, or `earlier` if `X` is not a data frame.
 
-    `chosen` is `categorical_features`. If `X` is not a frame, `known` is returned, which is None
-    if no earlier training had a frame.
+    Categories that are new in `X` are appended to those of `earlier`, which is None if no earlier
+    training had a frame.
     """
-    frame = frame_of(X)
+    frame = to_frame(X)
     if frame is None:
-        return known
-    return FrameColumns.of(frame, chosen) if known is None else known.extended(frame)
+        return earlier
+    return (
+        FrameColumns.from_frame(frame, categorical_features)
+        if earlier is None
+        else earlier.with_new_categories(frame)
+    )
 
 
 def _is_category(column: nw.Series[Any]) -> bool:
@@ -173,7 +181,7 @@ def _to_value(value: Any) -> Value:
     return value if isinstance(value, str | int) else str(value)
 
 
-def _found(column: nw.Series[Any]) -> tuple[Value, ...]:
+def _distinct_values(column: nw.Series[Any]) -> tuple[Value, ...]:
     """Return the distinct values of a column, sorted, without missing values.
 
     The categories that the column's type declares are not used. In polars, they may include
@@ -186,8 +194,8 @@ def _found(column: nw.Series[Any]) -> tuple[Value, ...]:
         return tuple(sorted(present, key=lambda value: (type(value).__name__, str(value))))
 
 
-def _codes(column: nw.Series[Any], values: tuple[Value, ...]) -> np.ndarray:
-    """Return the code of each value, float32 (n,); NaN for missing or unknown values."""
+def _category_codes(column: nw.Series[Any], values: tuple[Value, ...]) -> np.ndarray:
+    """Return the index of each value in `values`, float32 (n,); NaN if missing or unknown."""
     code_of: dict[Hashable, float] = {value: float(code) for code, value in enumerate(values)}
     given = zip(column.to_list(), column.is_null().to_list(), strict=True)
     nan = float("nan")
@@ -195,23 +203,23 @@ def _codes(column: nw.Series[Any], values: tuple[Value, ...]) -> np.ndarray:
     return np.array(codes, dtype=np.float32)
 
 
-def _numbers(column: nw.Series[Any]) -> np.ndarray:
-    """Convert a column to numbers (n,), NaN where missing; raise DataError if it is not numeric."""
+def _to_float64(column: nw.Series[Any]) -> np.ndarray:
+    """Convert a column to float64 (n,), NaN where missing; raise DataError if it is not numeric."""
     if isinstance(column.dtype, _TIMES):
         raise DataError(
             f"column {column.name!r} holds times ({column.dtype}), which are no numbers: make "
             "numbers of them, such as the hour and the day of the week, or leave it out"
         )
     if column.dtype.is_nested():  # polars would cast the nested values
-        raise DataError(_refusal(column))
+        raise DataError(_not_numeric_message(column))
     try:
         return np.asarray(column.cast(nw.Float64).to_numpy())
     except Exception as error:  # the exception type depends on the library
-        raise DataError(_refusal(column)) from error
+        raise DataError(_not_numeric_message(column)) from error
 
 
-def _refusal(column: nw.Series[Any]) -> str:
-    """Return an error message: the first value that is not a number, and the remedy."""
+def _not_numeric_message(column: nw.Series[Any]) -> str:
+    """Return an error message that names the first value that is not a number, and the remedy."""
     for value in column.drop_nulls().to_list():
         try:
             float(value)

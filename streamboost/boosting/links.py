@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from streamboost.errors import ConfigurationError, ModelFileError
-from streamboost.kernels.perron import perron
+from streamboost.kernels.perron import perron_eigenvectors
 
 __all__ = [
     "NO_COSTS",
@@ -23,7 +23,7 @@ NO_COSTS = np.zeros((0, 0))
 
 
 def class_probabilities(link: Link, scores: np.ndarray, costs: np.ndarray) -> np.ndarray:
-    """Return the probabilities (n, K) behind `scores` float64 (n, K).
+    """Convert `scores` float64 (n, K) to class probabilities (n, K) by the link function.
 
     - ``"softmax"`` is for scores proportional to log p_k.
     - ``"sigmoid"`` is for scores proportional to the log odds of each class against all others. The
@@ -46,12 +46,12 @@ def class_probabilities(link: Link, scores: np.ndarray, costs: np.ndarray) -> np
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares[:, free] = 0.0
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-        perron(odds, ratio, shares)
+        perron_eigenvectors(odds, ratio, shares)
     return shares
 
 
 def check_cost_matrix(costs: Any, n_classes: int) -> np.ndarray:
-    """Return `costs` as float64 (K, K); entry [j, k] is the cost of predicting k if j is true.
+    """Return `costs` as float64 (K, K), after validation; rows are true classes.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def check_cost_matrix(costs: Any, n_classes: int) -> np.ndarray:
 
 
 def squared_subcosts(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the thesis's c+ (K, K) and theta (K,), the subcost of rejecting the own class.
+    """Return REBEL's squared subcosts c+ (K, K), and theta (K,), those of the own class.
 
     For rows of class j: c+_k = sqrt(K-1) C_jk^2 / (2 |C_j|) and c-_j = theta_j =
     |C_j| / (2 sqrt(K-1)), every other c-_k being 0. Then 2 sqrt(c+_k theta_j) = C_jk, so that the

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamboost.boosting.committee import Committee, WeakLearners
-from streamboost.boosting.early_stopping import HeldOut, LearnersBuilder, WatchedBuilder
+from streamboost.boosting.early_stopping import EarlyStoppingBuilder, LearnersBuilder, ValidationSet
 from streamboost.boosting.links import NO_COSTS, Link
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import DataError
@@ -17,12 +17,12 @@ from streamboost.trees.forest import Forest
 from streamboost.trees.grower import Grower
 from streamboost.trees.sums import Shard
 
-__all__ = ["Algorithm", "BoostingParameters", "Sampling", "Work", "boost", "heavy_rows"]
+__all__ = ["Algorithm", "BoostingParameters", "RoundSampler", "TrainingWork", "boost", "heavy_rows"]
 
 
 @dataclass(frozen=True, slots=True)
 class BoostingParameters:
-    """Tree parameters of all algorithms; the estimators document each parameter."""
+    """Parameters of trees and sampling that all algorithms share."""
 
     max_leaf_nodes: int
     max_depth: int | None
@@ -36,21 +36,21 @@ class BoostingParameters:
 
 
 @dataclass(slots=True)
-class Work:
-    """Work of a training: the number of additions to histograms, one per row and feature."""
+class TrainingWork:
+    """Counter of a training's work: the number of additions to histograms."""
 
     n_adds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
-    """Sampler of the features and rows of each round, without replacement."""
+class RoundSampler:
+    """Draws the features and rows of each boosting round, without replacement."""
 
     grow: Grower
     params: BoostingParameters
     rng: np.random.Generator
     weight: np.ndarray
-    held_out: HeldOut | None = None
+    held_out: ValidationSet | None = None
     shard: Shard | None = None
 
     @property
@@ -60,46 +60,56 @@ class Sampling:
 
     @property
     def has_converged(self) -> bool:
-        """Whether early stopping ends the training."""
+        """Whether early stopping has ended the training."""
         return self.held_out is not None and self.held_out.has_converged
 
-    def draw(self, influence: np.ndarray | None) -> None:
-        """Set the features and rows of a round in `grow`; `influence` (n,) trims light rows."""
+    def draw_sample(self, row_weights: np.ndarray | None) -> None:
+        """Draw the features and rows of a round and set them in the grower.
+
+        Rows whose `row_weights` (n,) are small are trimmed; None: no trimming.
+        """
         grow, features, params = self.grow, self.grow.splittable, self.params
-        n_features = self._n_features()
-        if influence is None and params.subsample == 1.0 and grow.whole and n_features is None:
+        n_features = self._n_sampled_features()
+        if (
+            row_weights is None
+            and params.subsample == 1.0
+            and grow.is_full_sample
+            and n_features is None
+        ):
             return
         if n_features is not None:
             features = np.sort(self.rng.choice(features, n_features, replace=False))
         chosen = np.ones(grow.n_rows, dtype=bool)
-        if influence is not None:
-            chosen = heavy_rows(influence, self.weight, params.weight_trimming)
+        if row_weights is not None:
+            chosen = heavy_rows(row_weights, self.weight, params.weight_trimming)
         if params.subsample < 1.0:
             rows = np.flatnonzero(chosen)
             chosen = np.zeros(grow.n_rows, dtype=bool)
-            chosen[self.rng.choice(rows, self._n_rows(len(rows)), replace=False)] = True
-        grow.sample(features, grow.all_rows[chosen], grow.all_rows[~chosen])
+            chosen[self.rng.choice(rows, self._n_sampled_rows(len(rows)), replace=False)] = True
+        grow.set_sample(features, grow.all_rows[chosen], grow.all_rows[~chosen])
 
-    def batches(self, n_rounds: int, most: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield batches of rounds: their number, at most `most`, their features and their rows.
+    def draw_batches(
+        self, n_rounds: int, max_rounds: int
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield batches of at most `max_rounds` rounds: their number, features and rows.
 
         The features are uint32 (rounds, d), ascending, or (1, d) if all rounds have the same. The
         mask of the rows in this shard is bool (rounds, n), or (0, n) if each round has all rows.
-        The draw of a round does not depend on `most` or on the number of following rounds. Early
-        stopping ends the iteration.
+        The draw of a round does not depend on `max_rounds` or on the number of following rounds.
+        Early stopping ends the iteration.
         """
         if self.held_out is not None:
-            most = min(most, self.held_out.n_iter_no_change)
+            max_rounds = min(max_rounds, self.held_out.n_iter_no_change)
         features, rows = self.grow.splittable, np.arange(self.n_rows)
-        n_features, n_rows = self._n_features(), self._n_rows(len(rows))
+        n_features, n_rows = self._n_sampled_features(), self._n_sampled_rows(len(rows))
         by_feature = by_row = self.rng
         if n_features is not None or self.params.subsample < 1.0:
             by_feature, by_row = self.rng.spawn(2)
         here = slice(None) if self.shard is None else self.shard.places
-        for start in range(0, n_rounds, most):
+        for start in range(0, n_rounds, max_rounds):
             if self.has_converged:
                 return
-            n = min(most, n_rounds - start)
+            n = min(max_rounds, n_rounds - start)
             offered, chosen = features[None], np.zeros((0, self.grow.n_rows), dtype=bool)
             if n_features is not None:
                 offered = by_feature.permuted(np.tile(features, (n, 1)), axis=1)
@@ -108,19 +118,19 @@ class Sampling:
                 chosen = by_row.permuted(np.tile(rows < n_rows, (n, 1)), axis=1)[:, here]
             yield n, offered, chosen
 
-    def _n_features(self) -> int | None:
-        """Return the number of features of a round, None for all features."""
+    def _n_sampled_features(self) -> int | None:
+        """Return the number of features to draw per round; None: all features."""
         n, share = len(self.grow.splittable), self.params.max_features
         if share is None:
-            share = _share_of_features(self.grow.n_features)
+            share = _default_feature_share(self.grow.n_features)
         return max(1, round(share * n)) if share < 1.0 and n > 1 else None
 
-    def _n_rows(self, n: int) -> int:
-        return max(1, round(self.params.subsample * n))
+    def _n_sampled_rows(self, n_candidates: int) -> int:
+        return max(1, round(self.params.subsample * n_candidates))
 
 
 class Algorithm(ABC):
-    """Boosting algorithm of one family: the steps of a round.
+    """Boosting algorithm of an estimator family; the loop calls its methods in each round.
 
     The loop does not read the state of a training, and only passes it to each step. An algorithm
     may choose a new statistic for each tree, grow several trees a round, or discard trees. `round`
@@ -137,52 +147,57 @@ class Algorithm(ABC):
     takes_new_classes: ClassVar[bool] = False
     """Whether an extension may add classes to a committee; if not, the committee is retrained."""
 
-    def costs(self, n_classes: int) -> np.ndarray:
-        """Return the cost matrix of the committee (K, K), or an empty array for equal costs."""
+    def cost_matrix(self, n_classes: int) -> np.ndarray:
+        """Return the cost matrix (K, K) of the committee; an empty array for equal costs."""
         return NO_COSTS
 
-    def empty(self, data: TrainingData) -> WeakLearners:
-        """Return empty weak learners to start a committee from: by default, trees."""
+    def empty_learners(self, data: TrainingData) -> WeakLearners:
+        """Return weak learners without rounds, as the start of a new committee."""
         return Forest.empty(len(data.classes))
 
     @abstractmethod
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return the committee's base scores b at the start of the training, float64 (K,)."""
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        """Return the committee's base scores before the first tree, float64 (K,)."""
 
     def temperature(self, n_classes: int) -> float:
-        """Return the temperature T of the link, as in softmax(F / T); by default 1."""
+        """Return the temperature T of the probabilities softmax(scores / T)."""
         return 1.0
 
     @abstractmethod
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
-        """Return the initial state for rows with `scores`, float64 (n, K)."""
+    def initial_state(
+        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
+    ) -> Any:
+        """Create the algorithm's state of the training rows from their `scores` float64 (n, K)."""
 
-    def influence(self, state: Any) -> np.ndarray | None:
-        """Return the weight of one record of each row in the next tree, float64 (n,).
+    def row_weights(self, state: Any) -> np.ndarray | None:
+        """Return the weight per record of each row for growing the next tree, float64 (n,).
 
         Weight trimming drops the rows of the lowest weight; if None, no row is dropped.
         """
         return None
 
-    def train(self, state: Any, sampling: Sampling, n_rounds: int, builder: Any) -> None:
-        """Add `n_rounds` rounds to `builder`: call `round` and `update` for each."""
+    def train(self, state: Any, sampling: RoundSampler, n_rounds: int, builder: Any) -> None:
+        """Train `n_rounds` rounds, and append each to `builder`.
+
+        Calls `grow_round` and `update_state` for each round.
+        """
         for _ in range(n_rounds):
             trimmed = sampling.params.weight_trimming > 0.0
-            sampling.draw(self.influence(state) if trimmed else None)
-            grown = self.round(state, sampling.grow)
+            sampling.draw_sample(self.row_weights(state) if trimmed else None)
+            grown = self.grow_round(state, sampling.grow)
             if not grown:
                 return
-            self.update(state, grown)
+            self.update_state(state, grown)
             builder.append_round(grown)
             if sampling.has_converged:
                 return
 
-    def round(self, state: Any, grow: Grower) -> list[Any]:
-        """Return this round's trees, or other weak learners; an empty list ends the training."""
+    def grow_round(self, state: Any, grower: Grower) -> list[Any]:
+        """Grow the trees, or other weak learners, of one round; an empty list ends the training."""
         raise NotImplementedError
 
-    def update(self, state: Any, grown: Sequence[Any]) -> None:
-        """Add the values of the new weak learners to the state of each row, sampled or not."""
+    def update_state(self, state: Any, grown: Sequence[Any]) -> None:
+        """Add the values of the round's weak learners to the state of all rows."""
         raise NotImplementedError
 
 
@@ -193,10 +208,10 @@ def boost(
     params: BoostingParameters,
     rng: np.random.Generator,
     committee: Committee | None = None,
-    work: Work | None = None,
-    held_out: HeldOut | None = None,
+    work: TrainingWork | None = None,
+    held_out: ValidationSet | None = None,
 ) -> Committee:
-    """Train a committee of `n_estimators` rounds, which extend `committee` if it is given.
+    """Train a committee of `n_estimators` rounds, or extend `committee` by them.
 
     With a validation set `held_out`, early stopping may keep fewer rounds. The committee's classes
     must be the first of `data.classes`. The work is added to `work`. Raises DataError if the
@@ -207,23 +222,25 @@ def boost(
         bins = Bins.fit(data.X, data.weight, params.max_bins, data.categorical)
     if committee is not None:
         _check_extension(algorithm, data, committee, bins)
-    base = algorithm.base(data, committee)
-    learners = committee.learners if committee else algorithm.empty(data)
-    learners = learners.widened(len(base))
+    base = algorithm.base_scores(data, committee)
+    learners = committee.learners if committee else algorithm.empty_learners(data)
+    learners = learners.with_new_classes(len(base))
     scores = np.tile(base, (len(data.X), 1))
     learners.add_scores(data.X, scores)
-    state = algorithm.start(data, scores, rng)
+    state = algorithm.initial_state(data, scores, rng)
     del scores
     names = ["max_leaf_nodes", "max_depth", "min_child_weight", "l2_regularization", "pruning"]
     ends = {name: getattr(params, name) for name in names}
     grow = Grower(bins, bins.transform(data.X), **ends)
     into = learners.builder(bins, data.weight)
-    builder: LearnersBuilder | WatchedBuilder = into
+    builder: LearnersBuilder | EarlyStoppingBuilder = into
     if held_out is not None:
-        held_out.begin(base, learners, algorithm.temperature(len(base)))
-        builder = WatchedBuilder(into, lambda: algorithm.empty(data).builder(bins), held_out)
+        held_out.start(base, learners, algorithm.temperature(len(base)))
+        builder = EarlyStoppingBuilder(
+            into, lambda: algorithm.empty_learners(data).builder(bins), held_out
+        )
     if len(base) > 1:  # with one class there is nothing to learn
-        sampling = Sampling(grow, params, rng, data.weight, held_out, data.shard)
+        sampling = RoundSampler(grow, params, rng, data.weight, held_out, data.shard)
         algorithm.train(state, sampling, n_estimators, builder)
     if work is not None:
         work.n_adds += grow.n_adds
@@ -235,7 +252,7 @@ def boost(
         family=algorithm.family,
         temperature=algorithm.temperature(len(base)),
         link=algorithm.link,
-        costs=algorithm.costs(len(base)),
+        costs=algorithm.cost_matrix(len(base)),
     )
 
 
@@ -262,20 +279,20 @@ def _check_extension(
         )
 
 
-def heavy_rows(influence: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:
-    """Return a mask of the rows that weight trimming keeps, bool (n,).
+def heavy_rows(row_weights: np.ndarray, weight: np.ndarray, trimmed_share: float) -> np.ndarray:
+    """Return the mask of the rows that remain after weight trimming, bool (n,).
 
-    The lightest rows, with at most `share` of the total weight, are dropped. `influence` (n,) is
-    the weight of one of the row's `weight` (n,) records. Rows of equal influence are kept or
-    dropped together, so that the result does not depend on their order or on merging equal rows
+    The lightest rows, with at most `trimmed_share` of the total weight, are dropped. `row_weights`
+    (n,) is the weight of one of the row's `weight` (n,) records. Rows of equal influence are kept
+    or dropped together, so that the result does not depend on their order or on merging equal rows
     (weight trimming: Friedman, Hastie and Tibshirani, 2000).
     """
-    order = np.argsort(influence)
-    mass = np.cumsum((influence * weight)[order])
-    n_out = np.searchsorted(mass, share * mass[-1], side="right")
-    return np.asarray(influence >= influence[order[min(int(n_out), len(order) - 1)]])
+    order = np.argsort(row_weights)
+    mass = np.cumsum((row_weights * weight)[order])
+    n_out = np.searchsorted(mass, trimmed_share * mass[-1], side="right")
+    return np.asarray(row_weights >= row_weights[order[min(int(n_out), len(order) - 1)]])
 
 
-def _share_of_features(n_features: int) -> float:
+def _default_feature_share(n_features: int) -> float:
     # Measured on letter, satimage, usps and others: the wider the data, the fewer a tree needs.
     return 1.0 if n_features <= 20 else 0.5 if n_features < 300 else 0.2

@@ -17,7 +17,7 @@ __all__ = ["Frame", "Similarities", "SimilaritiesBuilder", "Similarity"]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Coordinate frame for distances: columns, centred and scaled.
+    """Coordinates for measuring distances: columns are centred, and may be scaled.
 
     Parameters
     ----------
@@ -48,14 +48,14 @@ class Frame:
         return cls(centre, scale)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return `X` (n, D) in these coordinates, float32 (n, D), C-order."""
+        """Return the coordinates of the rows `X` (n, D): float32 (n, D), C-order, without NaN."""
         Z = (X - self.centre) * self.scale
         return np.ascontiguousarray(np.where(np.isnan(Z), 0.0, Z), dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
-    """Weak learner f of a round, with its coefficient for each class.
+    """Weak learner that depends on the distance to one or two points, with class coefficients.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Similarity:
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """Localized similarities, one per round, packed and immutable.
+    """Immutable sequence of localized similarities, one per boosting round.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Similarities:
 
     @classmethod
     def empty(cls, frame: Frame, n_classes: int) -> "Similarities":
-        """Create an instance without rounds."""
+        """Create similarities without rounds for `n_classes` classes."""
         return cls(
             frame,
             np.zeros((0, len(frame.centre)), dtype=np.float32),
@@ -117,7 +117,7 @@ class Similarities:
 
     @property
     def n_classes(self) -> int:
-        """K."""
+        """Number of classes K."""
         return int(self.coefficients.shape[1])
 
     @property
@@ -132,54 +132,54 @@ class Similarities:
 
     @property
     def categories(self) -> CategoryCodes:
-        """Category codes: none, as distances need numbers."""
+        """Return the category codes, which are always empty, as distances need numbers."""
         return CategoryCodes()
 
     def add_scores(
         self, X: np.ndarray, scores: np.ndarray, rounds: tuple[int, int] | None = None
     ) -> None:
-        """Add the outputs of all rounds, or of `rounds` (first, end), to `scores` (n, K)."""
+        """Add all rounds, or the half-open range `rounds`, to `scores` (n, K), in place."""
         first, end = rounds or (0, self.n_rounds)
         Z = self.frame(X)
         add_similarities(
             self.points, self.pairs, self.reach, self.coefficients, Z, scores, first, end
         )
 
-    def splits(self, n_features: int) -> np.ndarray:
-        """Return the number of splits of each feature: zeros, int64 (D,)."""
+    def split_counts(self, n_features: int) -> np.ndarray:
+        """Return zeros, int64 (D,), as similarities split no feature."""
         return np.zeros(n_features, dtype=np.int64)
 
-    def leaves(self, X: np.ndarray, n_trees: int) -> np.ndarray:
-        """Return the leaves of each row: none, uint8 (n, 0)."""
+    def leaf_indices(self, X: np.ndarray, n_trees: int) -> np.ndarray:
+        """Return an empty array, uint8 (n, 0), as similarities have no leaves."""
         return np.zeros((len(X), 0), dtype=np.uint8)
 
     def scores_and_leaves(
         self, base: np.ndarray, X: np.ndarray, n_trees: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores, `base` (K,) plus all rounds, float64 (n, K), and `leaves`."""
+        """Return the scores of all rounds plus `base` (K,), and the empty `leaf_indices`."""
         scores = np.tile(base, (len(X), 1))
         self.add_scores(np.ascontiguousarray(X[:, : len(self.frame.centre)]), scores)
-        return scores, self.leaves(X, n_trees)
+        return scores, self.leaf_indices(X, n_trees)
 
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
-        """Add each round to `scores` float64 (n, K), and yield `scores` after each."""
+        """Add the rounds one by one to `scores` float64 (n, K); yield `scores` after each."""
         Z = self.frame(X)
         learners = self.points, self.pairs, self.reach, self.coefficients
         for m in range(self.n_rounds):
             add_similarities(*learners, Z, scores, m, m + 1)
             yield scores
 
-    def widened(self, n_classes: int) -> "Similarities":
-        """Return a copy with zero coefficients for new classes, up to `n_classes`."""
+    def with_new_classes(self, n_classes: int) -> "Similarities":
+        """Return a copy for `n_classes` classes, with coefficients of 0 for the new ones."""
         wide = np.pad(self.coefficients, ((0, 0), (0, n_classes - self.n_classes)))
         return Similarities(self.frame, self.points, self.pairs, self.reach, wide)
 
     def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "SimilaritiesBuilder":
-        """Create a builder that adds rounds; `bins` and `weight` are ignored."""
+        """Create a builder that appends rounds; `bins` and `weight` are ignored."""
         return SimilaritiesBuilder(self)
 
     def to_arrays(self) -> Arrays:
-        """Return the similarities as plain arrays."""
+        """Return the similarities as a dictionary of arrays for storage."""
         return {
             "frame.centre": self.frame.centre,
             "frame.scale": self.frame.scale,
@@ -226,18 +226,18 @@ class Similarities:
 
 
 class SimilaritiesBuilder:
-    """Builder that adds rounds to existing similarities and packs them once at the end."""
+    """Builder that appends rounds to similarities, and packs them in `freeze`."""
 
     def __init__(self, old: Similarities) -> None:
         self._old = old
         self._new: list[Similarity] = []
 
     def append_round(self, learners: Sequence[Similarity]) -> None:
-        """Add the one learner of a round."""
+        """Append the only weak learner of a round."""
         self._new.extend(learners)
 
     def freeze(self) -> Similarities:
-        """Return the packed similarities; a point shared by several learners is stored once."""
+        """Return the similarities of all rounds, with each distinct point stored once."""
         old = self._old
         if not self._new:
             return old

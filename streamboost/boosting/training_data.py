@@ -15,27 +15,27 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from streamboost.boosting.frames import FrameColumns, frame_of
+from streamboost.boosting.frames import FrameColumns, to_frame
 from streamboost.errors import ConfigurationError, DataError
-from streamboost.trees.sums import NO_REDUCE, AllReduce, Shard, in_units
+from streamboost.trees.sums import NO_REDUCE, AllReduce, Shard, weights_in_units
 
 __all__ = [
     "TrainingData",
+    "apply_class_weight",
     "check_class_weight",
-    "class_weighted",
-    "encode",
-    "factors",
-    "masses",
-    "numbers_of",
+    "class_weight_factors",
+    "encode_labels",
+    "total_class_weights",
     "training_data",
     "training_rows",
-    "warn_of_absent",
+    "validated_numbers",
+    "warn_of_missing_classes",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """The rows of one training.
+    """Validated rows of a training, with class indices and weights.
 
     Parameters
     ----------
@@ -71,14 +71,14 @@ class TrainingData:
 
     @property
     def total(self) -> AllReduce:
-        """Sum (all-reduce) over the shards of the training."""
+        """All-reduce that sums arrays over the shards of the training."""
         return NO_REDUCE if self.shard is None else self.shard.total
 
-    def masses(self) -> np.ndarray:
-        """Return the total weight of each class over all shards, float64 (K,)."""
-        return masses(self.y, self.weight, len(self.classes), self.total)
+    def class_weights(self) -> np.ndarray:
+        """Return the total weight of each class in all shards, float64 (K,)."""
+        return total_class_weights(self.y, self.weight, len(self.classes), self.total)
 
-    def votes_before(self) -> np.ndarray:
+    def initial_votes(self) -> np.ndarray:
         """Return the initial scores of voting algorithms, float64 (K,).
 
         The score is 0, and for a class without rows half the log odds of an error of 1e-10.
@@ -87,7 +87,7 @@ class TrainingData:
         return np.where(met, 0.0, 0.5 * np.log(1e-10))
 
 
-def numbers_of(
+def validated_numbers(
     estimator: BaseEstimator,
     columns: FrameColumns | None,
     X: Any,
@@ -95,14 +95,14 @@ def numbers_of(
     *,
     reset: bool,
 ) -> Any:
-    """Validate `X`, an array or a frame, and `y` if given; convert `X` to float32 (n, D).
+    """Validate `X`, an array or a frame, and `y` if given; return `X` as float32 (n, D), and `y`.
 
     The checks are those of scikit-learn's `validate_data`. The column names of a frame are compared
     with those of the fitted `estimator`, or stored if `reset`. The values of a frame are converted
     by `columns`.
     """
     how = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
-    frame = frame_of(X)
+    frame = to_frame(X)
     if frame is None and columns is not None and columns.categories:
         raise DataError(
             "X is no frame, and the training knew categories by the values of a frame's columns "
@@ -111,7 +111,7 @@ def numbers_of(
     if frame is None:
         return validate_data(estimator, X, y, reset=reset, **how)
     validate_data(estimator, frame.to_native(), y, skip_check_array=True, reset=reset)
-    rows = (columns or FrameColumns()).read(frame)
+    rows = (columns or FrameColumns()).to_numbers(frame)
     if isinstance(y, str):
         return check_array(rows, estimator=estimator, **how)
     return check_X_y(rows, y, estimator=estimator, **how)
@@ -126,8 +126,8 @@ def training_rows(
     *,
     reset: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Validate the rows: return `X` and `y` from `numbers_of`, and weights float64 (n,)."""
-    X, y = numbers_of(estimator, columns, X, y, reset=reset)
+    """Validate the rows of a training; return `X`, `y` (n,) and weights float64 (n,)."""
+    X, y = validated_numbers(estimator, columns, X, y, reset=reset)
     check_classification_targets(y)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     return X, y, weight
@@ -137,15 +137,15 @@ def training_data(
     X: np.ndarray,
     y: np.ndarray,
     sample_weight: np.ndarray | None,
-    known: np.ndarray | None,
+    known_classes: np.ndarray | None,
     categorical: np.ndarray | None = None,
 ) -> TrainingData:
-    """Return the rows of positive weight, with labels as class indices.
+    """Return the training data of the rows with positive weight.
 
     As in scikit-learn, the classes are all distinct labels in `y`, including a class whose rows all
     have weight zero.
     """
-    classes, codes = encode(y, known)
+    classes, codes = encode_labels(y, known_classes)
     places = None
     if sample_weight is not None and not (sample_weight > 0).all():
         places = np.flatnonzero(sample_weight > 0)
@@ -156,19 +156,19 @@ def training_data(
     return TrainingData(X, codes, weight, classes, categorical, places)
 
 
-def masses(
+def total_class_weights(
     y: np.ndarray, weight: np.ndarray, n_classes: int, total: AllReduce = NO_REDUCE
 ) -> np.ndarray:
-    """Return the total weight of each class, float64 (K,), summed in integers.
+    """Return the total weight of each class, float64 (K,), with exact sums over all shards.
 
     `y` (n,) are class indices, `weight` (n,) is positive; the rows of all shards count.
     """
-    units, scale = in_units(weight, total)
+    units, scale = weights_in_units(weight, total)
     counted = None if len(units) < len(y) else units
     sums = np.bincount(y, weights=counted, minlength=n_classes).astype(np.int64)
     if counted is None:
         sums *= units[0]
-    total.add(sums)
+    total.sum_over_shards(sums)
     return sums / scale
 
 
@@ -189,54 +189,55 @@ def check_class_weight(class_weight: Any, y: np.ndarray) -> None:
         )
 
 
-def warn_of_absent(known: np.ndarray, y: np.ndarray) -> None:
-    """Warn if `y` (n,), the labels of an extension, lacks some of the `known` classes (K,)."""
-    absent = known[~np.isin(known, y)].tolist()
+def warn_of_missing_classes(known_classes: np.ndarray, y: np.ndarray) -> None:
+    """Warn if a known class has no row among the labels `y` (n,) of an extension."""
+    absent = known_classes[~np.isin(known_classes, y)].tolist()
     if not absent:
         return
     names = f"{absent[:5]}"[:-1] + (", ...]" if len(absent) > 5 else "]")
     warnings.warn(
         f"the rows of this extension have none of class {names}, {len(absent)} of the "
-        f"committee's {len(known)}: nothing tells the others from it, and its recall falls, "
-        "mostly far and soon. Add some rows of each class, earlier ones will do, or fit again",
+        f"committee's {len(known_classes)}: nothing tells the others from it, and its recall "
+        "falls, mostly far and soon. Add some rows of each class, earlier ones will do, or fit "
+        "again",
         UserWarning,
         stacklevel=3,
     )
 
 
-def class_weighted(
+def apply_class_weight(
     class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None
 ) -> np.ndarray | None:
-    """Return the weight of each row times the weight of its class.
+    """Return the row weights times the weights of the rows' classes, float64 (n,).
 
     `class_weight` is None, a dictionary (other classes have weight 1), or "balanced". "balanced" is
     n / (K times the total weight of the class), so that the K classes present have equal total
     weights. A row of weight 2 counts as two rows.
 
-    >>> class_weighted("balanced", np.array([0, 0, 0, 1]), None)
+    >>> apply_class_weight("balanced", np.array([0, 0, 0, 1]), None)
     array([0.666..., 0.666..., 0.666..., 2.        ])
     """
     if class_weight is None:
         return sample_weight
     own = np.ones(len(y)) if sample_weight is None else sample_weight
     classes, codes = np.unique(y, return_inverse=True)
-    return np.asarray(own * factors(class_weight, classes, codes, own)[codes])
+    return np.asarray(own * class_weight_factors(class_weight, classes, codes, own)[codes])
 
 
-def factors(
+def class_weight_factors(
     class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
-    """Return the factor of the row weights of each class, float64 (K,).
+    """Return the factor that `class_weight` gives each class, float64 (K,).
 
     `codes` (n,) are indices of `classes` (K,), and `weight` (n,) is not negative; see
-    `class_weighted`.
+    `apply_class_weight`.
     """
     if isinstance(class_weight, dict):
         _check_class_weights(class_weight)
         return np.array([class_weight.get(c, 1.0) for c in classes.tolist()], dtype=np.float64)
     counted, mass, of_class = weight > 0, np.zeros(len(classes)), np.ones(len(classes))
     if counted.any():
-        mass = masses(codes[counted], weight[counted], len(classes))
+        mass = total_class_weights(codes[counted], weight[counted], len(classes))
     met = mass > 0  # the factor of other classes has no effect, as their rows have weight 0
     of_class[met] = mass.sum() / (met.sum() * mass[met])
     return of_class
@@ -250,25 +251,27 @@ def _check_class_weights(class_weight: dict[Any, Any]) -> None:
             )
 
 
-def encode(y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the classes, `known` first and then new ones sorted, and the class indices of `y`."""
-    found, codes = _unique_text(y) if len(y) and _is_text(y) else np.unique(y, return_inverse=True)
-    if known is None:
+def encode_labels(y: np.ndarray, known_classes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes, new ones after the known ones, and the class index of each label."""
+    found, codes = (
+        _distinct_text(y) if len(y) and _is_text(y) else np.unique(y, return_inverse=True)
+    )
+    if known_classes is None:
         return found, codes.astype(np.uint32)
-    if _is_text(found) != _is_text(known):
+    if _is_text(found) != _is_text(known_classes):
         raise DataError(
-            f"the committee's classes are {known.tolist()[:5]} and the new labels "
+            f"the committee's classes are {known_classes.tolist()[:5]} and the new labels "
             f"{found.tolist()[:5]}: text and numbers do not mix; give labels of one kind"
         )
-    new = found[~np.isin(found, known)]
-    classes = np.concatenate([known, new])
+    new = found[~np.isin(found, known_classes)]
+    classes = np.concatenate([known_classes, new])
     order = np.argsort(classes)
     places = order[np.searchsorted(classes, found, sorter=order)]
     return classes, places[codes].astype(np.uint32)
 
 
-def _unique_text(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct labels and their indices, four times as fast as `np.unique`."""
+def _distinct_text(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted distinct labels, and the index of each row's label, faster than numpy."""
     labels = y.tolist()
     found = sorted(set(labels))
     place = {label: i for i, label in enumerate(found)}

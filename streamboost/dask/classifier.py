@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from streamboost.boosting.frames import columns_of
+from streamboost.boosting.frames import training_columns
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
-from streamboost.boosting.training_data import warn_of_absent
+from streamboost.boosting.training_data import warn_of_missing_classes
 from streamboost.dask import parts, training
 from streamboost.errors import ConfigurationError, DataError
 
@@ -19,7 +19,7 @@ __all__ = ["DaskSketchLogitBoostClassifier"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
-    """`SketchLogitBoostClassifier` trained on Dask arrays or frames, where their chunks are.
+    """`SketchLogitBoostClassifier` that trains on Dask arrays or frames without gathering them.
 
     The committee is bitwise equal to that of `SketchLogitBoostClassifier` on the same rows, for any
     number of workers and any chunks: workers exchange only sums of integers. If a worker dies,
@@ -46,25 +46,27 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
         """
         self.check_parameters()
         self._columns = None
-        self._train_on(X, y, sample_weight, self._seed(), self.n_estimators, reset=True)
+        self._train_distributed(
+            X, y, sample_weight, self._training_seed(), self.n_estimators, reset=True
+        )
         return self
 
     def extend(
         self, X: Any, y: Any, *, n_estimators: int | None = None, sample_weight: Any = None
     ) -> Self:
-        """Add `n_estimators` rounds trained on these rows; see `SketchLogitBoostClassifier`."""
+        """Add `n_estimators` boosting rounds, trained on these rows, to the fitted committee."""
         check_is_fitted(self, "classes_")
         rounds, known = self.n_estimators if n_estimators is None else n_estimators, self.committee_
         copy(self).set_params(n_estimators=rounds).check_parameters()
-        seed = self._seed(after=known.n_rounds)
-        labels = self._train_on(X, y, sample_weight, seed, rounds, reset=False)
-        warn_of_absent(known.classes, labels)
+        seed = self._training_seed(n_earlier_rounds=known.n_rounds)
+        labels = self._train_distributed(X, y, sample_weight, seed, rounds, reset=False)
+        warn_of_missing_classes(known.classes, labels)
         return self
 
-    def _train_on(
+    def _train_distributed(
         self, X: Any, y: Any, weight: Any, seed: int, rounds: int, *, reset: bool
     ) -> np.ndarray:
-        """Train, and return the distinct labels."""
+        """Train on the workers, store the committee, and return the distinct labels."""
         if self.early_stopping:
             raise ConfigurationError(
                 "early_stopping=True: rows are not held out on Dask; train with it on one machine, "
@@ -76,14 +78,20 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
         except ImportError as error:
             raise ImportError(f"{error}: pip install 'streamboost[dask]'") from error
         client = self.client or default_client()
-        self._note_columns(X, reset=reset)
-        chunks = _chunks(X, y, weight)
-        read = dask.delayed(parts.read, pure=False)
+        self._set_or_check_columns(X, reset=reset)
+        chunks = _align_chunks(X, y, weight)
+        read = dask.delayed(parts.read_part, pure=False)
         rows = client.compute([read(self._columns, *chunk) for chunk in chunks])
         names = getattr(self, "feature_names_in_", None)
         known = None if reset else self.committee_
-        committee, labels = training.train(
-            client, self._bare(), rows, names, seed=seed, rounds=rounds, committee=known
+        committee, labels = training.train_on_workers(
+            client,
+            self._unfitted_local_estimator(),
+            rows,
+            names,
+            seed=seed,
+            rounds=rounds,
+            committee=known,
         )
         self.committee_ = replace(committee, columns=self._columns)
         self.classes_ = self.committee_.classes
@@ -91,12 +99,12 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
         self.validation_score_ = -np.array([])
         return labels
 
-    def _note_columns(self, X: Any, *, reset: bool) -> None:
-        """Store the names of a frame's columns, or compare them with the stored names."""
+    def _set_or_check_columns(self, X: Any, *, reset: bool) -> None:
+        """Store a frame's column names on `reset`; otherwise compare them with the stored names."""
         if hasattr(X, "_meta") and hasattr(X._meta, "columns"):
             _check_feature_names(self, X._meta, reset=reset)
             known = None if reset else self._columns
-            self._columns = columns_of(X._meta, self.categorical_features, known)
+            self._columns = training_columns(X._meta, self.categorical_features, known)
         if self._columns is not None and self._columns.categories:
             names = [self._columns.name(f) for f in self._columns.categories]
             raise DataError(
@@ -104,89 +112,96 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
                 "share: give them as whole numbers from 0 on, named in categorical_features"
             )
 
-    def _bare(self) -> SketchLogitBoostClassifier:
-        """Return an unfitted estimator without the client, which can be sent to workers."""
+    def _unfitted_local_estimator(self) -> SketchLogitBoostClassifier:
+        """Return an unfitted local estimator with the same parameters, to send to workers."""
         own = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
         return SketchLogitBoostClassifier(**own)
 
     def to_local(self) -> SketchLogitBoostClassifier:
-        """Return a local estimator, which needs no Dask to predict or extend."""
-        local = self._bare()
+        """Return a fitted local estimator with the same committee, for use without Dask."""
+        local = self._unfitted_local_estimator()
         for name, value in vars(self).items():
             if name.endswith("_") or name == "_columns":
                 setattr(local, name, copy(value))
         return local
 
     def predict(self, X: Any) -> Any:
-        """Return the best class of each row; for Dask arrays or frames, a Dask array."""
-        return self._mapped("predict", X, self.classes_.dtype, ())
+        """Return the predicted class of each row, (n,); a Dask array for a Dask collection."""
+        return self._apply_to_chunks("predict", X, self.classes_.dtype, ())
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the class probabilities (n, K); for Dask arrays or frames, a Dask array."""
-        return self._mapped("predict_proba", X, np.dtype(np.float64), (len(self.classes_),))
+        """Return the class probabilities (n, K); a Dask array if `X` is a Dask collection."""
+        return self._apply_to_chunks(
+            "predict_proba", X, np.dtype(np.float64), (len(self.classes_),)
+        )
 
     def decision_function(self, X: Any) -> Any:
-        """Return the scores F; for Dask arrays or frames, a Dask array."""
+        """Return the scores (n, K), or (n,) for two classes; a Dask array if `X` is one."""
         shape = (len(self.classes_),) if len(self.classes_) > 2 else ()
-        return self._mapped("decision_function", X, np.dtype(np.float64), shape)
+        return self._apply_to_chunks("decision_function", X, np.dtype(np.float64), shape)
 
-    def _mapped(self, name: str, X: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    def _apply_to_chunks(
+        self, method_name: str, X: Any, dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> Any:
         check_is_fitted(self, "classes_")
-        method: Callable[[Any], np.ndarray] = getattr(super(), name)
-        if not _is_of_dask(X):
+        method: Callable[[Any], np.ndarray] = getattr(super(), method_name)
+        if not _is_dask_collection(X):
             return method(X)
         import dask
         import dask.array as da
 
-        predict = dask.delayed(_predict)
+        predict = dask.delayed(_predict_chunk)
         local = dask.delayed(self.to_local())
-        lengths = X.chunks[0] if _is_array(X) else [np.nan] * X.npartitions
+        lengths = X.chunks[0] if _is_dask_array(X) else [np.nan] * X.npartitions
         return da.concatenate(
             [
-                da.from_delayed(predict(local, name, chunk), (length, *shape), dtype)
-                for chunk, length in zip(_blocks(X), lengths, strict=True)
+                da.from_delayed(predict(local, method_name, chunk), (length, *shape), dtype)
+                for chunk, length in zip(_row_chunks(X), lengths, strict=True)
             ]
         )
 
 
-def _predict(local: SketchLogitBoostClassifier, name: str, X: Any) -> np.ndarray:
+def _predict_chunk(local: SketchLogitBoostClassifier, method_name: str, X: Any) -> np.ndarray:
     if len(X) == 0:  # an empty partition
         K = len(local.classes_)
-        flat = name == "predict" or (name == "decision_function" and K == 2)
-        dtype = local.classes_.dtype if name == "predict" else np.float64
+        flat = method_name == "predict" or (method_name == "decision_function" and K == 2)
+        dtype = local.classes_.dtype if method_name == "predict" else np.float64
         return np.empty((0,) if flat else (0, K), dtype=dtype)
-    return np.asarray(getattr(local, name)(X))
+    return np.asarray(getattr(local, method_name)(X))
 
 
-def _is_of_dask(X: Any) -> bool:
+def _is_dask_collection(X: Any) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
-def _is_array(X: Any) -> bool:
+def _is_dask_array(X: Any) -> bool:
     return hasattr(X, "chunks") and hasattr(X, "rechunk")
 
 
-def _blocks(X: Any) -> list[Any]:
+def _row_chunks(X: Any) -> list[Any]:
     """Return the chunks of rows of an array, or the partitions of a frame."""
-    if _is_array(X) and X.ndim > 1:
+    if _is_dask_array(X) and X.ndim > 1:
         X = X.rechunk({1: -1})
     return list(np.ravel(X.to_delayed()))
 
 
-def _chunks(X: Any, y: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
-    """Return rows, labels and weights (None without weights) by chunk."""
+def _align_chunks(X: Any, y: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
+    """Return the rows, labels and weights (or None) of each chunk, with equal chunk sizes."""
     given = {"X": X, "y": y} | ({} if weight is None else {"sample_weight": weight})
-    wrong = [name for name, value in given.items() if not _is_of_dask(value)]
+    wrong = [name for name, value in given.items() if not _is_dask_collection(value)]
     if wrong:
         raise DataError(
             f"{wrong[0]} is no Dask array or frame but {type(given[wrong[0]]).__name__}: give "
             "dask.array.from_array(...), or train with SketchLogitBoostClassifier"
         )
     of_rows = None
-    if _is_array(X):
+    if _is_dask_array(X):
         X = X.compute_chunk_sizes() if np.isnan(X.chunks[0]).any() else X
         of_rows = X.chunks[0]
-    blocks = [_blocks(X), *(_fitted(v, of_rows) for k, v in given.items() if k != "X")]
+    blocks = [
+        _row_chunks(X),
+        *(_rechunk_like_rows(v, of_rows) for k, v in given.items() if k != "X"),
+    ]
     if len({len(some) for some in blocks}) > 1:
         raise DataError(
             f"X has {len(blocks[0])} chunks and y {len(blocks[1])}: give both the same rows in "
@@ -196,13 +211,13 @@ def _chunks(X: Any, y: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
     return list(zip(*blocks, *([] if weight is not None else [none]), strict=True))
 
 
-def _fitted(values: Any, of_rows: tuple[int, ...] | None) -> list[Any]:
-    """Return the chunks of labels or weights, aligned to the chunk sizes `of_rows` of X."""
-    if _is_array(values) and of_rows is not None:
+def _rechunk_like_rows(values: Any, chunk_sizes: tuple[int, ...] | None) -> list[Any]:
+    """Return the chunks of labels or weights, with the `chunk_sizes` of X if they are known."""
+    if _is_dask_array(values) and chunk_sizes is not None:
         values = values.compute_chunk_sizes() if np.isnan(values.chunks[0]).any() else values
-        if sum(values.chunks[0]) != sum(of_rows):
+        if sum(values.chunks[0]) != sum(chunk_sizes):
             raise DataError(
-                f"X has {sum(of_rows)} rows, and y or sample_weight {sum(values.chunks[0])}"
+                f"X has {sum(chunk_sizes)} rows, and y or sample_weight {sum(values.chunks[0])}"
             )
-        values = values.rechunk({0: of_rows})
-    return _blocks(values)
+        values = values.rechunk({0: chunk_sizes})
+    return _row_chunks(values)

@@ -24,14 +24,14 @@ _CHECK_SECONDS = 0.5  # interval to check whether the attempt was abandoned
 
 @dataclass(frozen=True, slots=True)
 class Encryption:
-    """TLS contexts of a worker: for accepted connections, and for outgoing ones."""
+    """TLS contexts of a worker, for accepted and for outgoing connections."""
 
     accepted_context: ssl.SSLContext
     outgoing_context: ssl.SSLContext
 
     @classmethod
-    def of(cls, worker: Any) -> "Encryption | None":
-        """Return the contexts of a Dask worker, or None if its cluster does not use TLS."""
+    def of_worker(cls, worker: Any) -> "Encryption | None":
+        """Return the TLS contexts of a Dask worker, or None if its cluster does not use TLS."""
         if worker.address.split("://")[0] not in ("tls", "wss"):
             return None
         accepted_context = worker.security.get_listen_args("worker")["ssl_context"]
@@ -41,7 +41,7 @@ class Encryption:
 def authenticated_connections(
     server: socket.socket, token: bytes, encryption: Encryption | None
 ) -> Generator[tuple[socket.socket, dict[str, str]]]:
-    """Yield authenticated connections with their environments; close the others."""
+    """Yield connections that sent `token`, with their environments; close all other connections."""
     unauthenticated = dict[socket.socket, bytearray]()
     with selectors.DefaultSelector() as selector:
         with suppress(ValueError):  # it may be closed already, which the loop detects
@@ -92,7 +92,7 @@ def _accept_connection(
 
 
 def _read_handshake(connection: socket.socket, received: bytearray, token: bytes) -> bytes | None:
-    """Return the message after the token; empty: not authenticated; None: incomplete.
+    """Return the message after the token: b"" if authentication failed, None if incomplete.
 
     Unauthenticated data is handled as bytes alone.
     """

@@ -22,7 +22,7 @@ from streamboost.environment import differences, environment
 from streamboost.errors import ConfigurationError, LostWorkerError
 from streamboost.trees.sums import AllReduce
 
-__all__ = ["Rendezvous", "abandon", "join", "listen"]
+__all__ = ["Rendezvous", "abort_attempt", "join_rendezvous", "open_rendezvous"]
 
 _CONNECT_SECONDS = 10  # for an unreachable machine; a reachable one answers at once
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
@@ -38,7 +38,7 @@ _OPEN: dict[str, list[socket.socket]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
-    """Address where the `n` workers of an attempt connect, authenticated by `token`."""
+    """Address to which the `n` workers of a training attempt connect, with `token` as password."""
 
     host: str
     port: int
@@ -46,37 +46,39 @@ class Rendezvous:
     token: str = field(repr=False)
 
 
-def listen(host: str, n: int) -> Rendezvous:
-    """Open a port of `host`, this machine, for connections of `n` - 1 other workers."""
+def open_rendezvous(host: str, n_workers: int) -> Rendezvous:
+    """Open a port on this machine, `host`, for a training of `n_workers`; return its address."""
     family = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
     server = socket.socket(family, socket.SOCK_STREAM)
     server.bind((host, 0))
-    server.listen(n)
+    server.listen(n_workers)
     token = secrets.token_hex(16)
     _OPEN[token] = [server]
-    return Rendezvous(host, server.getsockname()[1], n, token)
+    return Rendezvous(host, server.getsockname()[1], n_workers, token)
 
 
-def abandon(token: str) -> None:
-    """End an attempt: calls that wait in it, in this process, raise LostWorkerError."""
+def abort_attempt(token: str) -> None:
+    """Close this process's sockets of an attempt: blocked calls raise LostWorkerError."""
     sockets = _OPEN.pop(token, [])
-    _shut_down(sockets)
+    _shut_down_sockets(sockets)
     for each in sockets:
         each.close()
 
 
-def _shut_down(sockets: list[socket.socket]) -> None:
+def _shut_down_sockets(sockets: list[socket.socket]) -> None:
     for each in sockets:
         with suppress(OSError):
             # Not the method of a TLS socket, which would send pending data in the clear.
             socket.socket.shutdown(each, socket.SHUT_RDWR)
 
 
-def join(rendezvous: Rendezvous, rank: int, encryption: Encryption | None = None) -> AllReduce:
-    """Connect to the other workers as the `rank`-th; return the all-reduce over all of them.
+def join_rendezvous(
+    rendezvous: Rendezvous, rank: int, encryption: Encryption | None = None
+) -> AllReduce:
+    """Connect to the other workers as worker `rank`; return the all-reduce over all workers.
 
-    The first worker has called `listen`. With `encryption`, which all workers have or none, all
-    data is sent by TLS. Raises LostWorkerError if a worker does not connect, and
+    The first worker has called `open_rendezvous`. With `encryption`, which all workers have or
+    none, all data is sent by TLS. Raises LostWorkerError if a worker does not connect, and
     ConfigurationError if the workers' environments would not give bitwise equal results.
     """
     try:
@@ -90,17 +92,17 @@ def join(rendezvous: Rendezvous, rank: int, encryption: Encryption | None = None
         _OPEN.setdefault(rendezvous.token, []).append(connection)
         connection.settimeout(None)  # a peer may compute for any time
         _enable_keep_alive(connection)
-        _send(connection, rendezvous.token.encode() + json.dumps(environment()).encode())
-        refusal = _receive(connection).decode()
+        _send_message(connection, rendezvous.token.encode() + json.dumps(environment()).encode())
+        refusal = _receive_message(connection).decode()
     except OSError as error:
-        raise LostWorkerError(_lost_worker(error)) from error
+        raise LostWorkerError(_lost_worker_message(error)) from error
     if refusal:
         raise ConfigurationError(refusal)
     return _PeerAllReduce(connection)
 
 
 def _accept_workers(rendezvous: Rendezvous, encryption: Encryption | None) -> list[socket.socket]:
-    """Return the connections to all others, authenticated and with equal environments."""
+    """Accept and authenticate the connections of all other workers, and compare environments."""
     sockets = _OPEN.get(rendezvous.token)
     if sockets is None:
         raise ConnectionAbortedError("the attempt was given up before it began")
@@ -113,16 +115,16 @@ def _accept_workers(rendezvous: Rendezvous, encryption: Encryption | None) -> li
             _enable_keep_alive(connection)
             sockets.append(connection)
             others.append(connection)
-            refusal = refusal or _refusal(theirs)
+            refusal = refusal or _environment_mismatch(theirs)
     for connection in others:
-        _send(connection, refusal.encode())
+        _send_message(connection, refusal.encode())
     if refusal:
         raise ConfigurationError(refusal)
     return others
 
 
-def _refusal(theirs: dict[str, str]) -> str:
-    unlike = differences(environment(), theirs)
+def _environment_mismatch(peer_environment: dict[str, str]) -> str:
+    unlike = differences(environment(), peer_environment)
     return unlike and (
         f"the workers' results would differ: {unlike} on another worker. Train on "
         "workers of one kind, with the same releases"
@@ -133,39 +135,39 @@ def _refusal(theirs: dict[str, str]) -> str:
 class _RootAllReduce(AllReduce):
     peers: list[socket.socket]
 
-    def add(self, values: np.ndarray) -> None:
-        """Add the values of the others, and send the sums to them."""
+    def sum_over_shards(self, values: np.ndarray) -> None:
+        """Add the arrays of all peers to `values`, in place, and send them the sums."""
         theirs = np.empty_like(values)
         try:
             for connection in self.peers:
-                _receive_into(connection, theirs)
+                _receive_array(connection, theirs)
                 values += theirs
             for connection in self.peers:
-                _send(connection, values.data.cast("B"))
+                _send_message(connection, values.data.cast("B"))
         except OSError as error:
-            _shut_down(self.peers)  # the others must not wait for the sum
-            raise LostWorkerError(_lost_worker(error)) from error
+            _shut_down_sockets(self.peers)  # the others must not wait for the sum
+            raise LostWorkerError(_lost_worker_message(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
 class _PeerAllReduce(AllReduce):
     first: socket.socket
 
-    def add(self, values: np.ndarray) -> None:
-        """Send the values to the first worker, and receive the sums."""
+    def sum_over_shards(self, values: np.ndarray) -> None:
+        """Send `values` to the first worker, and replace `values` by the sums that it returns."""
         try:
-            _send(self.first, values.data.cast("B"))
-            _receive_into(self.first, values)
+            _send_message(self.first, values.data.cast("B"))
+            _receive_array(self.first, values)
         except OSError as error:
-            raise LostWorkerError(_lost_worker(error)) from error
+            raise LostWorkerError(_lost_worker_message(error)) from error
 
 
-def _lost_worker(error: OSError) -> str:
+def _lost_worker_message(error: OSError) -> str:
     return f"a worker of the training was lost ({error})"
 
 
 def _enable_keep_alive(connection: socket.socket) -> None:
-    """Enable keep-alive, which detects a lost machine however long its worker computes."""
+    """Enable TCP keep-alive, so that a lost machine is detected while its worker computes."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEP_ALIVE.items():
@@ -173,35 +175,35 @@ def _enable_keep_alive(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _send(connection: socket.socket, data: bytes | memoryview) -> None:
+def _send_message(connection: socket.socket, data: bytes | memoryview) -> None:
     connection.sendall(HEADER.pack(len(data)))
     connection.sendall(data)
 
 
-def _receive(connection: socket.socket, most: int = MAX_HANDSHAKE_BYTES) -> bytes:
+def _receive_message(connection: socket.socket, max_bytes: int = MAX_HANDSHAKE_BYTES) -> bytes:
     size = bytearray(HEADER.size)
-    _fill(connection, memoryview(size))
+    _receive_exactly(connection, memoryview(size))
     (n,) = HEADER.unpack(size)
-    if not 0 <= n <= most:
-        raise ConnectionError(f"{n} bytes announced, where at most {most} make sense")
+    if not 0 <= n <= max_bytes:
+        raise ConnectionError(f"{n} bytes announced, where at most {max_bytes} make sense")
     data = bytearray(n)
-    _fill(connection, memoryview(data))
+    _receive_exactly(connection, memoryview(data))
     return bytes(data)
 
 
-def _receive_into(connection: socket.socket, values: np.ndarray) -> None:
+def _receive_array(connection: socket.socket, values: np.ndarray) -> None:
     size = bytearray(HEADER.size)
-    _fill(connection, memoryview(size))
+    _receive_exactly(connection, memoryview(size))
     (n,) = HEADER.unpack(size)
     if n != values.nbytes:
         raise ConnectionError(f"{n} bytes announced and {values.nbytes} due: out of step")
-    _fill(connection, values.data.cast("B"))
+    _receive_exactly(connection, values.data.cast("B"))
 
 
-def _fill(connection: socket.socket, data: memoryview) -> None:
+def _receive_exactly(connection: socket.socket, buffer: memoryview) -> None:
     at = 0
-    while at < len(data):
-        n = connection.recv_into(data[at:])
+    while at < len(buffer):
+        n = connection.recv_into(buffer[at:])
         if n == 0:
             raise ConnectionResetError("the connection ended")
         at += n

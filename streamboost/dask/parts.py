@@ -10,11 +10,11 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from streamboost.boosting.categorical import check_categories
 from streamboost.boosting.committee import Committee
-from streamboost.boosting.frames import FrameColumns, frame_of
+from streamboost.boosting.frames import FrameColumns, to_frame
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
-from streamboost.boosting.training_data import TrainingData, factors
+from streamboost.boosting.training_data import TrainingData, class_weight_factors
 from streamboost.dask.handshake import Encryption
-from streamboost.dask.network import Rendezvous, abandon, join, listen
+from streamboost.dask.network import Rendezvous, abort_attempt, join_rendezvous, open_rendezvous
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import CategoryBins
 from streamboost.trees.sums import AllReduce, Shard
@@ -23,23 +23,23 @@ __all__ = [
     "Part",
     "ShardJob",
     "ShardLabels",
-    "columns",
-    "cut",
-    "factors_of",
-    "joined",
-    "n_rows",
-    "of_rows",
+    "apply_weights",
+    "column_count_and_labels",
+    "concatenate_bins",
+    "fit_bins",
+    "label_weight_factors",
+    "labels_and_weights",
     "open_port",
-    "read",
-    "train",
-    "weigh",
-    "width_and_labels",
+    "read_part",
+    "row_count",
+    "select_columns",
+    "train_shard",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of a chunk: X float32 (n, D), labels or codes y (n,), weights float64 (n,)."""
+    """Rows of one chunk: X float32 (n, D), labels or class codes y (n,), weights float64 (n,)."""
 
     X: np.ndarray
     y: np.ndarray
@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ShardLabels:
-    """Sorted distinct labels, the code of each, and the factors of its rows' weights."""
+    """Sorted distinct labels, their class codes, and their factors of the row weights."""
 
     labels: np.ndarray
     codes: np.ndarray
@@ -57,7 +57,7 @@ class ShardLabels:
 
 @dataclass(frozen=True, slots=True)
 class ShardJob:
-    """Job of a training, the same for all workers: on `n` rows, extending `committee`."""
+    """Task description of a training, equal for all workers; it extends `committee` if given."""
 
     model: SketchLogitBoostClassifier
     n: int
@@ -68,11 +68,11 @@ class ShardJob:
     committee: Committee | None
 
 
-def read(columns: FrameColumns | None, X: Any, y: Any, weight: Any) -> Part:
-    """Validate a chunk or partition as `fit` does; return it as a part."""
-    frame = frame_of(X)
+def read_part(columns: FrameColumns | None, X: Any, y: Any, weight: Any) -> Part:
+    """Validate one chunk as `fit` does, convert it to arrays, and return it as a `Part`."""
+    frame = to_frame(X)
     if frame is not None:
-        X = (columns or FrameColumns()).read(frame)
+        X = (columns or FrameColumns()).to_numbers(frame)
     how: dict[str, Any] = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
     X = check_array(X, ensure_min_samples=0, **how)
     y = check_array(y, ensure_2d=False, dtype=None, ensure_min_samples=0)
@@ -86,26 +86,30 @@ def read(columns: FrameColumns | None, X: Any, y: Any, weight: Any) -> Part:
     return Part(X, y, weight)
 
 
-def width_and_labels(part: Part) -> tuple[int, np.ndarray]:
-    """Return the number of columns of a part, and its distinct labels."""
+def column_count_and_labels(part: Part) -> tuple[int, np.ndarray]:
+    """Return the number of columns of a part, and its sorted distinct labels."""
     return part.X.shape[1], np.unique(part.y)
 
 
-def of_rows(part: Part) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels and weights of a part."""
+def labels_and_weights(part: Part) -> tuple[np.ndarray, np.ndarray]:
+    """Return the labels (n,) and weights (n,) of a part."""
     return part.y, part.weight
 
 
-def factors_of(
-    class_weight: Any, labels: np.ndarray, of_parts: Sequence[tuple[np.ndarray, np.ndarray]]
+def label_weight_factors(
+    class_weight: Any,
+    labels: np.ndarray,
+    labels_and_weights_of_parts: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> np.ndarray:
-    """Return the factors of the weights of each label's rows, float64 (K,)."""
-    y, weight = (np.concatenate(of_each) for of_each in zip(*of_parts, strict=True))
-    return factors(class_weight, labels, np.searchsorted(labels, y), weight)
+    """Return the factor by which `class_weight` scales the rows of each label, float64 (K,)."""
+    y, weight = (
+        np.concatenate(of_each) for of_each in zip(*labels_and_weights_of_parts, strict=True)
+    )
+    return class_weight_factors(class_weight, labels, np.searchsorted(labels, y), weight)
 
 
-def weigh(part: Part, labels: ShardLabels) -> Part:
-    """Return the rows of a part with positive weight, with codes for labels."""
+def apply_weights(part: Part, labels: ShardLabels) -> Part:
+    """Replace labels by class codes, scale the weights, and drop rows without weight."""
     at = np.searchsorted(labels.labels, part.y)
     X, y, weight = part.X, labels.codes[at], part.weight * labels.factors[at]
     if not (weight > 0).all():
@@ -113,77 +117,80 @@ def weigh(part: Part, labels: ShardLabels) -> Part:
     return Part(X, y, weight)
 
 
-def n_rows(part: Part) -> int:
+def row_count(part: Part) -> int:
     """Return the number of rows of a part."""
     return len(part.y)
 
 
-def columns(part: Part, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return some columns of a part, and its weights."""
+def select_columns(part: Part, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns `begin` to `end` of a part, (n, columns), and its weights (n,)."""
     return part.X[:, begin:end], part.weight
 
 
-def cut(
-    pieces: Sequence[tuple[np.ndarray, np.ndarray]],
+def fit_bins(
+    columns_and_weights: Sequence[tuple[np.ndarray, np.ndarray]],
     max_bins: int | None,
     categorical: np.ndarray,
     names: np.ndarray | None,
 ) -> Bins:
-    """Choose the bins of some columns from all rows, in order; `categorical` (columns,)."""
-    X = np.concatenate([piece for piece, _ in pieces])
+    """Choose the bins of a group of columns from all rows; `categorical` is bool (columns,)."""
+    X = np.concatenate([piece for piece, _ in columns_and_weights])
     check_categories(X, categorical, names)
-    weight = np.concatenate([weight for _, weight in pieces])
+    weight = np.concatenate([weight for _, weight in columns_and_weights])
     return Bins.fit(X, weight, max_bins, categorical)
 
 
-def joined(bins: Sequence[Bins]) -> Bins:
-    """Concatenate the bins of consecutive groups of columns."""
+def concatenate_bins(bins_of_groups: Sequence[Bins]) -> Bins:
+    """Concatenate the bins of consecutive groups of columns into the bins of all columns."""
     cuts = list[np.ndarray]()
     categories = dict[int, CategoryBins]()
-    for some in bins:
+    for some in bins_of_groups:
         categories |= {len(cuts) + f: of for f, of in some.categories.items()}
         cuts += some.cuts
-    return Bins(cuts, np.concatenate([some.missing for some in bins]), categories)
+    return Bins(cuts, np.concatenate([some.missing for some in bins_of_groups]), categories)
 
 
-def open_port(n: int) -> Rendezvous:
-    """Open a port for the rendezvous of `n` workers, of which this worker is the first."""
+def open_port(n_workers: int) -> Rendezvous:
+    """Open a port on this worker, the first of `n_workers`, and return its address."""
     from distributed import get_worker
 
-    return listen(get_worker().address.split("://")[-1].rsplit(":", 1)[0].strip("[]"), n)
+    return open_rendezvous(
+        get_worker().address.split("://")[-1].rsplit(":", 1)[0].strip("[]"), n_workers
+    )
 
 
-def train(
-    pickled_job: bytes, rendezvous: Rendezvous, rank: int, starts: Sequence[int], *parts: Part
+def train_shard(
+    pickled_job: bytes, rendezvous: Rendezvous, rank: int, row_offsets: Sequence[int], *parts: Part
 ) -> Committee | None:
-    """Train with the other workers on `parts`, whose offsets among all rows are `starts`.
+    """Train together with the other workers on the rows of `parts`.
 
-    `pickled_job` is a `ShardJob`. The first worker returns the committee. The others have an equal
-    committee, and return None.
+    `pickled_job` is a `ShardJob`, and `row_offsets` are the indices of each part's first row among
+    all rows. The first worker returns the committee. The other workers have an equal committee, and
+    return None.
     """
     from distributed import get_worker
 
     try:
-        total = join(rendezvous, rank, Encryption.of(get_worker()))
+        total = join_rendezvous(rendezvous, rank, Encryption.of_worker(get_worker()))
         job: ShardJob = pickle.loads(pickled_job)
-        data = _data(job, starts, parts, total)
+        data = _training_data(job, row_offsets, parts, total)
         model, rng = job.model, np.random.default_rng(job.seed)
         committee = model._boost(data, job.rounds, rng, job.committee)
         # A barrier: a connection that ends earlier counts as a lost worker.
-        total.add(np.zeros(1, dtype=np.int64))
+        total.sum_over_shards(np.zeros(1, dtype=np.int64))
         return committee if rank == 0 else None
     finally:
-        abandon(rendezvous.token)
+        abort_attempt(rendezvous.token)
 
 
-def _data(
-    job: ShardJob, starts: Sequence[int], parts: Sequence[Part], total: AllReduce
+def _training_data(
+    job: ShardJob, row_offsets: Sequence[int], parts: Sequence[Part], total: AllReduce
 ) -> TrainingData:
     X, y, weight = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "weight")
     )
     places = np.concatenate(
-        [np.arange(at, at + len(part.y)) for at, part in zip(starts, parts, strict=True)]
+        [np.arange(at, at + len(part.y)) for at, part in zip(row_offsets, parts, strict=True)]
     )
     shard = Shard(job.n, places, total, job.bins)
     return TrainingData(X, y, weight, job.classes, job.bins.categorical, None, shard)

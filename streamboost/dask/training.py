@@ -18,16 +18,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from streamboost.boosting.categorical import categorical_mask
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
-from streamboost.boosting.training_data import check_class_weight, encode
+from streamboost.boosting.training_data import check_class_weight, encode_labels
 from streamboost.dask import parts
-from streamboost.dask.network import Rendezvous, abandon
+from streamboost.dask.network import Rendezvous, abort_attempt
 from streamboost.errors import DataError, LostWorkerError
 from streamboost.trees.bins import Bins
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["train"]
+__all__ = ["train_on_workers"]
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _CHECK_SECONDS = 0.5  # interval to check that all workers are available
 _END_SECONDS = 5  # limit for the remaining workers to abandon an attempt
 
 
-def train(
+def train_on_workers(
     client: "Client",
     model: SketchLogitBoostClassifier,
     rows: Sequence[Any],
@@ -46,32 +46,32 @@ def train(
     rounds: int,
     committee: Committee | None = None,
 ) -> tuple[Committee, np.ndarray]:
-    """Train on `rows`, futures of `parts.Part`; return the committee and the distinct labels.
+    """Train on `rows`, futures of `Part`; return the committee and the distinct labels.
 
     The committee is bitwise that of `model.train` on all rows, in the order of `rows`.
     """
     known_workers = set(client.ncores())
-    labels = _labels(client, rows)
+    labels = _distinct_labels(client, rows)
     check_classification_targets(labels)
     if committee is None:
         check_class_weight(model.class_weight, labels)
-    classes, codes = encode(labels, None if committee is None else committee.classes)
+    classes, codes = encode_labels(labels, None if committee is None else committee.classes)
     factors = np.ones(len(labels))
     if model.class_weight is not None:
-        of_rows = client.map(parts.of_rows, rows, pure=False)
+        of_rows = client.map(parts.labels_and_weights, rows, pure=False)
         given = model.class_weight, labels, of_rows
-        factors = client.submit(parts.factors_of, *given, pure=False).result()
+        factors = client.submit(parts.label_weight_factors, *given, pure=False).result()
     known = parts.ShardLabels(labels, codes, factors)
-    weighed = client.map(parts.weigh, rows, labels=known, pure=False)
-    counts = client.gather(client.map(parts.n_rows, weighed, pure=False))
+    weighed = client.map(parts.apply_weights, rows, labels=known, pure=False)
+    counts = client.gather(client.map(parts.row_count, weighed, pure=False))
     if sum(counts) == 0:
         raise ValueError("no row has a positive weight: give at least one class a weight")
-    bins = _bins(client, model, weighed, _n_columns(client, rows), names)
+    bins = _choose_bins(client, model, weighed, _n_columns(client, rows), names)
     job = parts.ShardJob(model, sum(counts), bins, classes, rounds, seed, committee)
     error: BaseException | None = None
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _attempt(client, job, weighed, counts, known_workers), labels
+            return _run_attempt(client, job, weighed, counts, known_workers), labels
         except (LostWorkerError, OSError) as lost:
             error = lost
             _log.warning("attempt %d of %d has ended: %s", attempt, _ATTEMPTS, lost)
@@ -81,8 +81,8 @@ def train(
     ) from error
 
 
-def _labels(client: "Client", rows: Sequence[Any]) -> np.ndarray:
-    found = client.gather(client.map(parts.width_and_labels, rows, pure=False))
+def _distinct_labels(client: "Client", rows: Sequence[Any]) -> np.ndarray:
+    found = client.gather(client.map(parts.column_count_and_labels, rows, pure=False))
     widths = {width for width, labels in found if len(labels)}
     if len(widths) > 1:
         raise DataError(f"the chunks of X have {sorted(widths)} columns: give all the same")
@@ -92,17 +92,17 @@ def _labels(client: "Client", rows: Sequence[Any]) -> np.ndarray:
 
 
 def _n_columns(client: "Client", rows: Sequence[Any]) -> int:
-    return int(client.submit(parts.width_and_labels, rows[0], pure=False).result()[0])
+    return int(client.submit(parts.column_count_and_labels, rows[0], pure=False).result()[0])
 
 
-def _bins(
+def _choose_bins(
     client: "Client",
     model: SketchLogitBoostClassifier,
     rows: Sequence[Any],
     n_columns: int,
     names: np.ndarray | None,
 ) -> Bins:
-    """Choose the bins of each column in one task, from all values in the order of the rows."""
+    """Return the bins of all columns, chosen on the workers from all rows in their order."""
     chosen = model.categorical_features
     mask = categorical_mask(
         None if isinstance(chosen, str) and chosen == "from_dtype" else chosen, n_columns, names
@@ -111,34 +111,34 @@ def _bins(
     ends = [n_columns * i // n for i in range(n + 1)]
     cuts = []
     for begin, end in pairwise(ends):
-        pieces = client.map(parts.columns, rows, begin=begin, end=end, pure=False)
+        pieces = client.map(parts.select_columns, rows, begin=begin, end=end, pure=False)
         of_those = None if names is None else names[begin:end]
         given = pieces, model.max_bins, mask[begin:end], of_those
-        cuts.append(client.submit(parts.cut, *given, pure=False))
-    return parts.joined(client.gather(cuts))
+        cuts.append(client.submit(parts.fit_bins, *given, pure=False))
+    return parts.concatenate_bins(client.gather(cuts))
 
 
-def _attempt(
+def _run_attempt(
     client: "Client",
     job: parts.ShardJob,
     rows: Sequence[Any],
     counts: Sequence[int],
     known_workers: set[str],
 ) -> Committee:
-    """Run one attempt; raise LostWorkerError if a worker is lost."""
+    """Train once on the available workers; raise LostWorkerError if a worker is lost."""
     from distributed import Lock
 
     told = pickle.dumps(job)  # arrays that Dask sends are read-only, which kernels do not support
     # Without the lock, two trainings could each hold some workers and wait for the others forever.
     with client.as_current(), Lock("streamboost.dask"):
         # Assigned now: workers may have died while it waited for the lock.
-        shares = _shares(client, rows, counts, known_workers)
+        shares = _assign_parts(client, rows, counts, known_workers)
         workers = list(shares)
         _log.info("training on %d workers", len(workers))
         rendezvous = _open_rendezvous(client, workers)
         futures = [
             client.submit(
-                parts.train,
+                parts.train_shard,
                 told,
                 rendezvous,
                 rank,
@@ -151,16 +151,16 @@ def _attempt(
             for rank, worker in enumerate(workers)
         ]
         try:
-            _wait(client, futures, workers)
+            _wait_for_futures(client, futures, workers)
         finally:
-            _end(client, rendezvous, dict(zip(workers, futures, strict=True)))
-        return _result(futures)
+            _end_attempt(client, rendezvous, dict(zip(workers, futures, strict=True)))
+        return _committee_or_error(futures)
 
 
-def _shares(
+def _assign_parts(
     client: "Client", rows: Sequence[Any], counts: Sequence[int], known_workers: set[str]
 ) -> dict[str, list[int]]:
-    """Assign rows to workers: each trains on the rows it holds, up to an equal share.
+    """Return the indices of `rows` for each worker: those it holds, up to an equal share.
 
     A worker without rows that started after the training began, such as Dask's replacement of a
     dead worker, gets none: all others would wait until it has loaded its modules.
@@ -193,18 +193,18 @@ def _shares(
 
 
 def _open_rendezvous(client: "Client", workers: Sequence[str]) -> Rendezvous:
-    """Let the first worker open a port for all.
+    """Open a port on the first worker, and return its address.
 
     Uses a task: for other messages, Dask retries for 30 seconds to reach a lost worker.
     """
     own = {"workers": workers[:1], "allow_other_workers": False, "pure": False}
     opened = client.submit(parts.open_port, len(workers), **own)
-    _wait(client, [opened], workers)
+    _wait_for_futures(client, [opened], workers)
     return cast(Rendezvous, opened.result())
 
 
-def _wait(client: "Client", futures: Sequence[Any], workers: Sequence[str]) -> None:
-    """Wait until all futures are done, or one has failed."""
+def _wait_for_futures(client: "Client", futures: Sequence[Any], workers: Sequence[str]) -> None:
+    """Wait until all futures are done or one has failed; raise if a worker has left."""
     from distributed import wait
 
     while True:
@@ -217,19 +217,19 @@ def _wait(client: "Client", futures: Sequence[Any], workers: Sequence[str]) -> N
             raise LostWorkerError("a worker has left the cluster")
 
 
-def _end(client: "Client", rendezvous: Rendezvous, futures: dict[str, Any]) -> None:
-    """Let the remaining workers abandon the attempt, unless all are done."""
+def _end_attempt(client: "Client", rendezvous: Rendezvous, futures: dict[str, Any]) -> None:
+    """Abort the attempt on the remaining workers, unless all futures are finished."""
     from distributed import wait
 
     if all(future.status == "finished" for future in futures.values()):
         return
 
-    def tell() -> None:
+    def abort_on_workers() -> None:
         with suppress(Exception):  # a lost worker need not be notified
-            client.run(abandon, rendezvous.token, on_error="ignore")
+            client.run(abort_attempt, rendezvous.token, on_error="ignore")
 
     # Dask waits for the answers of all workers, and a suspended worker gives none.
-    told = Thread(target=tell, name="streamboost-end", daemon=True)
+    told = Thread(target=abort_on_workers, name="streamboost-end", daemon=True)
     told.start()
     told.join(_END_SECONDS)
     left = client.ncores()
@@ -238,8 +238,8 @@ def _end(client: "Client", rendezvous: Rendezvous, futures: dict[str, Any]) -> N
     client.cancel([future for future in futures.values() if future.status == "pending"])
 
 
-def _result(futures: Sequence[Any]) -> Committee:
-    """Return the first worker's committee; raise errors other than a lost worker first."""
+def _committee_or_error(futures: Sequence[Any]) -> Committee:
+    """Return the committee, or raise the first error, errors other than lost workers first."""
     errors = [future.exception() for future in futures if future.status == "error"]
     for error in errors:
         if not isinstance(error, LostWorkerError | OSError):

@@ -177,11 +177,13 @@ class SufficientStats:
         P, predicted = np.ascontiguousarray(judged.P), np.ascontiguousarray(judged.predicted)
         committee = np.ascontiguousarray(predicted[:, 0])
         sums, kernels = self.sums, _evaluation_kernels()
-        kernels.add_judged(P, truth, others, *(sums[name] for name in _BY_LABEL))
-        kernels.add_predicted(P, predicted, truth, others, *(sums[name] for name in _BY_PREDICTED))
-        kernels.add_means(P, committee, truth, others, LEAST_PROBABILITY, self.means)
+        kernels.add_to_label_sums(P, truth, others, *(sums[name] for name in _BY_LABEL))
+        kernels.add_to_class_sums(
+            P, predicted, truth, others, *(sums[name] for name in _BY_PREDICTED)
+        )
+        kernels.add_to_accuracy_sums(P, committee, truth, others, LEAST_PROBABILITY, self.means)
         if judged.decision_cost is not None:
-            kernels.add_costs(
+            kernels.add_to_cost_sums(
                 P, np.ascontiguousarray(judged.decision_cost), truth, others, self.cost[0]
             )
 

@@ -1,1 +1,1 @@
-"""Loops over arrays, compiled by numba; their owners in trees/ and boosting/ check and allocate."""
+"""Numeric loops compiled by numba; callers in other packages validate and allocate the arrays."""

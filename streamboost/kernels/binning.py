@@ -10,12 +10,13 @@ _BLOCK = 256  # rows per block, whose values of a feature are compared with each
 
 
 @kernel
-def code_values(X, cuts, first, missing, codes):
-    """Write the bin of each value to `codes`; the code of a missing value is the number of bins.
+def code_values(X, cuts, offsets, missing, codes):
+    """Write the bin index of each value to `codes`; missing values get the number of bins.
 
     Shapes: `X` float32 (n, D), C-order, NaN where missing; `cuts` float32, of which
-    `cuts[first[f]:first[f + 1]]` belong to feature f, with `first` int64 (D + 1,); `missing` bool
-    (D,), True if a feature has a bin for NaN (else NaN is in its first bin); `codes` uint8 (D, n).
+    `cuts[offsets[f]:offsets[f + 1]]` belong to feature f, with `offsets` int64 (D + 1,); `missing`
+    bool (D,), True if a feature has a bin for NaN (else NaN is in its first bin); `codes` uint8 (D,
+    n).
 
     Each value is compared with each cut, in vector instructions without branches. Up to 255 cuts,
     this is several times faster than a binary search.
@@ -29,12 +30,12 @@ def code_values(X, cuts, first, missing, codes):
             for i in range(size):
                 x[i] = X[start + i, f]
                 below[i] = 0
-            for c in range(first[f], first[f + 1]):
+            for c in range(offsets[f], offsets[f + 1]):
                 cut = cuts[c]
                 for i in range(size):
                     below[i] += np.int32(x[i] > cut)
             if missing[f]:
-                gone = first[f + 1] - first[f] + 1
+                gone = offsets[f + 1] - offsets[f] + 1
                 for i in range(size):
                     codes[f, start + i] = below[i] if x[i] == x[i] else gone
             else:
@@ -43,12 +44,12 @@ def code_values(X, cuts, first, missing, codes):
 
 
 @kernel
-def choose_cuts(values, mass, max_bins, tails, cuts):
-    """Write at most `max_bins` - 1 cuts between `values`; return the number of cuts.
+def choose_cuts(values, cumulated_weight, max_bins, tail_sizes, cuts):
+    """Write at most `max_bins` - 1 cuts between sorted values to `cuts`; return their number.
 
-    Shapes: `values` float32 (m,), ascending, without NaN; `mass` float64 (m,), the cumulated
-    weight; `tails` int64, the numbers of lowest and of highest distinct values to cut off; `cuts`
-    float32 (max_bins - 1,).
+    Shapes: `values` float32 (m,), ascending, without NaN; `cumulated_weight` float64 (m,), the
+    cumulated weight; `tail_sizes` int64, the numbers of lowest and of highest distinct values to
+    cut off; `cuts` float32 (max_bins - 1,).
     """
     ends, n = np.empty(values.size, np.int64), 0
     for i in range(values.size - 1):  # the last index of each value except the largest
@@ -56,7 +57,7 @@ def choose_cuts(values, mass, max_bins, tails, cuts):
             ends[n] = i
             n += 1
     if n >= max_bins:
-        n = _thin_out(ends, n, mass, max_bins, tails)
+        n = _select_cuts(ends, n, cumulated_weight, max_bins, tail_sizes)
     for c in range(n):
         low, high = values[ends[c]], values[ends[c] + 1]
         middle = np.float32((np.float64(low) + np.float64(high)) / 2.0)
@@ -66,25 +67,28 @@ def choose_cuts(values, mass, max_bins, tails, cuts):
 
 
 @kernel
-def _thin_out(ends, n, mass, max_bins, tails):
-    """Select `ends` in the tails and at quantiles of mass and of values; return their number."""
-    chosen = np.zeros(n, np.bool_)
+def _select_cuts(candidates, n_candidates, cumulated_weight, max_bins, tail_sizes):
+    """Keep the best `candidates` for cuts, at most `max_bins` - 1; return their number."""
+    chosen = np.zeros(n_candidates, np.bool_)
     n_tails = 0
-    while n_tails < min(tails.size, (max_bins - 1) // 8) and tails[n_tails] <= n // max_bins:
-        chosen[tails[n_tails] - 1] = chosen[n - tails[n_tails]] = True
+    while (
+        n_tails < min(tail_sizes.size, (max_bins - 1) // 8)
+        and tail_sizes[n_tails] <= n_candidates // max_bins
+    ):
+        chosen[tail_sizes[n_tails] - 1] = chosen[n_candidates - tail_sizes[n_tails]] = True
         n_tails += 1
     by_record = (max_bins - 1 - 2 * n_tails) // 2
     by_value = max_bins - 1 - 2 * n_tails - by_record
     e = 0
     for q in range(1, by_record + 1):
-        wanted = mass[-1] * q / (by_record + 1)
-        while e < n - 1 and mass[ends[e]] < wanted:
+        wanted = cumulated_weight[-1] * q / (by_record + 1)
+        while e < n_candidates - 1 and cumulated_weight[candidates[e]] < wanted:
             e += 1
         chosen[e] = True
     for q in range(1, by_value + 1):
-        chosen[(n + 1) * q // (by_value + 1) - 1] = True
+        chosen[(n_candidates + 1) * q // (by_value + 1) - 1] = True
     kept = 0
-    for e in range(n):
-        ends[kept] = ends[e]
+    for e in range(n_candidates):
+        candidates[kept] = candidates[e]
         kept += chosen[e]
     return kept

@@ -11,7 +11,14 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["CHUNK", "VECTOR", "lay_out", "part", "read_places", "room"]
+__all__ = [
+    "CHUNK",
+    "VECTOR",
+    "allocate_workspace",
+    "assign_leaves",
+    "load_rows",
+    "write_leaf_positions",
+]
 
 _BYTES = 32  # bytes of a vector, one bit per row: bit b of byte i belongs to row 32 b + i
 VECTOR = 8 * _BYTES
@@ -22,7 +29,7 @@ _LEAVES = 256  # a leaf index has eight bits; in larger trees, rows are traverse
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-class _Room(NamedTuple):
+class _Workspace(NamedTuple):
     """Workspace for the traversal of a chunk of rows, reused for all trees."""
 
     columns: np.ndarray  # float32 (D, CHUNK)
@@ -34,16 +41,16 @@ class _Room(NamedTuple):
     planes: np.ndarray  # uint64 (vectors, 8, words): bit j of the leaf index of each row
     plane_bytes: np.ndarray  # `planes` as bytes
     leaves: np.ndarray  # int64: the leaves of a tree, from left to right
-    place: np.ndarray  # uint8 (VECTOR,): leaf indices of a vector, the output of `read_places`
+    place: np.ndarray  # uint8 (VECTOR,): leaf positions, written by `write_leaf_positions`
 
 
 @kernel
-def room(n_features):
-    """Allocate a workspace for rows of `n_features` features and any trees."""
+def allocate_workspace(n_features):
+    """Allocate the workspace for a chunk of rows with `n_features` features."""
     most = CHUNK // VECTOR
     tests = np.empty((n_features, most, _WORDS), np.uint64)
     planes = np.empty((most, 8, _WORDS), np.uint64)
-    return _Room(
+    return _Workspace(
         np.empty((n_features, CHUNK), np.float32),
         np.empty(_LEAVES, np.int64),
         np.empty((_LEAVES, most, _WORDS), np.uint64),
@@ -58,72 +65,72 @@ def room(n_features):
 
 
 @inner_kernel
-def lay_out(X, first, n, room):
-    """Copy `n` rows of `X` from `first` on to the workspace; return the number of vectors.
+def load_rows(X, first_row, n_rows, workspace):
+    """Copy `n_rows` rows of `X` into the workspace; return the number of vectors.
 
     The last vector may end with undefined rows, which callers must ignore.
     """
-    columns = room.columns
-    room.last[:] = -1
-    whole = n - n % _LINE
+    columns = workspace.columns
+    workspace.last[:] = -1
+    whole = n_rows - n_rows % _LINE
     for row in range(0, whole, _LINE):
         for f in range(X.shape[1]):
             for i in range(_LINE):
-                columns[f, row + i] = X[first + row + i, f]
+                columns[f, row + i] = X[first_row + row + i, f]
     for f in range(X.shape[1]):
-        for i in range(whole, n):
-            columns[f, i] = X[first + i, f]
-    return (n + VECTOR - 1) // VECTOR
+        for i in range(whole, n_rows):
+            columns[f, i] = X[first_row + i, f]
+    return (n_rows + VECTOR - 1) // VECTOR
 
 
 @inner_kernel
-def _test(column, threshold, bits):
-    """Set the bits of the rows of a vector whose value is at most `threshold`."""
+def _write_threshold_mask(column, threshold, mask):
+    """Write the bit mask of the rows of a vector whose value is at most `threshold`."""
     for byte in range(_BYTES):
         eight = np.uint8(0)
         for b in range(8):
             eight |= np.uint8(column[b * _BYTES + byte] <= threshold) << np.uint8(b)
-        bits[byte] = eight
+        mask[byte] = eight
 
 
 @inner_kernel
-def _add_missing(column, bits):
+def _add_missing_to_mask(column, mask):
     for byte in range(_BYTES):
         eight = np.uint8(0)
         for b in range(8):
             x = column[b * _BYTES + byte]
             eight |= np.uint8(x != x) << np.uint8(b)
-        bits[byte] |= eight
+        mask[byte] |= eight
 
 
 @inner_kernel
-def _ask(nodes, at, column, n_vectors, last, bits):
-    """Set the bits of the rows that go left at a node.
+def _write_node_mask(nodes, node_index, column, n_vectors, last_tests, mask):
+    """Write the bit mask of the rows that go left at a node.
 
-    The bits are cached together with the node, `last[feature]`. If a feature has few values, the
-    next node of the feature often has the same threshold.
+    The bits are cached together with the node, `last_tests[feature]`. If a feature has few values,
+    the next node of the feature often has the same threshold.
     """
-    node = nodes[at]
-    if last[node.feature] >= 0:
-        before = nodes[last[node.feature]]
+    node = nodes[node_index]
+    if last_tests[node.feature] >= 0:
+        before = nodes[last_tests[node.feature]]
         if before.threshold == node.threshold and before.missing_left == node.missing_left:
             return
-    last[node.feature] = at
+    last_tests[node.feature] = node_index
     for v in range(n_vectors):
         values = column[v * VECTOR : (v + 1) * VECTOR]
-        _test(values, node.threshold, bits[v])
+        _write_threshold_mask(values, node.threshold, mask[v])
         if node.missing_left:
-            _add_missing(values, bits[v])
+            _add_missing_to_mask(values, mask[v])
 
 
 @inner_kernel
-def part(nodes, root, n_vectors, room):
-    """Assign the rows of the workspace to the leaves of a tree; return the number of leaves.
+def assign_leaves(nodes, root, n_vectors, workspace):
+    """Assign the rows in the workspace to the leaves of a tree; return the number of leaves.
 
     Returns 0 if there are more leaves than an index can hold; traverse such a tree row by row.
     """
-    stack, rows, tests, planes = room.stack, room.rows, room.tests, room.planes
-    columns, leaves = room.columns, room.leaves
+    stack, rows, tests, planes = workspace.stack, workspace.rows, workspace.tests, workspace.planes
+    columns, leaves = workspace.columns, workspace.leaves
     n_leaves, top = 0, 0
     stack[0] = root
     for v in range(n_vectors):
@@ -146,7 +153,7 @@ def part(nodes, root, n_vectors, room):
         if n_leaves + top >= _LEAVES - 1:
             return 0
         f = nodes[at].feature
-        _ask(nodes, at, columns[f], n_vectors, room.last, room.test_bytes[f])
+        _write_node_mask(nodes, at, columns[f], n_vectors, workspace.last, workspace.test_bytes[f])
         for v in range(n_vectors):
             for w in range(_WORDS):
                 left = rows[top, v, w] & tests[f, v, w]
@@ -158,9 +165,9 @@ def part(nodes, root, n_vectors, room):
 
 
 @inner_kernel
-def read_places(v, room):
-    """Write the index in `room.leaves` of each row of vector `v` to `room.place`."""
-    planes, place = room.plane_bytes[v], room.place
+def write_leaf_positions(vector, workspace):
+    """Write the position in `workspace.leaves` of each row of a vector to `workspace.place`."""
+    planes, place = workspace.plane_bytes[vector], workspace.place
     for byte in range(_BYTES):
         for b in range(8):
             gathered = np.uint8(0)

@@ -8,12 +8,12 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["add_costs", "add_judged", "add_means", "add_predicted"]
+__all__ = ["add_to_accuracy_sums", "add_to_class_sums", "add_to_cost_sums", "add_to_label_sums"]
 
 
 @kernel
-def add_judged(P, truth, others, counts, seen, labels, shift, first, second, model):
-    """Add records to the sums that are not grouped by predicted class.
+def add_to_label_sums(P, truth, others, counts, seen, labels, shift, first, second, model):
+    """Add evaluated records to the sums that do not depend on the predicted class.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def add_judged(P, truth, others, counts, seen, labels, shift, first, second, mod
 
 
 @kernel
-def add_predicted(
+def add_to_class_sums(
     P,
     predicted,
     truth,
@@ -65,7 +65,7 @@ def add_predicted(
     stands,
     model,
 ):
-    """Add records to the sums that are grouped by the class of each predictor.
+    """Add evaluated records to the sums by predictor and predicted class.
 
     Parameters
     ----------
@@ -104,14 +104,14 @@ def add_predicted(
 
 
 @kernel
-def add_means(P, predicted, truth, others, least, means):
-    """Add records with predictions to the accuracies by bin and by class, and to the log loss.
+def add_to_accuracy_sums(P, predicted, truth, others, min_probability, means):
+    """Add evaluated records to the sums for accuracy, calibration and log loss.
 
     Parameters
     ----------
     P, predicted, truth, others
         float64 (n, K), int64 (n,), int64 (n,) and float64 (n,); P is 0 before the first label.
-    least
+    min_probability
         Lower bound of probabilities in the log loss.
     means
         Sums to update, float64 (bins + 1 + K, `MEAN_COLUMNS`).
@@ -128,67 +128,67 @@ def add_means(P, predicted, truth, others, least, means):
             continue
         # A class that the committee lacks has probability 0 and adds nothing to the entropy.
         for c in range(K):
-            cost[c] = -np.log(min(max(P[i, c], least), 1.0))
-        entropy, spread, doubt = _moments(P[i], cost)
+            cost[c] = -np.log(min(max(P[i, c], min_probability), 1.0))
+        entropy, spread, doubt = _mean_and_variances(P[i], cost)
         loss = cost[k] if k >= 0 else np.nan
         sure = P[i, a]
         right = np.nan if k < 0 else (1.0 if k == a else 0.0)
         unsure, square = sure * (1.0 - sure), sure * sure
         bin = min(int(sure * bins), bins - 1)
-        _add_mean(means[bin], right, sure, unsure, square, others[i], sure)
-        _add_mean(means[bins + 1 + a], right, sure, unsure, square, others[i], sure)
-        _add_mean(means[bins], loss, entropy, spread, doubt, others[i], sure)
+        _add_to_mean(means[bin], right, sure, unsure, square, others[i], sure)
+        _add_to_mean(means[bins + 1 + a], right, sure, unsure, square, others[i], sure)
+        _add_to_mean(means[bins], loss, entropy, spread, doubt, others[i], sure)
 
 
 @kernel
-def add_costs(P, paid, truth, others, total):
-    """Add the costs of decisions, for the records that have a decision.
+def add_to_cost_sums(P, costs, truth, others, sums):
+    """Add evaluated records with a decision to the sums of decision costs.
 
     Parameters
     ----------
-    P, paid, truth, others
+    P, costs, truth, others
         float64 (n, K), float64 (n, K), int64 (n,) and float64 (n,), as in `JudgedRecords`.
-    total
+    sums
         Sums to update, float64 (`MEAN_COLUMNS`,).
     """
     for i in range(P.shape[0]):
-        if P.shape[1] > 0 and np.isnan(paid[i, 0]):
+        if P.shape[1] > 0 and np.isnan(costs[i, 0]):
             continue
-        mean, spread, doubt = _moments(P[i], paid[i])
-        value = paid[i, truth[i]] if truth[i] >= 0 else np.nan
-        _add_mean(total, value, mean, max(spread, 0.0), doubt, others[i], 0.0)
+        mean, spread, doubt = _mean_and_variances(P[i], costs[i])
+        value = costs[i, truth[i]] if truth[i] >= 0 else np.nan
+        _add_to_mean(sums, value, mean, max(spread, 0.0), doubt, others[i], 0.0)
 
 
 @inner_kernel
-def _moments(p, values):
-    """Return mean and variance of `values` (K,) under p (K,), and the mean r² of a label error.
+def _mean_and_variances(probabilities, values):
+    """Return mean and variance of `values` (K,), and the mean squared effect of a label error.
 
     An erroneous label is uniform over the K - 1 other classes.
     """
     mean = square = doubt = 0.0
-    for c in range(p.size):
-        mean += p[c] * values[c]
-        square += p[c] * values[c] * values[c]
-    for c in range(p.size):
+    for c in range(probabilities.size):
+        mean += probabilities[c] * values[c]
+        square += probabilities[c] * values[c] * values[c]
+    for c in range(probabilities.size):
         doubt += (values[c] - mean) ** 2
-    return mean, square - mean * mean, doubt / max(p.size - 1, 1)
+    return mean, square - mean * mean, doubt / max(probabilities.size - 1, 1)
 
 
 @inner_kernel
-def _add_mean(row, value, expected, spread, doubt, others, sure):
-    """Add a record to a row of the means; `value` is NaN if the label is unknown."""
-    row[0] += 1.0
+def _add_to_mean(sums, value, mean, variance, error_variance, others, confidence):
+    """Add a record to the sums of a mean, (`MEAN_COLUMNS`,); `value` is NaN without a label."""
+    sums[0] += 1.0
     if np.isnan(value):
-        row[1] += 1.0
-        row[2] += expected
+        sums[1] += 1.0
+        sums[2] += mean
     else:
-        residual, u = value - expected, others * (others + 1.0)
-        row[2] += value
-        row[3] += others
-        row[4] += u
-        row[5] += others * residual
-        row[6] += u * residual
-        row[7] += u * residual * residual
-    row[8] += others * spread
-    row[9] += sure
-    row[10] += others * doubt
+        residual, u = value - mean, others * (others + 1.0)
+        sums[2] += value
+        sums[3] += others
+        sums[4] += u
+        sums[5] += others * residual
+        sums[6] += u * residual
+        sums[7] += u * residual * residual
+    sums[8] += others * variance
+    sums[9] += confidence
+    sums[10] += others * error_variance

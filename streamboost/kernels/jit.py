@@ -17,35 +17,35 @@ _warned = False
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` on its first call, without the GIL, and cache it on disk.
+    """Compile `function` with numba on its first call, to run without the GIL; cache it on disk.
 
     Division follows numpy (no exception, so that loops vectorise). The cache is invalidated if any
     file of this folder changes, as kernels call each other across files. If numba finds no writable
     folder for its cache, each process compiles the kernel again, and a warning is logged.
     """
-    return _compiled(function)
+    return _compile(function)
 
 
 def inner_kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` without reference counting, for calls from kernels only.
+    """Compile a function that only other kernels call, without reference counting.
 
     The function must not allocate, as its arrays belong to the caller. Reference counting is
     atomic, takes 5 ns per array and call, and was a fifth of the time to grow a small tree.
     """
-    return _compiled(function, _nrt=False)
+    return _compile(function, _nrt=False)
 
 
 def row_kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` like `inner_kernel`, with sums that the compiler may reorder.
+    """Compile a function like `inner_kernel`, and let the compiler reorder its sums.
 
     Use this decorator for sums over classes. In source order, each addition waits for the last,
     and 26 classes take twice as long. The order is equal for all rows, and for all runs on the same
     processor.
     """
-    return _compiled(function, _nrt=False, fastmath={"reassoc", "contract"})
+    return _compile(function, _nrt=False, fastmath={"reassoc", "contract"})
 
 
-def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+def _compile(function: Callable[..., Any], **options: Any) -> Any:
     global _warned
     compiled = njit(function, nogil=True, error_model="numpy", **options)
     try:
@@ -62,7 +62,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 
 class _FolderCache(FunctionCache):
-    """Cache of numba that is invalidated by changes of any file of this folder.
+    """Numba cache that is invalidated when any file of this folder changes.
 
     The base class only detects changes of the kernel's own file.
     """
@@ -70,11 +70,13 @@ class _FolderCache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         own = self._impl.locator.get_source_stamp()
-        self._cache_file = _Index(self.cache_path, self._impl.filename_base, (own, _digest()))
+        self._cache_file = _TolerantIndex(
+            self.cache_path, self._impl.filename_base, (own, _source_digest())
+        )
 
 
-class _Index(IndexDataCacheFile):
-    """Index of compiled kernels, treated as empty if its types cannot be imported."""
+class _TolerantIndex(IndexDataCacheFile):
+    """Index of the numba cache, empty if the types in its file cannot be imported."""
 
     def _load_index(self) -> dict[Any, str]:
         try:
@@ -84,8 +86,8 @@ class _Index(IndexDataCacheFile):
 
 
 @cache
-def _digest() -> str:
-    """Return a digest of every source file under this folder."""
+def _source_digest() -> str:
+    """Return the SHA-256 digest, as hex, of all source files in this folder."""
     folder = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["say_neighbours"]
+__all__ = ["predict_neighbours"]
 
 _BY_LEAVES = 5
 _TOGETHER = 64  # rows of a block, which is skipped if none of its rows is more similar
@@ -17,100 +17,100 @@ _ONE, _MANY = 0.5, 1.0  # weights of the prior class shares, with one label and 
 
 
 @inner_kernel
-def _add_distances(column, x, scale, apart, far):
-    """Add the squared distances of the values of a column from `x` to `far`."""
-    if x != x:
-        for r in range(far.size):
-            far[r] += np.float32(0.0) if column[r] != column[r] else apart
+def _add_distances(column, value, scale, mismatch, distances):
+    """Add the squared distance of each value of a column from `value` to `distances`."""
+    if value != value:
+        for r in range(distances.size):
+            distances[r] += np.float32(0.0) if column[r] != column[r] else mismatch
     elif scale == 0.0:  # a category
-        for r in range(far.size):
-            far[r] += np.float32(0.0) if column[r] == x else apart
+        for r in range(distances.size):
+            distances[r] += np.float32(0.0) if column[r] == value else mismatch
     else:
-        for r in range(far.size):
-            step = (column[r] - x) * scale
+        for r in range(distances.size):
+            step = (column[r] - value) * scale
             square = step * step
-            far[r] += square if square == square else apart  # missing
+            distances[r] += square if square == square else mismatch  # missing
 
 
 @inner_kernel
-def _measure(rows, first, end, x, columns, scale, apart, far):
-    """Write the squared distances of the rows `first` to `end` from `x` (D,) to `far` (size,)."""
-    part = far[first:end]
+def _write_distances(rows, first, end, row, columns, scale, mismatch, distances):
+    """Write the squared distances of rows `first` to `end` from `row` (D,) to `distances`."""
+    part = distances[first:end]
     for r in range(part.size):
         part[r] = 0.0
     for c in range(columns.size):
         j = columns[c]
-        _add_distances(rows[j][first:end], x[j], scale[c], apart[c], part)
+        _add_distances(rows[j][first:end], row[j], scale[c], mismatch[c], part)
 
 
 @inner_kernel
-def _count_shared(leaves, own, shared):
-    """Count, for each row of `leaves` (T, n), the trees in which its leaf equals `own` (T,)."""
+def _count_shared_leaves(leaves, row_leaves, n_shared):
+    """Write the number of trees in which a row has the same leaf as `row_leaves` (T,)."""
     n_trees = leaves.shape[0]
-    for r in range(shared.size):
-        shared[r] = 0
+    for r in range(n_shared.size):
+        n_shared[r] = 0
     for t in range(0, n_trees - 1, 2):  # two at a time: as many reads, half the writes
-        one, other, a, b = leaves[t], leaves[t + 1], own[t], own[t + 1]
-        for r in range(shared.size):
-            shared[r] += (one[r] == a) + (other[r] == b)
+        one, other, a, b = leaves[t], leaves[t + 1], row_leaves[t], row_leaves[t + 1]
+        for r in range(n_shared.size):
+            n_shared[r] += (one[r] == a) + (other[r] == b)
     if n_trees % 2 == 1:
-        one, a = leaves[n_trees - 1], own[n_trees - 1]
-        for r in range(shared.size):
-            shared[r] += one[r] == a
+        one, a = leaves[n_trees - 1], row_leaves[n_trees - 1]
+        for r in range(n_shared.size):
+            n_shared[r] += one[r] == a
 
 
 @inner_kernel
-def _nearest(far, n_near, newest):
-    """Return the index of the nearest of the `n_near` most recent rows; ties go to the newest."""
-    size = far.size
-    best, least = newest, far[newest]
+def _nearest_recent_row(distances, n_near, newest):
+    """Return the index of the nearest of the `n_near` newest rows; ties go to the newest."""
+    size = distances.size
+    best, least = newest, distances[newest]
     for age in range(1, n_near):
         r = newest - age
         if r < 0:
             r += size
-        if far[r] < least:
-            best, least = r, far[r]
+        if distances[r] < least:
+            best, least = r, distances[r]
     return best
 
 
 @inner_kernel
-def _one(is_its, weight, share):
-    """Return the log probability of a class from one label, which may be of that class."""
-    return np.log((is_its * weight + _ONE * share) / (weight + _ONE))
+def _log_probability_from_label(is_same_class, weight, share):
+    """Return a class's log probability, estimated from one neighbour's label and class shares."""
+    return np.log((is_same_class * weight + _ONE * share) / (weight + _ONE))
 
 
 @inner_kernel
-def _enter(shared, r, best, most):
-    """Insert a row into the most similar rows, in descending order; ties go to earlier entries."""
+def _insert_neighbour(n_shared, row, best, most_shared):
+    """Insert a row into the `best` neighbours, sorted by the number of shared leaves."""
     at = best.size
-    while at > 0 and shared > most[at - 1]:
+    while at > 0 and n_shared > most_shared[at - 1]:
         at -= 1
     for b in range(best.size - 1, at, -1):
-        best[b], most[b] = best[b - 1], most[b - 1]
+        best[b], most_shared[b] = best[b - 1], most_shared[b - 1]
     if at < best.size:
-        best[at], most[at] = r, shared
+        best[at], most_shared[at] = row, n_shared
 
 
 @inner_kernel
-def _enter_all(shared, first, end, best, most):
-    """Insert the rows `first` to `end`, the most recent last, into the most similar rows."""
-    least = most.size - 1
+def _insert_neighbours(n_shared, first, end, best, most_shared):
+    """Insert rows `first` to `end`, newest first, into the `best` neighbours by shared leaves."""
+    least = most_shared.size - 1
     while end > first:
         start = max(first, end - _TOGETHER)
-        block, top = shared[start:end], np.uint8(0)
+        block, top = n_shared[start:end], np.uint8(0)
         for r in range(block.size):
             top = max(top, block[r])
-        if top > most[least]:
+        if top > most_shared[least]:
             for age in range(block.size):
                 r = block.size - 1 - age
-                if block[r] > most[least]:
-                    _enter(np.int64(block[r]), start + r, best, most)
+                if block[r] > most_shared[least]:
+                    _insert_neighbour(np.int64(block[r]), start + r, best, most_shared)
         end = start
 
 
 @inner_kernel
-def _count(y, weight, n_rows, newest, share):
-    """Write the share of each class in the total weight, plus one label each, to `share` (K,)."""
+def _write_class_shares(y, weight, n_rows, newest, share):
+    """Write the smoothed share of each class in the total weight of the labels, (K,)."""
     total, plain = 0.0, share.size <= _FEW and n_rows == y.size
     for r in range(y.size if plain else 0):
         plain &= weight[r] == 1.0
@@ -133,10 +133,23 @@ def _count(y, weight, n_rows, newest, share):
 
 
 @kernel
-def say_neighbours(
-    rows, y, weight, leaves, n_rows, newest, n_near, X, own, columns, root, apart, rate, said
+def predict_neighbours(
+    rows,
+    y,
+    weight,
+    leaves,
+    n_rows,
+    newest,
+    n_near,
+    X,
+    row_leaves,
+    columns,
+    root,
+    mismatch,
+    rate,
+    log_probabilities,
 ):
-    """Write the class log probabilities of rows `X` from the labels of their nearest neighbours.
+    """Write class log probabilities of the rows `X`, from the labels of similar labelled rows.
 
     Parameters
     ----------
@@ -147,20 +160,20 @@ def say_neighbours(
         Number of rows, at least one, and the index of the most recent row.
     n_near
         Number of the most recent rows in which the nearest by features is searched.
-    X, own
+    X, row_leaves
         Rows to predict, float32 (n, D), and their leaves uint8 (n, T).
-    columns, root, apart, rate
+    columns, root, mismatch, rate
         `columns` int64 (d,) are the columns of the distance. The difference in column c of these
         is multiplied by `root[c]`, float64 (d,), 0 for categories, and by the column's `rate`,
-        float64 (D,). `apart` float32 (d,) is the squared distance of two categories, or of a
+        float64 (D,). `mismatch` float32 (d,) is the squared distance of two categories, or of a
         number and a missing value.
-    said
+    log_probabilities
         Output, float64 (3, n, K): log probabilities from the nearest row by features, the nearest
         by leaves, and the five nearest by leaves. If T is 0, the last two are not written.
     """
-    size, n_classes, n_trees = rows.shape[1], said.shape[2], leaves.shape[0]
+    size, n_classes, n_trees = rows.shape[1], log_probabilities.shape[2], leaves.shape[0]
     share, scale = np.empty(n_classes), np.empty(columns.size, np.float32)
-    _count(y, weight, n_rows, newest, share)
+    _write_class_shares(y, weight, n_rows, newest, share)
     for c in range(columns.size):
         scale[c] = np.float32(root[c] * rate[columns[c]])
     votes = np.empty(n_classes)
@@ -169,19 +182,21 @@ def say_neighbours(
     n_near = min(n_near, n_rows)
     first, wrapped = max(0, newest + 1 - n_near), size - max(0, n_near - newest - 1)
     for i in range(X.shape[0]):
-        how = X[i], columns, scale, apart, far
-        _measure(rows, first, newest + 1, *how)
-        _measure(rows, wrapped, size, *how)
-        nearest = _nearest(far, n_near, newest)
+        how = X[i], columns, scale, mismatch, far
+        _write_distances(rows, first, newest + 1, *how)
+        _write_distances(rows, wrapped, size, *how)
+        nearest = _nearest_recent_row(far, n_near, newest)
         for k in range(n_classes):
-            said[0, i, k] = _one(k == y[nearest], weight[nearest], share[k])
+            log_probabilities[0, i, k] = _log_probability_from_label(
+                k == y[nearest], weight[nearest], share[k]
+            )
         if n_trees == 0:
             continue
-        _count_shared(leaves, own[i], shared)
+        _count_shared_leaves(leaves, row_leaves[i], shared)
         for b in range(_BY_LEAVES):
             most[b] = -1
-        _enter_all(shared, max(0, newest + 1 - n_rows), newest + 1, best, most)
-        _enter_all(shared, size - max(0, n_rows - newest - 1), size, best, most)
+        _insert_neighbours(shared, max(0, newest + 1 - n_rows), newest + 1, best, most)
+        _insert_neighbours(shared, size - max(0, n_rows - newest - 1), size, best, most)
         n_best = min(_BY_LEAVES, n_rows)
         for k in range(n_classes):
             votes[k] = 0.0
@@ -190,5 +205,7 @@ def say_neighbours(
             votes[y[best[b]]] += weight[best[b]]
             given += weight[best[b]]
         for k in range(n_classes):
-            said[1, i, k] = _one(k == y[best[0]], weight[best[0]], share[k])
-            said[2, i, k] = np.log((votes[k] + _MANY * share[k]) / given)
+            log_probabilities[1, i, k] = _log_probability_from_label(
+                k == y[best[0]], weight[best[0]], share[k]
+            )
+            log_probabilities[2, i, k] = np.log((votes[k] + _MANY * share[k]) / given)

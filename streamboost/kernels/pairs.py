@@ -9,10 +9,10 @@ import numpy as np
 from streamboost.kernels.jit import kernel
 
 __all__ = [
-    "leaf_dense",
-    "leaf_farthest_pair",
-    "leaf_pair",
-    "node_pair",
+    "choose_node_pair",
+    "leaf_steps_full_hessian",
+    "leaf_steps_in_best_pair",
+    "leaf_steps_in_farthest_pair",
     "pair_gradients",
     "pair_statistic",
 ]
@@ -21,7 +21,7 @@ _TIE = 1e-9  # relative tolerance of ties; the first class wins a tie
 
 
 @kernel
-def _class_sums(probabilities, y, weight, rows, start, stop, gradient, hessian):
+def _gradient_and_hessian_by_class(probabilities, y, weight, rows, start, stop, gradient, hessian):
     # G_k = sum w (r_k - p_k), and the diagonal of the Hessian, sum w p_k (1 - p_k).
     n_classes = probabilities.shape[1]
     gradient[:] = 0.0
@@ -40,27 +40,29 @@ def _class_sums(probabilities, y, weight, rows, start, stop, gradient, hessian):
 
 
 @kernel
-def _products(probabilities, weight, rows, start, stop, a, products):
+def _pair_products(probabilities, weight, rows, start, stop, class_index, products):
     # sum w p_a p_k: the off-diagonal entries of the Hessian in row a, with opposite sign.
     n_classes = probabilities.shape[1]
     products[:] = 0.0
     for i in range(start, stop):
         r = rows[i]
-        wp = np.float64(weight[r]) * np.float64(probabilities[r, a])
+        wp = np.float64(weight[r]) * np.float64(probabilities[r, class_index])
         for k in range(n_classes):
             products[k] += wp * np.float64(probabilities[r, k])
 
 
 @kernel
-def _choose(probabilities, y, weight, rows, start, stop, by_gain, work):
-    """Return the class pair (a, b) of some rows, and the sums G and H of its step."""
-    gradient, hessian, products = work[0], work[1], work[2]
-    mass = _class_sums(probabilities, y, weight, rows, start, stop, gradient, hessian)
+def _choose_pair(probabilities, y, weight, rows, start, stop, by_gain, workspace):
+    """Return the class pair (a, b) of `rows[start:stop]`, and its gradient and Hessian sums."""
+    gradient, hessian, products = workspace[0], workspace[1], workspace[2]
+    mass = _gradient_and_hessian_by_class(
+        probabilities, y, weight, rows, start, stop, gradient, hessian
+    )
     a = 0
     for k in range(1, gradient.size):
         if gradient[k] > gradient[a] + _TIE * mass:
             a = k
-    _products(probabilities, weight, rows, start, stop, a, products)
+    _pair_products(probabilities, weight, rows, start, stop, a, products)
     b, best, sum_g, sum_h = -1, -1.0, 0.0, 0.0
     for k in range(gradient.size):
         if k == a:
@@ -75,21 +77,21 @@ def _choose(probabilities, y, weight, rows, start, stop, by_gain, work):
 
 
 @kernel
-def node_pair(probabilities, y, weight, rows, by_gain):
-    """Return the class pair (a, b) of the node that holds `rows`; a step raises a and lowers b.
+def choose_node_pair(probabilities, y, weight, rows, by_gain):
+    """Return the class pair (a, b) of a node; its step raises the score of a and lowers that of b.
 
     Class a has the largest gradient sum G. If `by_gain`, class b has the largest (G_a - G_b)^2
     divided by the Hessian of the pair; else b has the smallest G. Ties go to the first class.
     Shapes: `probabilities` float32 (n, K), `y` uint32 (n,), `weight` float32 (n,), `rows` uint32.
     """
-    work = np.empty((3, probabilities.shape[1]))
-    a, b, _, _ = _choose(probabilities, y, weight, rows, 0, rows.size, by_gain, work)
+    workspace = np.empty((3, probabilities.shape[1]))
+    a, b, _, _ = _choose_pair(probabilities, y, weight, rows, 0, rows.size, by_gain, workspace)
     return a, b
 
 
 @kernel
-def pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian):
-    """Write the negative gradient and the Hessian of each of `rows` along the pair (a, b).
+def pair_gradients(probabilities, y, weight, rows, raised_class, lowered_class, gradient, hessian):
+    """Write the negative gradient and Hessian of `rows` for a step from one class to another.
 
     The values are for a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
     """
@@ -97,8 +99,8 @@ def pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian):
     sum_g, sum_h = 0.0, 0.0
     for i in range(rows.size):
         r = rows[i]
-        p, q = probabilities[r, a], probabilities[r, b]
-        own = one if y[r] == a else -one if y[r] == b else zero
+        p, q = probabilities[r, raised_class], probabilities[r, lowered_class]
+        own = one if y[r] == raised_class else -one if y[r] == lowered_class else zero
         g = own - (p - q)
         h = max(p + q - (p - q) * (p - q), zero)
         gradient[i] = g
@@ -110,7 +112,7 @@ def pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian):
 
 @kernel
 def pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
-    """Choose the class pair of the node that holds `rows`, and write its statistic for these rows.
+    """Choose the class pair of a node with these `rows`, and write its integer statistic.
 
     The statistic of row r is written to `values` int64: gradient and Hessian in a half each at
     index r, or if `wide`, in the numbers 2 r and 2 r + 1. Both are integer multiples of 1/scale,
@@ -118,7 +120,7 @@ def pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
     weight, so that a row of weight 2 equals two rows exactly. Returns the scales of gradient and
     Hessian, which are powers of two.
     """
-    a, b = node_pair(probabilities, y, weight, rows, by_gain)
+    a, b = choose_node_pair(probabilities, y, weight, rows, by_gain)
     gradient, hessian = np.empty(rows.size, np.float32), np.empty(rows.size, np.float32)
     sum_g, sum_h = pair_gradients(probabilities, y, weight, rows, a, b, gradient, hessian)
     scale_g = 2.0 ** np.floor(bits - np.log2(sum_g)) if sum_g > 0.0 else 1.0
@@ -136,35 +138,35 @@ def pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
 
 
 @kernel
-def leaf_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write the step of each leaf in its best class pair to `values` float64 (leaves, K).
+def leaf_steps_in_best_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
+    """Write the Newton step of each leaf in the class pair of the largest gain: (leaves, K).
 
     Class a gets t = G / (H + l2), clamped, and class b gets -t. `start` and `stop` are the ranges
     of the leaves in `rows`.
     """
-    _step_in_pairs(probabilities, y, weight, rows, start, stop, True, l2, clamp, values)
+    _leaf_steps_in_pairs(probabilities, y, weight, rows, start, stop, True, l2, clamp, values)
 
 
 @kernel
-def leaf_farthest_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write the step of each leaf in the pair of the largest and the smallest gradient sum."""
-    _step_in_pairs(probabilities, y, weight, rows, start, stop, False, l2, clamp, values)
+def leaf_steps_in_farthest_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
+    """Write the Newton step of each leaf in the pair of the largest and smallest gradient sum."""
+    _leaf_steps_in_pairs(probabilities, y, weight, rows, start, stop, False, l2, clamp, values)
 
 
 @kernel
-def _step_in_pairs(probabilities, y, weight, rows, start, stop, by_gain, l2, clamp, values):
-    work = np.empty((3, probabilities.shape[1]))
+def _leaf_steps_in_pairs(probabilities, y, weight, rows, start, stop, by_gain, l2, clamp, values):
+    workspace = np.empty((3, probabilities.shape[1]))
     values[:] = 0.0
     for leaf in range(start.size):
         first, end = start[leaf], stop[leaf]
-        a, b, g, h = _choose(probabilities, y, weight, rows, first, end, by_gain, work)
+        a, b, g, h = _choose_pair(probabilities, y, weight, rows, first, end, by_gain, workspace)
         t = min(g / max(h + l2, 1e-12), clamp)
         values[leaf, a] = t
         values[leaf, b] = -t
 
 
 @kernel
-def _dense_sums(probabilities, y, weight, rows, start, stop, gradient, matrix):
+def _gradient_and_full_hessian(probabilities, y, weight, rows, start, stop, gradient, matrix):
     # G, and the lower half of the Hessian sum w (diag p - p p').
     gradient[:] = 0.0
     matrix[:] = 0.0
@@ -182,7 +184,7 @@ def _dense_sums(probabilities, y, weight, rows, start, stop, gradient, matrix):
 
 
 @kernel
-def _solve(matrix, x, floor):
+def _solve_linear_system(matrix, x, floor):
     # Cholesky decomposition in place; pivots lost to rounding errors are raised to `floor`.
     n = x.size
     for j in range(n):
@@ -203,8 +205,8 @@ def _solve(matrix, x, floor):
 
 
 @kernel
-def leaf_dense(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write the Newton step of each leaf with the full Hessian to `values` float64 (leaves, K).
+def leaf_steps_full_hessian(probabilities, y, weight, rows, start, stop, l2, clamp, values):
+    """Write the Newton step of each leaf with the full K x K Hessian to `values` (leaves, K).
 
     The step f solves (H + l2 I + c 11') f = G with c = trace / K^2, which regularizes the null
     direction of H. The step is centred, then clamped. `start` and `stop` are the ranges of the
@@ -214,7 +216,9 @@ def leaf_dense(probabilities, y, weight, rows, start, stop, l2, clamp, values):
     matrix = np.empty((n, n))
     for leaf in range(start.size):
         f = values[leaf]
-        _dense_sums(probabilities, y, weight, rows, start[leaf], stop[leaf], f, matrix)
+        _gradient_and_full_hessian(
+            probabilities, y, weight, rows, start[leaf], stop[leaf], f, matrix
+        )
         trace = n * l2
         for j in range(n):
             trace += matrix[j, j]
@@ -222,7 +226,7 @@ def leaf_dense(probabilities, y, weight, rows, start, stop, l2, clamp, values):
             matrix[j, j] += l2
             for k in range(j + 1):
                 matrix[j, k] += trace / (n * n)
-        _solve(matrix, f, 1e-10 * trace / n + 1e-12)
+        _solve_linear_system(matrix, f, 1e-10 * trace / n + 1e-12)
         mean = 0.0
         for k in range(n):
             mean += f[k] / n

@@ -4,15 +4,15 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["perron"]
+__all__ = ["perron_eigenvectors"]
 
 _STEPS = 1000
 _CLOSE = 1e-13
 
 
 @kernel
-def perron(odds, ratio, shares):
-    """Replace each row of `shares` float64 (n, K) by the positive eigenvector of odds_k ratio_kj.
+def perron_eigenvectors(odds, ratio, shares):
+    """Write the positive eigenvector of the matrix odds_k ratio_kj to each row of `shares` (n, K).
 
     `odds` float64 (n, K) and `ratio` float64 (K, K) are not negative. Each row of `shares` is an
     initial guess that sums to 1; the result sums to 1, too. The method is power iteration on

@@ -2,39 +2,39 @@
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["follow_mean", "rank"]
+__all__ = ["rank_in_window", "update_running_mean"]
 
 
 @kernel
-def rank(line, count, size, low, high):
-    """Rank the utilities of n new records in a sliding window, one record after another.
+def rank_in_window(utilities, n_in_window, window_size, low, high):
+    """Rank each of n new utilities among the utilities in a sliding window before it.
 
     Parameters
     ----------
-    line
+    utilities
         float64 (m + n,), the utilities in the window, followed by those of the n new records.
-    count
+    n_in_window
         m, the number of utilities in the window.
-    size
+    window_size
         Largest number of utilities in the window.
     low, high
         Outputs, float64 (n,): the interval of quantile ranks of each record, within [0, 1]. Rank 0
         is the largest utility, and equal utilities share an interval.
     """
     for i in range(len(low)):
-        end = count + i
-        own, above, ties = line[end], 0, 1
-        for j in range(max(end - size, 0), end):
-            above += line[j] > own
-            ties += line[j] == own
-        others = end - max(end - size, 0) + 1
+        end = n_in_window + i
+        own, above, ties = utilities[end], 0, 1
+        for j in range(max(end - window_size, 0), end):
+            above += utilities[j] > own
+            ties += utilities[j] == own
+        others = end - max(end - window_size, 0) + 1
         low[i] = above / others
         high[i] = (above + ties) / others
 
 
 @kernel
-def follow_mean(values, mean, count, most, means):
-    """Update a running mean by `values`; after `most` values, it is an exponential moving average.
+def update_running_mean(values, mean, count, max_count, means):
+    """Update a running mean by `values`; from `max_count` values on, the mean is exponential.
 
     Parameters
     ----------
@@ -42,17 +42,17 @@ def follow_mean(values, mean, count, most, means):
         float64 (n,).
     mean, count
         The mean before `values`, and its number of values.
-    most
-        Largest count of the mean: the weight of a new value is at least 1 / `most`.
+    max_count
+        Largest count of the mean: the weight of a new value is at least 1 / `max_count`.
     means
         Output, float64 (n,): the mean after each value.
 
     Returns
     -------
-    The new count of the mean, at most `most`.
+    The new count of the mean, at most `max_count`.
     """
     for i in range(len(values)):
-        count = min(count + 1, most)
+        count = min(count + 1, max_count)
         mean += (values[i] - mean) / count
         means[i] = mean
     return count

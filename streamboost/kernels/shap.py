@@ -21,7 +21,7 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["ASKED", "POINTS", "RULE", "STEP", "add_contributions", "weigh_paths"]
+__all__ = ["ASKED", "POINTS", "RULE", "STEP", "add_contributions", "write_left_shares"]
 
 POINTS = 4  # quadrature points per block, sufficient for eight features
 
@@ -51,7 +51,7 @@ STEP = np.dtype(
 
 
 class _Trees(NamedTuple):
-    """Arrays of the trees as in `add_mixed_scores`, and the share of weight that goes left."""
+    """Arrays of a forest, and the share of each node's weight that goes left."""
 
     nodes: np.ndarray
     set_of: np.ndarray
@@ -61,7 +61,7 @@ class _Trees(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Workspace: the path to a node, the features tested on it, and their contributions."""
+    """Reusable arrays for the traversal of a tree: path, tested features and contributions."""
 
     way: np.ndarray
     asked: np.ndarray
@@ -71,8 +71,8 @@ class _Work(NamedTuple):
 
 
 @kernel
-def weigh_paths(nodes, roots, values, cover, left_share, expected):
-    """Write the share of each node's weight that goes left, and add the mean scores of all trees.
+def write_left_shares(nodes, roots, values, cover, left_share, expected):
+    """Write the share of each node's weight that goes left; add mean scores to `expected`.
 
     Shapes: `nodes`, `roots` and `values` as in `add_scores`; `cover` (leaves,), the weight of the
     training rows in each leaf, in any unit for each tree; `left_share` float64 (nodes,); `expected`
@@ -108,46 +108,46 @@ def weigh_paths(nodes, roots, values, cover, left_share, expected):
 
 
 @inner_kernel
-def _goes_left(trees, at, x):
-    node, at_set = trees.nodes[at], trees.set_of[at]
+def _goes_left(trees, node_index, value):
+    node, at_set = trees.nodes[node_index], trees.set_of[node_index]
     if at_set >= 0:
-        code = np.int64(x)
+        code = np.int64(value)
         return (trees.sets[at_set, code >> 3] >> (code & 7)) & 1 == 1
-    return x <= node.threshold or (node.missing_left and x != x)
+    return value <= node.threshold or (node.missing_left and value != value)
 
 
 @inner_kernel
-def _integrate(asked, n_asked, rule):
-    """Add a block of quadrature points to the integral of each tested feature.
+def _integrate_block(tested, n_tested, points):
+    """Add a block of quadrature points to the integrals of the tested features.
 
     The integrand is the product of the other features' factors. The loops have no branches on
     `passes`, which would be the largest cost.
     """
-    t0, t1, t2, t3 = rule.point[0], rule.point[1], rule.point[2], rule.point[3]
-    p0, p1, p2, p3 = rule.weight[0], rule.weight[1], rule.weight[2], rule.weight[3]
-    for i in range(n_asked):
-        a = asked[i]
+    t0, t1, t2, t3 = points.point[0], points.point[1], points.point[2], points.point[3]
+    p0, p1, p2, p3 = points.weight[0], points.weight[1], points.weight[2], points.weight[3]
+    for i in range(n_tested):
+        a = tested[i]
         z, d = a.share, a.passes - a.share
         f0, f1, f2, f3 = z + d * t0, z + d * t1, z + d * t2, z + d * t3
         a.factor[0], a.factor[1], a.factor[2], a.factor[3] = f0, f1, f2, f3
         p0, p1, p2, p3 = p0 * f0, p1 * f1, p2 * f2, p3 * f3
-    for i in range(n_asked):
-        f = asked[i].factor
-        asked[i].owed += (p0 / f[0] + p1 / f[1]) + (p2 / f[2] + p3 / f[3])
+    for i in range(n_tested):
+        f = tested[i].factor
+        tested[i].owed += (p0 / f[0] + p1 / f[1]) + (p2 / f[2] + p3 / f[3])
 
 
 @inner_kernel
-def _add_leaf(leaf, n_asked, values, work):
-    """Add the contributions of a leaf to the features on its path."""
-    asked, value, phi = work.asked, work.value, work.phi
-    for i in range(n_asked):
+def _add_leaf_contributions(leaf, n_tested, values, workspace):
+    """Add the SHAP values that a leaf contributes to the features on its path."""
+    asked, value, phi = workspace.asked, workspace.value, workspace.phi
+    for i in range(n_tested):
         asked[i].owed = 0.0
-    n_blocks = (n_asked + 2 * POINTS - 1) // (2 * POINTS)
+    n_blocks = (n_tested + 2 * POINTS - 1) // (2 * POINTS)
     for b in range(n_blocks):
-        _integrate(asked, n_asked, work.rules[n_blocks, b])
+        _integrate_block(asked, n_tested, workspace.rules[n_blocks, b])
     for k in range(values.shape[1]):
         value[k] = values[leaf, k]
-    for i in range(n_asked):
+    for i in range(n_tested):
         due = asked[i].owed * (asked[i].passes - asked[i].share)
         f = asked[i].feature
         for k in range(value.size):
@@ -155,22 +155,22 @@ def _add_leaf(leaf, n_asked, values, work):
 
 
 @inner_kernel
-def _come_to(step, asked, n_asked, feature, goes_left):
-    """Find the node's feature among the tested features of the path, or append it."""
+def _find_tested_feature(step, tested, n_tested, feature, goes_left):
+    """Write the position of a node's feature among the path's tested features to `step`."""
     p = 0
-    while p < n_asked and asked[p].feature != feature:
+    while p < n_tested and tested[p].feature != feature:
         p += 1
-    a = asked[p]
-    step.place, step.is_first, step.goes_left = p, p == n_asked, goes_left
+    a = tested[p]
+    step.place, step.is_first, step.goes_left = p, p == n_tested, goes_left
     if step.is_first:
         a.feature, a.passes, a.share = feature, 1.0, 1.0
     step.passes, step.share = a.passes, a.share
 
 
 @inner_kernel
-def _add_tree(trees, root, X, row, work):
-    """Add the contributions of all leaves of a tree, in one depth-first traversal."""
-    way, asked = work.way, work.asked
+def _add_tree_contributions(trees, root, X, row, workspace):
+    """Add the SHAP values of all leaves of a tree for one row, in a depth-first traversal."""
+    way, asked = workspace.way, workspace.asked
     h, n_asked = 0, 0
     way[0].node, way[0].turn = root, 0
     while h >= 0:
@@ -178,7 +178,7 @@ def _add_tree(trees, root, X, row, work):
         at = step.node
         if step.turn == 0:
             f = trees.nodes[at].feature
-            _come_to(step, asked, n_asked, f, _goes_left(trees, at, X[row, f]))
+            _find_tested_feature(step, asked, n_asked, f, _goes_left(trees, at, X[row, f]))
             n_asked += step.is_first
         a = asked[step.place]
         if step.turn == 2:
@@ -194,7 +194,7 @@ def _add_tree(trees, root, X, row, work):
             continue  # no row reaches the child, for any set of known features
         child = trees.nodes[at].left if left else trees.nodes[at].right
         if child < 0:
-            _add_leaf(~child, n_asked, trees.values, work)
+            _add_leaf_contributions(~child, n_asked, trees.values, workspace)
         else:
             h += 1
             way[h].node, way[h].turn = child, 0
@@ -202,28 +202,28 @@ def _add_tree(trees, root, X, row, work):
 
 @kernel
 def add_contributions(
-    nodes, set_of, sets, roots, values, left_share, X, rules, way, asked, out
+    nodes, set_of, sets, roots, values, left_share, X, rules, path, tested, contributions
 ):  # fmt: skip
-    """Add the SHAP values of each feature to `out` float64 (n, K, D + 1).
+    """Add the SHAP values of the features of each row to `contributions` (n, K, D + 1).
 
-    `nodes`, `set_of`, `sets`, `roots`, `values` and `X` are as in `add_mixed_scores`; `left_share`
-    is computed by `weigh_paths`. `rules` is RULE (blocks + 1, blocks): rule b has its points,
-    between 0 and 1, in its first b blocks, and is exact for 8 b features. The workspaces `way` STEP
-    and `asked` ASKED have the size of the longest path. The last column of `out` is not changed.
-    The time is O(leaves (d^2 + d K)) per row.
+    `nodes`, `set_of`, `sets`, `roots`, `values` and `X` are as in `add_scores_with_categories`;
+    `left_share` is computed by `write_left_shares`. `rules` is RULE (blocks + 1, blocks): rule b
+    has its points, between 0 and 1, in its first b blocks, and is exact for 8 b features. The
+    workspaces `path` STEP and `tested` ASKED have the size of the longest path. The last column of
+    `contributions` is not changed. The time is O(leaves (d^2 + d K)) per row.
     """
     n_classes, n_features = values.shape[1], X.shape[1]
     # The classes are padded with zeros to multiples of 16, as loops with remainders are slower.
     width = n_classes if n_classes <= POINTS else (n_classes + 15) & ~15
     trees = _Trees(nodes, set_of, sets, values, left_share)
-    work = _Work(way, asked, rules, np.zeros(width), np.empty((n_features, width)))
+    workspace = _Work(path, tested, rules, np.zeros(width), np.empty((n_features, width)))
     for i in range(X.shape[0]):
         for j in range(n_features):
             for k in range(width):
-                work.phi[j, k] = 0.0
+                workspace.phi[j, k] = 0.0
         for t in range(roots.size):
             if roots[t] >= 0:
-                _add_tree(trees, roots[t], X, i, work)
+                _add_tree_contributions(trees, roots[t], X, i, workspace)
         for k in range(n_classes):
             for j in range(n_features):
-                out[i, k, j] += work.phi[j, k]
+                contributions[i, k, j] += workspace.phi[j, k]

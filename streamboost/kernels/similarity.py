@@ -4,24 +4,24 @@ import numpy as np
 
 from streamboost.kernels.jit import kernel
 
-__all__ = ["add_similarities", "answer", "squared_distances"]
+__all__ = ["add_similarities", "evaluate_similarity", "squared_distances"]
 
 
 @kernel
-def _one_point(distance, reach):
-    """Return (reach - D) / (reach + D), with D the squared distance; 1 for an infinite reach."""
-    if reach == np.inf:
+def _one_point_similarity(distance, radius):
+    """Return (radius - D) / (radius + D), with D the squared distance; 1 if radius is infinite."""
+    if radius == np.inf:
         return 1.0
-    return (reach - distance) / (reach + distance)
+    return (radius - distance) / (radius + distance)
 
 
 @kernel
-def _two_point(to_first, to_second, gap):
-    """Return 4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4), from squared distances.
+def _two_point_similarity(to_first, to_second, gap):
+    """Return the similarity, 1 at the first point and -1 at the second, from squared distances.
 
-    d is half the vector from the second point to the first, m is the midpoint, and `gap` is
-    4 |d|^2. The value is 1 at the first point, -1 at the second, 0 at the midpoint, and tends to 0
-    far away. The value is always within [-1, 1].
+    The value is 4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4), where d is half the vector from the
+    second point to the first, m is the midpoint, and `gap` is 4 |d|^2. The value is 0 at the
+    midpoint, tends to 0 far away, and is always within [-1, 1].
     """
     along = (to_second - to_first) / gap  # <d, x - m> / |d|^2
     away = max(2.0 * (to_first + to_second) / gap - 1.0, 0.0)  # |x - m|^2 / |d|^2
@@ -38,24 +38,31 @@ def _squared_distance(a, b):
 
 
 @kernel
-def squared_distances(points, at, distances):
-    """Write the squared distances of all `points` float32 (n, D) to point `at`: float64 (n,)."""
+def squared_distances(points, point, distances):
+    """Write the squared distances of all points to the point at index `point`, float64 (n,)."""
     for i in range(points.shape[0]):
-        distances[i] = _squared_distance(points[i], points[at])
+        distances[i] = _squared_distance(points[i], points[point])
 
 
 @kernel
-def answer(near, far, reach, pull, mass, values, slope, curvature):
-    """Write f at each point to `values` float64 (n,), and its sums to `slope` and `curvature`.
+def evaluate_similarity(
+    squared_to_first, squared_to_second, reach, pull, mass, values, slope, curvature
+):
+    """Write the similarity f of each point, float64 (n,), and its gradient and Hessian sums.
 
-    `near` and `far` float64 (n,) are the squared distances to the first and to the second point.
-    `far` is empty for a one-point learner. `reach` is as in `add_similarities`. With `pull` and
-    `mass` float64 (n, K), `slope` (K,) is sum f pull, and `curvature` (K,) is sum f^2 mass.
+    `squared_to_first` and `squared_to_second` float64 (n,) are the squared distances to the first
+    and to the second point. `squared_to_second` is empty for a one-point learner. `reach` is as in
+    `add_similarities`. With `pull` and `mass` float64 (n, K), `slope` (K,) is sum f pull, and
+    `curvature` (K,) is sum f^2 mass.
     """
     slope[:] = 0.0
     curvature[:] = 0.0
-    for i in range(near.size):
-        f = _two_point(near[i], far[i], reach) if far.size else _one_point(near[i], reach)
+    for i in range(squared_to_first.size):
+        f = (
+            _two_point_similarity(squared_to_first[i], squared_to_second[i], reach)
+            if squared_to_second.size
+            else _one_point_similarity(squared_to_first[i], reach)
+        )
         values[i] = f
         for k in range(slope.size):
             slope[k] += f * pull[i, k]
@@ -64,7 +71,7 @@ def answer(near, far, reach, pull, mass, values, slope, curvature):
 
 @kernel
 def add_similarities(points, pairs, reach, coefficients, X, scores, start, stop):
-    """Add the outputs of the learners `start` to `stop` to `scores`, in order for each row.
+    """Add the outputs of the similarities `start` to `stop` to `scores` float64 (n, K).
 
     Shapes: `points` float32 (P, D); `pairs` int32 (learners, 2), the second -1 for a one-point
     learner; `reach` float64 (learners,), the reach of one point or the squared distance of two;
@@ -75,8 +82,8 @@ def add_similarities(points, pairs, reach, coefficients, X, scores, start, stop)
             first, second = pairs[m, 0], pairs[m, 1]
             near = _squared_distance(X[i], points[first])
             if second < 0:
-                f = _one_point(near, reach[m])
+                f = _one_point_similarity(near, reach[m])
             else:
-                f = _two_point(near, _squared_distance(X[i], points[second]), reach[m])
+                f = _two_point_similarity(near, _squared_distance(X[i], points[second]), reach[m])
             for k in range(scores.shape[1]):
                 scores[i, k] += f * coefficients[m, k]

@@ -5,16 +5,16 @@ import numpy as np
 from streamboost.kernels.jit import kernel
 
 __all__ = [
-    "add_leaf",
+    "add_leaf_values",
+    "add_leaves_and_update",
+    "add_tree_and_update",
     "class_gradients",
-    "follow",
-    "leaf_newton",
-    "leaf_separate",
-    "leaf_step",
+    "leaf_steps",
+    "leaf_steps_diagonal",
+    "leaf_steps_independent",
     "log_loss",
-    "multiply_leaf",
-    "pack",
-    "scale_up",
+    "quantize",
+    "quantize_without_overflow",
     "softmax",
 ]
 
@@ -26,7 +26,7 @@ _WIDE_BITS = 52  # of a sum in a whole int64, which float64 represents exactly
 
 @kernel
 def softmax(scores, probabilities):
-    """Write the softmax of `scores` float32 (n, K) to `probabilities` float32 (n, K)."""
+    """Write the softmax of each row of `scores` to `probabilities`, both float32 (n, K)."""
     n, n_classes = scores.shape
     for i in range(n):
         top = scores[i, 0]
@@ -42,16 +42,16 @@ def softmax(scores, probabilities):
 
 
 @kernel
-def class_gradients(probabilities, y, weight, k, gradient, hessian):
-    """Write the negative gradient r_k - p_k and the Hessian p_k (1 - p_k) of class k for each row.
+def class_gradients(probabilities, y, weight, class_index, gradient, hessian):
+    """Write the negative gradient r_k - p_k and the Hessian p_k (1 - p_k) of one class, (n,) each.
 
     The values are for a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
     """
     one = np.float32(1.0)
     sum_g, sum_h = 0.0, 0.0
     for i in range(y.size):
-        p = probabilities[i, k]
-        g = one - p if y[i] == k else -p
+        p = probabilities[i, class_index]
+        g = one - p if y[i] == class_index else -p
         h = p * (one - p)
         gradient[i] = g
         hessian[i] = h
@@ -61,8 +61,8 @@ def class_gradients(probabilities, y, weight, k, gradient, hessian):
 
 
 @kernel
-def pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
-    """Write weighted gradients and Hessians as integer multiples of 1/scale.
+def quantize(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
+    """Write gradients and Hessians, times weight and scale, as integers to `statistic` int64.
 
     Each takes half of an int64, or if `wide`, an int64 of its own. Numbers are rounded before they
     are multiplied by the weight, so that a row of weight 2 equals two rows exactly.
@@ -79,20 +79,20 @@ def pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
 
 
 @kernel
-def scale_up(gradient, hessian, weight, sum_g, sum_h, wide, statistic):
-    """Quantize gradients and Hessians by `pack`, with scales at which sums cannot overflow.
+def quantize_without_overflow(gradient, hessian, weight, sum_g, sum_h, wide, statistic):
+    """Convert gradients and Hessians to integers whose sums fit; return both scales.
 
     `sum_g` and `sum_h` are the weighted sums of |gradient| and of Hessians, which bound the sums of
     any node. Returns the scales. The scales are powers of two, so that they do not depend on the
     order of the rows, which changes the bounds by rounding errors.
     """
-    scale_g, scale_h = _power_of_two(sum_g, wide), _power_of_two(sum_h, wide)
-    pack(gradient, hessian, weight, scale_g, scale_h, wide, statistic)
+    scale_g, scale_h = _scale_of_bound(sum_g, wide), _scale_of_bound(sum_h, wide)
+    quantize(gradient, hessian, weight, scale_g, scale_h, wide, statistic)
     return scale_g, scale_h
 
 
 @kernel
-def _power_of_two(bound, wide):
+def _scale_of_bound(bound, wide):
     if not bound > 0.0:
         return 1.0
     bits = _WIDE_BITS if wide else _NARROW_BITS
@@ -101,8 +101,8 @@ def _power_of_two(bound, wide):
 
 
 @kernel
-def leaf_step(gradient, hessian, weight, rows, start, stop, l2, clamp, steps):
-    """Write the Newton step of each leaf, sum w g / (sum w h + l2), clamped, to `steps`."""
+def leaf_steps(gradient, hessian, weight, rows, start, stop, l2, clamp, steps):
+    """Write the Newton step of each leaf, sum w g / (sum w h + l2), to `steps` (leaves,)."""
     for leaf in range(start.size):
         g, h = 0.0, l2
         for i in range(start[leaf], stop[leaf]):
@@ -114,8 +114,8 @@ def leaf_step(gradient, hessian, weight, rows, start, stop, l2, clamp, steps):
 
 
 @kernel
-def leaf_separate(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write the Newton step of each leaf without sum-to-one constraint to `values` (leaves, K).
+def leaf_steps_independent(probabilities, y, weight, rows, start, stop, l2, clamp, values):
+    """Write each leaf's Newton step without the sum-to-one constraint to `values` (leaves, K).
 
     The classes are independent: sum w (r - p) / (sum w p + l2), clamped and not centred.
     """
@@ -137,8 +137,8 @@ def leaf_separate(probabilities, y, weight, rows, start, stop, l2, clamp, values
 
 
 @kernel
-def leaf_newton(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write the diagonal Newton step of each leaf to `values` float64 (leaves, K).
+def leaf_steps_diagonal(probabilities, y, weight, rows, start, stop, l2, clamp, values):
+    """Write each leaf's Newton step with the diagonal Hessian to `values` float64 (leaves, K).
 
     The step is (K-1)/K of sum w (r - p) / (sum w p (1 - p) + l2), centred, then clamped. `start`
     and `stop` are the ranges of the leaves in `rows`.
@@ -167,8 +167,8 @@ def leaf_newton(probabilities, y, weight, rows, start, stop, l2, clamp, values):
 
 
 @kernel
-def multiply_leaf(scores, probabilities, rows, start, stop, values):
-    """Add the leaf `values` float32 (leaves, K) to the scores, and update the probabilities.
+def add_leaves_and_update(scores, probabilities, rows, start, stop, values):
+    """Add leaf values (leaves, K) to the scores of `rows`, and update their probabilities.
 
     p becomes p exp(v), renormalised, with one exponential per leaf and class instead of per row.
     """
@@ -191,14 +191,14 @@ def multiply_leaf(scores, probabilities, rows, start, stop, values):
 
 
 @kernel
-def follow(scores, probabilities, rows, rest, ends, values, n_rounds):
-    """Add a tree's leaf values to the scores of all rows, sampled or not; update probabilities.
+def add_tree_and_update(scores, probabilities, rows, unsampled, ends, values, n_rounds):
+    """Add a tree's leaf values to the scores of all rows, and update their probabilities.
 
-    `ends` int64 (4, leaves) holds the start and stop of each leaf in `rows`, and in `rest`.
+    `ends` int64 (4, leaves) holds the start and stop of each leaf in `rows`, and in `unsampled`.
     `n_rounds` is the number of this round. Every 32 rounds, the softmax is computed exactly.
     """
-    multiply_leaf(scores, probabilities, rows, ends[0], ends[1], values)
-    multiply_leaf(scores, probabilities, rest, ends[2], ends[3], values)
+    add_leaves_and_update(scores, probabilities, rows, ends[0], ends[1], values)
+    add_leaves_and_update(scores, probabilities, unsampled, ends[2], ends[3], values)
     furthest = np.float32(0.0)
     for leaf in range(values.shape[0]):
         for k in range(values.shape[1]):
@@ -208,8 +208,8 @@ def follow(scores, probabilities, rows, rest, ends, values, n_rounds):
 
 
 @kernel
-def add_leaf(scores, rows, start, stop, values):
-    """Add the leaf `values` float32 (leaves, K) to the scores of the rows."""
+def add_leaf_values(scores, rows, start, stop, values):
+    """Add leaf values float32 (leaves, K) to the scores of the rows of each leaf."""
     for leaf in range(start.size):
         for i in range(start[leaf], stop[leaf]):
             r = rows[i]
@@ -219,7 +219,7 @@ def add_leaf(scores, rows, start, stop, values):
 
 @kernel
 def log_loss(scores, y, weight):
-    """Return the weighted sum of -log softmax(scores)_y."""
+    """Return the weighted sum over the rows of the log loss of softmax(scores)."""
     n, n_classes = scores.shape
     loss = 0.0
     for i in range(n):

@@ -16,29 +16,29 @@ _VECTOR = 16  # the number of rows is padded to a multiple, for vector instructi
 
 
 @inner_kernel
-def _sort_column(X, feature, column, below, taken, order):
-    """Write the rows sorted by their value in a column to `order`, missing values last.
+def _sort_column(X, feature, column, n_smaller, n_placed, order):
+    """Write the row indices sorted by a column's values to `order`, missing values last.
 
     Returns the number of known values. The sort is stable. The rank of a row is the number of
     smaller values, counted for all rows at once. On a few rows, these vectorized comparisons are
-    faster than a sort with branches. `column` float32, `below` and `taken` int32 (at least n,) are
-    workspaces; `column` is NaN after the n rows.
+    faster than a sort with branches. `column` float32, `n_smaller` and `n_placed` int32 (at least
+    n,) are workspaces; `column` is NaN after the n rows.
     """
     n = X.shape[0]
     known, gone = 0, n
     for i in range(n):
         column[i] = X[i, feature]
-    for i in range(below.size):
-        below[i] = taken[i] = 0
+    for i in range(n_smaller.size):
+        n_smaller[i] = n_placed[i] = 0
     for j in range(n):
         x = column[j]
         for i in range(column.size):
-            below[i] += np.int32(x < column[i])
+            n_smaller[i] += np.int32(x < column[i])
     for i in range(n):
         if column[i] == column[i]:
-            place = below[i]
-            order[place + taken[place]] = i
-            taken[place] += 1  # later rows of the same value get the next index
+            place = n_smaller[i]
+            order[place + n_placed[place]] = i
+            n_placed[place] += 1  # later rows of the same value get the next index
             known += 1
         else:
             gone -= 1
@@ -47,8 +47,8 @@ def _sort_column(X, feature, column, below, taken, order):
 
 
 @inner_kernel
-def _project(probabilities, y, weight, direction, gradient, hessian):
-    """Write the weighted gradients and Hessians of the rows along `direction`; return the sums."""
+def _write_projected_gradients(probabilities, y, weight, direction, gradient, hessian):
+    """Write the rows' weighted gradients and Hessians along `direction` (K,); return sums."""
     n, n_classes = probabilities.shape
     sum_g, sum_h = 0.0, 0.0
     for i in range(n):
@@ -65,58 +65,72 @@ def _project(probabilities, y, weight, direction, gradient, hessian):
 
 
 @inner_kernel
-def _scan(X, feature, order, known, gradient, hessian, sum_g, sum_h, l2, least, floor):
-    """Return the best cut of a column: score, index in `order`, and if missing values go left.
+def _best_cut_of_column(
+    X, feature, order, n_known, gradient, hessian, sum_g, sum_h, l2, min_hessian, min_score
+):
+    """Return the best cut of a column: score, index in `order`, whether missing values go left.
 
-    The index is -1 unless the score exceeds `floor`.
+    The index is -1 unless the score exceeds `min_score`.
     """
     n = order.size
     gone_g, gone_h = 0.0, 0.0
-    for i in range(known, n):
+    for i in range(n_known, n):
         gone_g += gradient[order[i]]
         gone_h += hessian[order[i]]
-    best, place, missing_left, bar = floor, -1, False, floor * TIE
-    for side in range(2 if known < n else 1):
+    best, place, missing_left, bar = min_score, -1, False, min_score * TIE
+    for side in range(2 if n_known < n else 1):
         g, h = (gone_g, gone_h) if side == 1 else (0.0, 0.0)
         # With missing values on the right, a split may have all known values on the left.
-        for i in range(known if known < n and side == 0 else known - 1):
+        for i in range(n_known if n_known < n and side == 0 else n_known - 1):
             g += gradient[order[i]]
             h += hessian[order[i]]
             right, low, high = sum_g - g, h + l2, sum_h - h + l2
             # The score is up / down; the division and the other tests are needed for few cuts.
             up, down = g * g * high + right * right * low, low * high
-            if up > bar * down and _parts(X, feature, order, known, i, h, sum_h, least):
+            if up > bar * down and _is_valid_cut(
+                X, feature, order, n_known, i, h, sum_h, min_hessian
+            ):
                 best, place, missing_left = up / down, i, side == 1
                 bar = best * TIE
     return best, place, missing_left
 
 
 @inner_kernel
-def _parts(X, feature, order, known, i, h, sum_h, least):
-    """Return True if a cut separates two values and leaves `least` Hessian on both sides."""
-    if h < least or sum_h - h < least:
+def _is_valid_cut(X, feature, order, n_known, cut, left_hessian, sum_h, min_hessian):
+    """Return True if a cut lies between distinct values and both sides have enough Hessian."""
+    if left_hessian < min_hessian or sum_h - left_hessian < min_hessian:
         return False
-    return i + 1 >= known or X[order[i], feature] != X[order[i + 1], feature]
+    return cut + 1 >= n_known or X[order[cut], feature] != X[order[cut + 1], feature]
 
 
 @inner_kernel
-def _cut(X, feature, order, known, place):
-    """Return the threshold of a cut after index `place`: values up to the threshold go left."""
-    if place == known - 1:
+def _cut_threshold(X, feature, order, n_known, cut):
+    """Return the threshold of the cut after index `cut`; values up to the threshold go left."""
+    if cut == n_known - 1:
         return np.float32(np.inf)
-    low, high = X[order[place], feature], X[order[place + 1], feature]
+    low, high = X[order[cut], feature], X[order[cut + 1], feature]
     middle = np.float32((np.float64(low) + np.float64(high)) / 2)
     # Between neighbouring floats the midpoint rounds to one of them; use the lower one.
     return low if middle >= high else middle
 
 
 @inner_kernel
-def _best_split(X, features, order, known, gradient, hessian, sum_g, sum_h, l2, least):
-    """Return the best split: indices of its feature and cut, and if missing values go left."""
+def _best_split(X, features, order, n_known, gradient, hessian, sum_g, sum_h, l2, min_hessian):
+    """Return the best split: index of the feature, index of the cut, if missing values go left."""
     best, at, place, missing_left = sum_g * sum_g / (sum_h + l2), -1, -1, False
     for j in range(features.size):
-        score, cut, left = _scan(
-            X, features[j], order[j], known[j], gradient, hessian, sum_g, sum_h, l2, least, best
+        score, cut, left = _best_cut_of_column(
+            X,
+            features[j],
+            order[j],
+            n_known[j],
+            gradient,
+            hessian,
+            sum_g,
+            sum_h,
+            l2,
+            min_hessian,
+            best,
         )
         if cut >= 0:
             best, at, place, missing_left = score, j, cut, left
@@ -124,21 +138,21 @@ def _best_split(X, features, order, known, gradient, hessian, sum_g, sum_h, l2, 
 
 
 @inner_kernel
-def _open_node(node, m, X, feature, order, known, place, missing_left, leaf):
-    """Write the node of stump m, and the side of each row to `leaf` (n,)."""
+def _write_stump(node, stump, X, feature, order, n_known, cut, missing_left, leaf):
+    """Write the node of a stump, and the leaf (0 or 1) of each row to `leaf` (n,)."""
     n = order.size
-    if known == n:  # without missing values in training, later ones go to the larger side
-        missing_left = 2 * (place + 1) >= n
+    if n_known == n:  # without missing values in training, later ones go to the larger side
+        missing_left = 2 * (cut + 1) >= n
     node.feature, node.missing_left = feature, missing_left
-    node.threshold = _cut(X, feature, order, known, place)
-    node.left, node.right = ~(2 * m), ~(2 * m + 1)
-    for i in range(place + 1, n):
-        leaf[order[i]] = 0 if i >= known and missing_left else 1
+    node.threshold = _cut_threshold(X, feature, order, n_known, cut)
+    node.left, node.right = ~(2 * stump), ~(2 * stump + 1)
+    for i in range(cut + 1, n):
+        leaf[order[i]] = 0 if i >= n_known and missing_left else 1
 
 
 @inner_kernel
-def _step(probabilities, y, weight, leaf, l2, clamp, hessian, step):
-    """Write the steps of both leaves to `step` float64 (2, K), as `softmax.leaf_newton` does.
+def _write_leaf_steps(probabilities, y, weight, leaf, l2, clamp, hessian, step):
+    """Write the steps of both leaves to `step` float64 (2, K), as `leaf_steps_diagonal` does.
 
     `leaf` (n,) is the leaf of each row; `hessian` (2, K) is a workspace.
     """
@@ -164,18 +178,18 @@ def _step(probabilities, y, weight, leaf, l2, clamp, hessian, step):
 
 
 @inner_kernel
-def _follow(scores, probabilities, leaf, values, factor):
-    """Add the leaf values (2, K) to the scores of the rows, and update the probabilities.
+def _update_probabilities(scores, probabilities, leaf, values, leaf_factors):
+    """Add leaf values (2, K) to the scores of the rows, and update the probabilities.
 
-    `factor` (2, K) are the exponentials of the values: p becomes p exp(v), renormalised. Steps are
-    clamped, so that a few stumps cannot need a probability that float32 has rounded to 0.
+    `leaf_factors` (2, K) are the exponentials of the values: p becomes p exp(v), renormalised.
+    Steps are clamped, so that a few stumps cannot need a probability that float32 has rounded to 0.
     """
     n, n_classes = scores.shape
     for i in range(n):
         side, total = leaf[i], np.float32(0.0)
         for k in range(n_classes):
             scores[i, k] += values[side, k]
-            probabilities[i, k] *= factor[side, k]
+            probabilities[i, k] *= leaf_factors[side, k]
             total += probabilities[i, k]
         for k in range(n_classes):
             probabilities[i, k] /= total
@@ -187,33 +201,46 @@ def correct_rows(
     features,
     y,
     age,
-    given,
-    known,
+    given_weight,
+    initial_scores,
     directions,
     rate,
     l2,
-    least,
+    min_hessian,
     clamp,
     unit,
     nodes,
     roots,
     values,
 ):
-    """Boost stumps by `boost_stumps` on scores that are not changed.
+    """Boost stumps on the rows as `boost_stumps` does, from scores that remain unchanged.
 
-    The row weights are `age` float64 (n,) times `given` float64 (n,). `known` float64 (n, K) are
-    the scores. The leaf `values` are multiplied by `unit`. Returns -1 if a class is negative.
+    The row weights are `age` float64 (n,) times `given_weight` float64 (n,). `initial_scores`
+    float64 (n, K) are the scores. The leaf `values` are multiplied by `unit`. Returns -1 if a class
+    is negative.
     """
-    n, n_classes = known.shape
+    n, n_classes = initial_scores.shape
     weight, scores = np.empty(n), np.empty((n, n_classes), np.float32)
     for i in range(n):
         if y[i] < 0:
             return -1
-        weight[i] = age[i] * given[i]
+        weight[i] = age[i] * given_weight[i]
         for k in range(n_classes):
-            scores[i, k] = known[i, k]
+            scores[i, k] = initial_scores[i, k]
     n_nodes = boost_stumps(
-        X, features, y, weight, scores, directions, rate, l2, least, clamp, nodes, roots, values
+        X,
+        features,
+        y,
+        weight,
+        scores,
+        directions,
+        rate,
+        l2,
+        min_hessian,
+        clamp,
+        nodes,
+        roots,
+        values,
     )
     for leaf in range(values.shape[0]):
         for k in range(n_classes):
@@ -223,15 +250,16 @@ def correct_rows(
 
 @kernel
 def boost_stumps(
-    X, features, y, weight, scores, directions, rate, l2, least, clamp, nodes, roots, values
+    X, features, y, weight, scores, directions, rate, l2, min_hessian, clamp, nodes, roots, values
 ):
-    """Grow and pack one stump for each of `directions`, as in the rounds of SketchLogitBoost.
+    """Grow one stump for each of `directions`, and write their nodes and leaf values.
 
     Shapes: `X` float32 (n, D), NaN where missing; `features` int64 (d,), the columns that may be
     split; `y` int64 (n,); `weight` float64 (n,); `scores` float32 (n, K), to which the stumps'
     values are added; `directions` float32 (m, K). Outputs: `nodes` FOREST_NODE (m,); `roots` int32
     (m,), negative for a stump without a split; `values` float32 (2m, K), where stump i has the rows
-    2i and 2i + 1. `least` is the least sum of Hessians in a leaf. Returns the number of nodes.
+    2i and 2i + 1. `min_hessian` is the least sum of Hessians in a leaf. Returns the number of
+    nodes.
     """
     n, n_classes = scores.shape
     order, known = np.empty((features.size, n), np.int64), np.empty(features.size, np.int64)
@@ -246,21 +274,23 @@ def boost_stumps(
     factor, n_nodes = np.empty((2, n_classes), np.float32), 0
     softmax(scores, probabilities)
     for m in range(directions.shape[0]):
-        sum_g, sum_h = _project(probabilities, y, weight, directions[m], gradient, hessian)
+        sum_g, sum_h = _write_projected_gradients(
+            probabilities, y, weight, directions[m], gradient, hessian
+        )
         j, place, side = _best_split(
-            X, features, order, known, gradient, hessian, sum_g, sum_h, l2, least
+            X, features, order, known, gradient, hessian, sum_g, sum_h, l2, min_hessian
         )
         for i in range(n):
             leaf[i] = 0
         roots[m] = ~(2 * m)
         if j >= 0:
-            _open_node(nodes[n_nodes], m, X, features[j], order[j], known[j], place, side, leaf)
+            _write_stump(nodes[n_nodes], m, X, features[j], order[j], known[j], place, side, leaf)
             roots[m] = n_nodes
             n_nodes += 1
-        _step(probabilities, y, weight, leaf, l2, clamp, room, step)
+        _write_leaf_steps(probabilities, y, weight, leaf, l2, clamp, room, step)
         for side in range(2):
             for k in range(n_classes):
                 values[2 * m + side, k] = rate * step[side, k]
                 factor[side, k] = np.exp(values[2 * m + side, k])
-        _follow(scores, probabilities, leaf, values[2 * m : 2 * m + 2], factor)
+        _update_probabilities(scores, probabilities, leaf, values[2 * m : 2 * m + 2], factor)
     return n_nodes

@@ -5,18 +5,25 @@ A few rows are traversed node by node; many rows are traversed bit-parallel (`ke
 
 import numpy as np
 
-from streamboost.kernels.bits import CHUNK, VECTOR, lay_out, part, read_places, room
+from streamboost.kernels.bits import (
+    CHUNK,
+    VECTOR,
+    allocate_workspace,
+    assign_leaves,
+    load_rows,
+    write_leaf_positions,
+)
 from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = [
     "FOREST_NODE",
-    "add_mixed_scores",
     "add_scores",
     "add_scores_until",
-    "code_rows",
-    "leaf_of",
-    "leaf_places",
-    "score_and_place",
+    "add_scores_with_categories",
+    "encode_categories",
+    "find_leaf",
+    "write_leaf_indices",
+    "write_scores_and_leaves",
 ]
 
 FOREST_NODE = np.dtype(
@@ -36,28 +43,31 @@ _FEW_PLACED = 24  # the same if no leaf values are added
 
 
 @kernel
-def leaf_of(nodes, at, X, i):
-    """Return the leaf of row i of `X` below `at`: a node index, or the complement of a leaf's."""
-    while at >= 0:
-        node = nodes[at]
-        x = X[i, node.feature]
+def find_leaf(nodes, root, X, row):
+    """Return the index of the leaf that a row of `X` reaches below the node `root`.
+
+    A negative `root` is the complement ~m of leaf m.
+    """
+    while root >= 0:
+        node = nodes[root]
+        x = X[row, node.feature]
         goes_left = x <= node.threshold or (node.missing_left and x != x)
-        at = node.left if goes_left else node.right
-    return ~at
+        root = node.left if goes_left else node.right
+    return ~root
 
 
 @inner_kernel
-def _add_leaves(values, leaves, place, scores, first, n):
-    """Add the leaf values of `n` rows to `scores`, from row `first` on."""
+def _add_leaf_values(values, leaves, positions, scores, first, n_rows):
+    """Add the values of the leaves of `n_rows` rows to `scores`, starting at row `first`."""
     n_classes = values.shape[1]
     if n_classes > 4:
-        for i in range(n):
-            leaf = leaves[place[i]]
+        for i in range(n_rows):
+            leaf = leaves[positions[i]]
             for k in range(n_classes):
                 scores[first + i, k] += values[leaf, k]
         return
-    for i in range(n):  # unrolled, as the overhead of short loops exceeds the additions
-        leaf = leaves[place[i]]
+    for i in range(n_rows):  # unrolled, as the overhead of short loops exceeds the additions
+        leaf = leaves[positions[i]]
         scores[first + i, 0] += values[leaf, 0]
         if n_classes > 1:
             scores[first + i, 1] += values[leaf, 1]
@@ -68,16 +78,16 @@ def _add_leaves(values, leaves, place, scores, first, n):
 
 
 @inner_kernel
-def _walk(nodes, root, values, X, scores, first, end):
+def _add_tree_row_by_row(nodes, root, values, X, scores, first, end):
     for i in range(first, end):
-        leaf = leaf_of(nodes, root, X, i)
+        leaf = find_leaf(nodes, root, X, i)
         for k in range(values.shape[1]):
             scores[i, k] += values[leaf, k]
 
 
 @kernel
 def add_scores(nodes, roots, values, X, scores, start, stop):
-    """Add the leaf values of trees `start` to `stop` to `scores`, in the order of the trees.
+    """Add the leaf values of trees `start` to `stop` to `scores` float64 (n, K), in tree order.
 
     Shapes: `nodes` FOREST_NODE; `roots` int32 per tree, negative for a tree of one leaf;
     `values` float32 (leaves, K); `X` float32 (n, D), NaN where missing; `scores` float64 (n, K).
@@ -86,32 +96,39 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
     if n <= _FEW:
         for block in range(0, n, _BLOCK):
             for t in range(first_tree, end_tree):  # int64: 1.6 times as long for one row
-                _walk(nodes, roots[t], values, X, scores, block, min(block + _BLOCK, n))
+                _add_tree_row_by_row(
+                    nodes, roots[t], values, X, scores, block, min(block + _BLOCK, n)
+                )
         return
-    work = room(X.shape[1])
+    workspace = allocate_workspace(X.shape[1])
     for chunk in range(0, n, CHUNK):
         end = min(chunk + CHUNK, n)
-        n_vectors = lay_out(X, chunk, end - chunk, work)
+        n_vectors = load_rows(X, chunk, end - chunk, workspace)
         for t in range(first_tree, end_tree):
-            if part(nodes, roots[t], n_vectors, work) == 0:
-                _walk(nodes, roots[t], values, X, scores, chunk, end)
+            if assign_leaves(nodes, roots[t], n_vectors, workspace) == 0:
+                _add_tree_row_by_row(nodes, roots[t], values, X, scores, chunk, end)
                 continue
             for v in range(n_vectors):
                 first = chunk + v * VECTOR
-                read_places(v, work)
-                _add_leaves(
-                    values, work.leaves, work.place, scores, first, min(VECTOR, end - first)
+                write_leaf_positions(v, workspace)
+                _add_leaf_values(
+                    values,
+                    workspace.leaves,
+                    workspace.place,
+                    scores,
+                    first,
+                    min(VECTOR, end - first),
                 )
 
 
 @kernel
-def add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, start, stop):
-    """Add leaf values as `add_scores` does, for forests with splits of categories.
+def add_scores_with_categories(nodes, set_of, sets, roots, values, X, scores, start, stop):
+    """Add leaf values like `add_scores`, for forests that also split categories.
 
     `set_of` is int32 per node, its row in `sets` or -1. `sets` is uint8 (sets, bytes): bit c is set
-    if code c goes left. Categorical columns of `X` hold codes, as `code_rows` writes them; code 0
-    is a missing value. `add_scores` is a separate kernel, and the sets are stored outside the
-    nodes. Hence forests without sets have smaller nodes and need no test.
+    if code c goes left. Categorical columns of `X` hold codes, as `encode_categories` writes them;
+    code 0 is a missing value. `add_scores` is a separate kernel, and the sets are stored outside
+    the nodes. Hence forests without sets have smaller nodes and need no test.
     """
     n_classes = values.shape[1]
     for block in range(0, X.shape[0], _BLOCK):
@@ -135,32 +152,32 @@ def add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, start, stop)
 
 
 @kernel
-def _place_many(nodes, roots, X, places):
-    """Write the leaves of many rows as `leaf_places` does, bit-parallel, for trees without sets."""
-    n, work = X.shape[0], room(X.shape[1])
+def _write_leaves_of_many_rows(nodes, roots, X, places):
+    """Write the leaves of many rows with bit masks, for trees without splits of categories."""
+    n, workspace = X.shape[0], allocate_workspace(X.shape[1])
     for chunk in range(0, n, CHUNK):
         end = min(chunk + CHUNK, n)
-        n_vectors = lay_out(X, chunk, end - chunk, work)
+        n_vectors = load_rows(X, chunk, end - chunk, workspace)
         for t in range(roots.size):
-            if part(nodes, roots[t], n_vectors, work) == 0:
+            if assign_leaves(nodes, roots[t], n_vectors, workspace) == 0:
                 for i in range(chunk, end):
-                    places[i, t] = np.uint8(leaf_of(nodes, roots[t], X, i) & 255)
+                    places[i, t] = np.uint8(find_leaf(nodes, roots[t], X, i) & 255)
                 continue
             for v in range(n_vectors):
                 first = chunk + v * VECTOR
-                read_places(v, work)
+                write_leaf_positions(v, workspace)
                 for i in range(min(VECTOR, end - first)):
-                    places[first + i, t] = np.uint8(work.leaves[work.place[i]] & 255)
+                    places[first + i, t] = np.uint8(workspace.leaves[workspace.place[i]] & 255)
 
 
 @kernel
-def leaf_places(nodes, set_of, sets, roots, X, places):
-    """Write the leaf of each row in each tree to `places` uint8 (n, T), modulo 256.
+def write_leaf_indices(nodes, set_of, sets, roots, X, leaves):
+    """Write the leaf index of each row in each tree, modulo 256, to `leaves` uint8 (n, T).
 
-    The arrays are as in `add_mixed_scores`; `set_of` may be empty if there are no sets.
+    The arrays are as in `add_scores_with_categories`; `set_of` may be empty if there are no sets.
     """
     if sets.shape[0] == 0 and X.shape[0] > _FEW_PLACED:
-        _place_many(nodes, roots, X, places)
+        _write_leaves_of_many_rows(nodes, roots, X, leaves)
         return
     for t in range(roots.size):
         for i in range(X.shape[0]):
@@ -175,15 +192,15 @@ def leaf_places(nodes, set_of, sets, roots, X, places):
                 else:
                     left = x <= node.threshold or (node.missing_left and x != x)
                 at = node.left if left else node.right
-            places[i, t] = np.uint8(~at & 255)
+            leaves[i, t] = np.uint8(~at & 255)
 
 
 @kernel
-def score_and_place(nodes, set_of, sets, roots, values, base, X, scores, places):
-    """Write the scores of all trees plus `base` float64 (K,), and the leaves of the first trees.
+def write_scores_and_leaves(nodes, set_of, sets, roots, values, base, X, scores, places):
+    """Write the scores of all trees plus `base` (K,), and the leaves in the first trees.
 
     `scores` is float64 (n, K), as in `add_scores`. `places` is uint8 (n, T) for the first T trees,
-    as in `leaf_places`. A few rows are traversed only once per tree for both.
+    as in `write_leaf_indices`. A few rows are traversed only once per tree for both.
     """
     n = X.shape[0]
     for i in range(n):
@@ -191,15 +208,17 @@ def score_and_place(nodes, set_of, sets, roots, values, base, X, scores, places)
             scores[i, k] = base[k]
     n_placed = places.shape[1]
     if sets.shape[0] > 0:
-        add_mixed_scores(nodes, set_of, sets, roots, values, X, scores, np.int64(0), roots.size)
+        add_scores_with_categories(
+            nodes, set_of, sets, roots, values, X, scores, np.int64(0), roots.size
+        )
     elif n > _FEW:
         add_scores(nodes, roots, values, X, scores, np.int64(0), roots.size)
     if sets.shape[0] > 0 or n > _FEW:
-        leaf_places(nodes, set_of, sets, roots[:n_placed], X, places)
+        write_leaf_indices(nodes, set_of, sets, roots[:n_placed], X, places)
         return
     for t in range(roots.size):
         for i in range(n):
-            leaf = leaf_of(nodes, roots[t], X, i)
+            leaf = find_leaf(nodes, roots[t], X, i)
             for k in range(base.size):
                 scores[i, k] += values[leaf, k]
             if t < n_placed:
@@ -207,8 +226,8 @@ def score_and_place(nodes, set_of, sets, roots, values, base, X, scores, places)
 
 
 @kernel
-def code_rows(features, start, values, codes, X):
-    """Replace the categories in `X` float32 (n, D) by their codes, 0 for unknown categories.
+def encode_categories(features, start, values, codes, X):
+    """Replace categories in `X` float32 (n, D) by their codes, in place; 0 if unknown.
 
     The categories of feature `features[i]` are `values[start[i]:start[i + 1]]`, ascending, and
     their codes are in the same range of `codes`.
@@ -229,10 +248,10 @@ def code_rows(features, start, values, codes, X):
 
 
 @kernel
-def _margin(scores, i):
+def _score_margin(scores, row):
     first, second = -np.inf, -np.inf
     for k in range(scores.shape[1]):
-        s = scores[i, k]
+        s = scores[row, k]
         if s > first:
             first, second = s, first
         elif s > second:
@@ -241,12 +260,12 @@ def _margin(scores, i):
 
 
 @kernel
-def add_scores_until(nodes, roots, values, X, scores, ends, thresholds, used):
-    """Add leaf values as `add_scores` does, with early exit of rows by a soft cascade.
+def add_scores_until(nodes, roots, values, X, scores, ends, thresholds, n_trees_used):
+    """Add leaf values like `add_scores`, but stop for each row once its class is decided.
 
     `ends` int64 (places,), ascending, are numbers of trees. After `ends[p]` trees, a row exits if
-    its largest score exceeds the second by at least `thresholds[p]`, float64 (places,). `used`
-    int32 (n,) is the number of trees that scored each row.
+    its largest score exceeds the second by at least `thresholds[p]`, float64 (places,).
+    `n_trees_used` int32 (n,) is the number of trees that scored each row.
     """
     n_classes = values.shape[1]
     alive = np.empty(_BLOCK, np.int64)
@@ -259,15 +278,15 @@ def add_scores_until(nodes, roots, values, X, scores, ends, thresholds, used):
             for t in range(start, ends[place]):
                 for a in range(n_alive):
                     i = alive[a]
-                    leaf = leaf_of(nodes, roots[t], X, i)
+                    leaf = find_leaf(nodes, roots[t], X, i)
                     for k in range(n_classes):
                         scores[i, k] += values[leaf, k]
             start = ends[place]
             kept = 0
             for a in range(n_alive):
                 i = alive[a]
-                used[i] = start
-                if not _margin(scores, i) >= thresholds[place]:
+                n_trees_used[i] = start
+                if not _score_margin(scores, i) >= thresholds[place]:
                     alive[kept] = i
                     kept += 1
             n_alive = kept

@@ -264,7 +264,9 @@ class SizeMeasure:
     def _normalize_by_mean(self, doubt: np.ndarray) -> np.ndarray:
         means = np.empty(len(doubt))
         if len(doubt):
-            self._count = kernels().follow_mean(doubt, self._mean, self._count, _NEWEST, means)
+            self._count = kernels().update_running_mean(
+                doubt, self._mean, self._count, _NEWEST, means
+            )
             self._mean = float(means[-1])
         return np.where(means > 0.0, doubt / np.where(means > 0.0, means, 1.0), 1.0)
 

@@ -122,5 +122,5 @@ class RankedBatch:
         """
         n = len(self._utilities) - self._count
         low, high = np.empty(n), np.empty(n)
-        kernels().rank(self._utilities, self._count, self._size, low, high)
+        kernels().rank_in_window(self._utilities, self._count, self._size, low, high)
         return np.column_stack([low, high])

@@ -12,7 +12,7 @@ from streamboost.storage import Arrays
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
-    from streamboost.boosting.correction import Corrected
+    from streamboost.boosting.correction import CorrectedCommittee
 
 __all__ = ["PER_LABEL", "CorrectionSettings", "ResidualCorrection", "half_life_weights"]
 
@@ -61,7 +61,7 @@ class ResidualCorrection(Expert):
         self._X = np.zeros((2 * self._size, 0), dtype=np.float32)
         self._base: ScoredCommittee | None = None
         self._unread = 0  # number of newest rows that are not scored by the base yet
-        self._corrected: Corrected | None = None
+        self._corrected: CorrectedCommittee | None = None
 
     def widen(self, n_features: int) -> None:
         """Set the number of features to `n_features`; new columns of stored rows are missing."""
@@ -119,9 +119,11 @@ class ResidualCorrection(Expert):
         if len(corrected.first_scores):
             columns = np.array([records.place[label] for label in corrected.classes.tolist()])
         how = corrected.first_scores, records.committee.temperature, *corrected.stumps
-        kernels().say_corrected(records.scores, *how, records.X, columns, outputs[0])
+        kernels().predict_corrected(records.scores, *how, records.X, columns, outputs[0])
 
-    def correct_committee(self, committee: "Committee | None") -> "Committee | Corrected | None":
+    def correct_committee(
+        self, committee: "Committee | None"
+    ) -> "Committee | CorrectedCommittee | None":
         """Return the corrected committee, or `committee` itself if there are no labels.
 
         Raises
@@ -137,21 +139,27 @@ class ResidualCorrection(Expert):
             self._corrected = self._fit_correction(committee)
         return self._corrected
 
-    def _fit_correction(self, committee: "Committee") -> "Corrected":
+    def _fit_correction(self, committee: "Committee") -> "CorrectedCommittee":
         make, base, n = correction_module(), self._score_new_rows(committee), len(self._labels)
         rows, D = slice(self._start, self._start + n), committee.n_features
         X, scores = self._X[rows], base.scores[rows]
         X = X if X.shape[1] == D else np.ascontiguousarray(X[:, :D])
         weight = age_weights(n, self._half_life), self._given[rows]
         how = base.features, self._n_stumps, self._total, committee.temperature
-        stumps = make.correct(X, base.y[rows], *weight, scores, *how)
+        stumps = make.boost_correction(X, base.y[rows], *weight, scores, *how)
         if stumps is not None:
-            plain: Corrected = make.Corrected(committee, committee.classes, _NONE, stumps)
+            plain: CorrectedCommittee = make.CorrectedCommittee(
+                committee, committee.classes, _NONE, stumps
+            )
             return plain
         y, classes = base.class_indices(self._labels)
-        first = make.first_scores(scores, y, len(classes))
-        stumps = make.correct(X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), *how)
-        wider: Corrected = make.Corrected(committee, classes, first * committee.temperature, stumps)
+        first = make.initial_scores(scores, y, len(classes))
+        stumps = make.boost_correction(
+            X, y, *weight, np.hstack([scores, np.tile(first, (n, 1))]), *how
+        )
+        wider: CorrectedCommittee = make.CorrectedCommittee(
+            committee, classes, first * committee.temperature, stumps
+        )
         return wider
 
     def _score_new_rows(self, committee: "Committee") -> "ScoredCommittee":

@@ -153,7 +153,7 @@ class RunningScaler:
 
     def learn(self, row: np.ndarray) -> None:
         """Update means and deviations with the features (D,) of one record."""
-        kernels().learn_scale(row, _NEWEST, _FLAT, self._n, self.mean, self._variance, self.rate)
+        kernels().update_scaler(row, _NEWEST, _FLAT, self._n, self.mean, self._variance, self.rate)
 
     def state(self) -> Arrays:
         """Return the mutable state for `resume`."""

@@ -84,7 +84,7 @@ class Neighbours(Expert):
             self._metric = self._distance_weights(records.committee)
         ring = self._X, self._y, self._weight, self._leaves, self._n, self._newest
         metric = *self._metric, self._scale.rate
-        kernels().say_neighbours(*ring, _NEAR, records.X, records.leaves, *metric, outputs)
+        kernels().predict_neighbours(*ring, _NEAR, records.X, records.leaves, *metric, outputs)
 
     def _update_leaves(self, committee: "Committee") -> None:
         """Compute the leaves of the new rows, or of all rows for a new committee."""
@@ -94,7 +94,7 @@ class Neighbours(Expert):
         if self._unread:
             rows = (self._newest - np.arange(self._unread)) % _SIZE
             X = np.ascontiguousarray(self._X[: committee.n_features, rows].T)
-            leaves = committee.learners.leaves(X, TREES).T
+            leaves = committee.learners.leaf_indices(X, TREES).T
             if len(self._leaves) < len(leaves):
                 self._leaves = np.zeros((len(leaves), _SIZE), dtype=np.uint8)
             self._leaves[:, rows] = leaves
@@ -109,7 +109,7 @@ class Neighbours(Expert):
         category.
         """
         splits = np.full(len(self._X), _UNUSED)
-        splits[: committee.n_features] += committee.learners.splits(committee.n_features)
+        splits[: committee.n_features] += committee.learners.split_counts(committee.n_features)
         weight = splits / splits.mean()
         root = np.sqrt(weight)
         root[committee.learners.categories.features] = 0.0

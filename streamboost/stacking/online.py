@@ -56,7 +56,7 @@ class LinearExpert(Expert):
         """Write log probabilities of records into `outputs` float64 (outputs, n, K)."""
         if len(self._weights):
             scale = self._scale.mean, self._reciprocal_scales(records.committee), _MAX_DEVIATIONS
-            kernels().say_linear(records.X, *scale, self._weights, outputs[0])
+            kernels().predict_linear(records.X, *scale, self._weights, outputs[0])
 
     def learn(
         self,
@@ -75,7 +75,7 @@ class LinearExpert(Expert):
             self._weights = np.pad(self._weights, more)
             self._squares = np.pad(self._squares, more, constant_values=_LEAST)
         scale = self._scale.mean, self._reciprocal_scales(committee), _MAX_DEVIATIONS
-        kernels().learn_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
+        kernels().update_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
@@ -108,7 +108,7 @@ class LabelTransitionModel(Expert):
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
         """Write log probabilities of records into `outputs` float64 (outputs, n, K)."""
         if self.newest >= 0:
-            kernels().say_sequence(self._counts[self.newest], _SMOOTHING, outputs[0])
+            kernels().predict_sequence(self._counts[self.newest], _SMOOTHING, outputs[0])
 
     def learn_after(self, before: int, k: int, weight: float) -> None:
         """Count class index `k` after `before`, the newest known label on the record's arrival."""
@@ -117,7 +117,7 @@ class LabelTransitionModel(Expert):
             self._counts = np.pad(self._counts, (0, more))
         if max(before, k) < len(self._counts):
             if before >= 0:
-                kernels().learn_sequence(self._counts, before, k, _FADE, weight)
+                kernels().update_transition_counts(self._counts, before, k, _FADE, weight)
             self.newest = k
         else:
             self.newest = -1

@@ -19,7 +19,7 @@ from streamboost.storage import Arrays, part
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
-    from streamboost.boosting.correction import Corrected
+    from streamboost.boosting.correction import CorrectedCommittee
 
 __all__ = ["ClassIndex", "OnlineStacking"]
 
@@ -195,7 +195,7 @@ class OnlineStacking:
         outputs = self._committee_outputs(records, index.known)
         self._write_outputs(records, outputs)
         P, best, margins = np.empty(outputs.shape[1:]), np.empty(n, dtype=np.int64), np.empty(n)
-        kernels().mix(self.weights, outputs, _LEAST, P, best, margins)
+        kernels().combine_experts(self.weights, outputs, _LEAST, P, best, margins)
         if self.young is not None:
             self.young.mix(X, P, best, margins)
         scored = Scored(
@@ -237,7 +237,7 @@ class OnlineStacking:
             counts = np.bincount(list(self._labels), minlength=len(known)) + 1.0
             share = np.asarray(counts / counts.sum())
         outputs = np.empty((len(self.names), len(scores), len(known)))
-        kernels().say_alone(scores, temperature, records.columns, share, _LEAST, outputs)
+        kernels().predict_committee(scores, temperature, records.columns, share, _LEAST, outputs)
         return outputs
 
     def _write_outputs(self, records: ExpertRecords, outputs: np.ndarray) -> None:
@@ -248,7 +248,7 @@ class OnlineStacking:
             expert.predict(records, outputs[start:end])
             start = end
 
-    def scoring_model(self, committee: "Committee") -> "Committee | Corrected":
+    def scoring_model(self, committee: "Committee") -> "Committee | CorrectedCommittee":
         """Return `committee`, or the corrected committee if there are no experts."""
         return (
             committee
@@ -342,7 +342,9 @@ class OnlineStacking:
     def _update_weights(self, prediction: CachedPrediction, k: int | None, weight: float) -> None:
         """Update the experts' weights by their predictions of a record of class index `k`."""
         if k is not None and k < len(prediction.known) and prediction.known[k]:
-            kernels().learn_weights(prediction.logs, k, weight, _STEP, self.weights, self._squares)
+            kernels().update_expert_weights(
+                prediction.logs, k, weight, _STEP, self.weights, self._squares
+            )
 
     @property
     def _evaluates_young(self) -> bool:

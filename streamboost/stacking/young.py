@@ -138,7 +138,9 @@ class YoungCommittees:
         logs[0] = probabilities
         self._predict(self._scored, X, logs[1:])
         np.log(logs, out=logs)
-        kernels().mix(self._scored_weights, logs, _LEAST_LOG, probabilities, best, margins)
+        kernels().combine_experts(
+            self._scored_weights, logs, _LEAST_LOG, probabilities, best, margins
+        )
 
     def _predict(self, births: list[Birth], X: np.ndarray, outputs: np.ndarray) -> None:
         """Write the probabilities by the committees of `births` to `outputs`, float64 (M, n, K)."""
@@ -160,7 +162,7 @@ class YoungCommittees:
         young = np.empty((len(trained), 1, len(stack_probabilities)))
         self._predict(trained, row[None], young)
         law = _SHARE, _RATE, _LEAST_LIKELIHOOD, _FLOOR
-        kernels().share_weights(
+        kernels().update_fixed_share_weights(
             stack_probabilities, young.reshape(len(trained), -1), k, *law, self.weights
         )
         self._select_scored()

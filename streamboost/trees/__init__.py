@@ -1,1 +1,1 @@
-"""Binning, growing and the packed forest."""
+"""Histogram bins, growth of trees, and the packed forest."""

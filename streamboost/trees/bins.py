@@ -25,7 +25,7 @@ _ROWS_PER_BIN = 125
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Bins of each feature, separated by cuts.
+    """Histogram bins of each feature: the cuts of numbers, and the bins of categories.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Bins:
 
     @property
     def n_bins(self) -> np.ndarray:
-        """Number of bins of each feature without the missing one, int64 (D,)."""
+        """Number of bins of each feature, without the bin of missing values, int64 (D,)."""
         return np.array(
             [
                 self.categories[f].n_bins if f in self.categories else len(cuts) + 1
@@ -109,7 +109,7 @@ class Bins:
         return mask
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the codes of `X` (n, D), with one row per feature: uint8 (D, n)."""
+        """Return the bin index of each value of `X` (n, D), one row per feature: uint8 (D, n)."""
         X = np.ascontiguousarray(X, dtype=np.float32)
         codes = np.empty(X.shape[::-1], dtype=np.uint8)
         code_values(X, *self.all_cuts(), self.missing, codes)
@@ -118,7 +118,7 @@ class Bins:
         return codes
 
     def all_cuts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cuts of all features, float32, and the offsets of each feature.
+        """Return the cuts of all features, float32, and where each feature's cuts start.
 
         The offsets are int64 (D + 1,): the cuts of feature f are between offsets f and f + 1.
         """

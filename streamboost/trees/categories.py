@@ -1,4 +1,4 @@
-"""Categories: their bins in one training, and their permanent codes in a forest."""
+"""Bins of categories in one training, and lasting integer codes of categories in a forest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from streamboost.errors import ModelFileError
-from streamboost.kernels.traverse import code_rows
+from streamboost.kernels.traverse import encode_categories
 
-__all__ = ["LARGEST", "MAX_OWN_BINS", "CategoryBins", "CategoryCodes", "Reading"]
+__all__ = ["LARGEST", "MAX_OWN_BINS", "CategoryBins", "CategoryCodes", "CodeMap"]
 
 MAX_OWN_BINS = 254
 """Largest number of categories with their own bin; the other categories share one more bin."""
@@ -20,7 +20,7 @@ LARGEST = 2**24
 
 @dataclass(frozen=True, slots=True)
 class CategoryBins:
-    """Bins of one categorical feature in one training.
+    """Assignment of the categories of one categorical feature to bins, for one training.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ class CategoryBins:
 
     @property
     def n_bins(self) -> int:
-        """Number of bins without the missing one, at least 1."""
+        """Number of bins, at least 1, without the bin of missing values."""
         return int(self.bins.max(initial=0)) + 1
 
     def transform(self, values: np.ndarray) -> np.ndarray:
-        """Return the bin of each of `values`, uint8; `n_bins` for unseen and missing values."""
+        """Return the bins of `values`, uint8; `n_bins` for unseen and missing values."""
         if len(self.values) == 0:
             return np.full(len(values), self.n_bins, dtype=np.uint8)
         place = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
@@ -64,8 +64,8 @@ class CategoryBins:
         return np.where(met, self.bins[place], np.uint8(self.n_bins))
 
 
-class Reading(NamedTuple):
-    """Relation of a feature's codes to the trees before and after a training.
+class CodeMap(NamedTuple):
+    """Maps a feature's category codes to the codes of older trees, and to bins of a training.
 
     `origin` (codes,) is the code by which older trees treat each code. `bins` (codes,) uint8 is the
     bin of each code in the training, or the bin of missing values if the code is absent.
@@ -77,7 +77,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CategoryCodes:
-    """Codes of the categories in a forest, for all of its categorical features.
+    """Integer codes of the categories of all categorical features in a forest.
 
     Code 0 is a missing value: NaN, a negative number, or a category absent from all trainings. Each
     other code is one category, or several categories that were in the same bin in all trainings,
@@ -105,33 +105,35 @@ class CategoryCodes:
 
     @property
     def n_codes(self) -> int:
-        """Largest number of codes of a feature, including the code of missing values."""
+        """Largest number of codes of any feature, with the code of missing values."""
         return int(self.codes.max(initial=0)) + 1
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        """Replace the categories in `X` float32 (n, D) by codes; return `X` itself without any."""
+        """Return `X` float32 (n, D) with categories replaced by codes."""
         if len(self) == 0:
             return X
         coded = np.array(X, dtype=np.float32, order="C")
-        code_rows(self.features, self.start, self.values, self.codes, coded)
+        encode_categories(self.features, self.start, self.values, self.codes, coded)
         return coded
 
-    def merged(self, met: Mapping[int, CategoryBins]) -> tuple["CategoryCodes", dict[int, Reading]]:
-        """Merge the categories of a training into the codes; return both codes and readings.
+    def merge_categories(
+        self, training_bins: Mapping[int, CategoryBins]
+    ) -> tuple["CategoryCodes", dict[int, CodeMap]]:
+        """Return codes that include a training's categories, and each feature's `CodeMap`.
 
         If the training separates categories that older trees did not, their code is split. Older
         trees treat the new code like its `origin`. Existing codes keep their meaning.
         """
         known = {int(f): i for i, f in enumerate(self.features)}
-        features = sorted(known | dict(met))
+        features = sorted(known | dict(training_bins))
         if not features:
             return self, {}
         values, codes, readings = [], [], {}
         for f in features:
             at = slice(*self.start[known[f] : known[f] + 2]) if f in known else slice(0, 0)
             old_values, old_codes = self.values[at], self.codes[at]
-            now = met.get(f, CategoryBins(old_values[:0], np.zeros(0, dtype=np.uint8)))
-            all_values, all_codes, readings[f] = _merge(old_values, old_codes, now)
+            now = training_bins.get(f, CategoryBins(old_values[:0], np.zeros(0, dtype=np.uint8)))
+            all_values, all_codes, readings[f] = _merge_codes(old_values, old_codes, now)
             values.append(all_values)
             codes.append(all_codes)
         sizes = [len(v) for v in values]
@@ -144,7 +146,7 @@ class CategoryCodes:
         return merged, readings
 
     def check(self, n_features: int) -> None:
-        """Raise ModelFileError if an index is out of range or an array is not sorted."""
+        """Raise ModelFileError if an index or code is out of range, or an array is not sorted."""
         inner = np.ones(max(len(self.values) - 1, 0), dtype=bool)
         ends = self.start[1:-1]
         inner[ends[(ends > 0) & (ends < len(self.values))] - 1] = False
@@ -164,23 +166,23 @@ class CategoryCodes:
             )
 
 
-def _merge(
-    old_values: np.ndarray, old_codes: np.ndarray, now: CategoryBins
-) -> tuple[np.ndarray, np.ndarray, Reading]:
-    """Assign each old or new category a code: one for each pair of an old code and a bin."""
-    values = np.union1d(old_values, now.values)
+def _merge_codes(
+    old_values: np.ndarray, old_codes: np.ndarray, training_bins: CategoryBins
+) -> tuple[np.ndarray, np.ndarray, CodeMap]:
+    """Assign a code to each category: one per pair of an old code and a bin of the training."""
+    values = np.union1d(old_values, training_bins.values)
     old = np.zeros(len(values), dtype=np.int64)
     old[np.searchsorted(values, old_values)] = old_codes
     n_old = int(old_codes.max(initial=0)) + 1
     # A pair is encoded as one number, as a bin is less than 256.
-    pairs, place = np.unique(old << 8 | now.transform(values), return_inverse=True)
+    pairs, place = np.unique(old << 8 | training_bins.transform(values), return_inverse=True)
     origin, bins = pairs >> 8, pairs & 255
     # The last pair of an old code keeps the code. If values of the code are absent from this
     # training, this is their pair. The origin of new values is code 0.
     keeps = (np.diff(origin, append=-1) != 0) & (origin > 0)
     codes = np.where(keeps, origin, n_old - 1 + np.cumsum(~keeps)).astype(np.int32)
     n_codes = n_old + int((~keeps).sum())
-    reading = Reading(np.zeros(n_codes, np.int32), np.full(n_codes, now.n_bins, np.uint8))
+    reading = CodeMap(np.zeros(n_codes, np.int32), np.full(n_codes, training_bins.n_bins, np.uint8))
     reading.origin[codes] = origin
     reading.bins[codes] = bins
     return values, codes[place.ravel()], reading

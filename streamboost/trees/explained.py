@@ -4,14 +4,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from streamboost.kernels.shap import ASKED, POINTS, RULE, STEP, add_contributions, weigh_paths
+from streamboost.kernels.shap import ASKED, POINTS, RULE, STEP, add_contributions, write_left_shares
 from streamboost.trees.forest import Forest
 
 __all__ = ["contributions", "importances"]
 
 
 def importances(forest: Forest, n_features: int) -> np.ndarray:
-    """Return the share of the total split gain of each feature, float64 (D,)."""
+    """Return the share of each feature in the total split gain of the forest, float64 (D,)."""
     gain = forest.gain.astype(np.float64)
     gains = np.bincount(forest.nodes["feature"], weights=gain, minlength=n_features)
     total = gains.sum()
@@ -19,7 +19,7 @@ def importances(forest: Forest, n_features: int) -> np.ndarray:
 
 
 def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
-    """Return the SHAP contributions of the features of `X` float32 (n, D), float64 (n, K, D + 1).
+    """Return the SHAP values of each feature of `X` float32 (n, D): float64 (n, K, D + 1).
 
     The last column is the mean score over the training rows.
     """
@@ -27,19 +27,19 @@ def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
     n, n_features = X.shape
     left_share, expected = np.empty(len(forest.nodes)), np.zeros(forest.n_classes)
     grown = forest.nodes, forest.roots, forest.values
-    most = weigh_paths(*grown, forest.cover, left_share, expected)
+    most = write_left_shares(*grown, forest.cover, left_share, expected)
     out = np.zeros((n, forest.n_classes, n_features + 1))
     out[:, :, n_features] = expected
     trees = forest.nodes, forest.set_of, forest.sets, forest.roots, forest.values
-    rules = _rules(-(-min(most, n_features) // (2 * POINTS)))
+    rules = _quadrature_rules(-(-min(most, n_features) // (2 * POINTS)))
     work = np.empty(most + 1, dtype=STEP), np.empty(most, dtype=ASKED)
     add_contributions(*trees, left_share, X, rules, *work, out)
     return out
 
 
 @lru_cache(maxsize=32)
-def _rules(n_blocks: int) -> np.ndarray:
-    """Return the Gauss-Legendre rules on [0, 1] with up to `n_blocks` blocks of points.
+def _quadrature_rules(n_blocks: int) -> np.ndarray:
+    """Return the Gauss-Legendre rules on [0, 1], each made of up to `n_blocks` blocks of points.
 
     The array is RULE (n_blocks + 1, n_blocks). Rule b has b blocks, and is exact for polynomials of
     degree 8 b - 1.

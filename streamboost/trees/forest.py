@@ -11,15 +11,15 @@ from streamboost.errors import ModelFileError
 from streamboost.kernels.growing.packing import pack_trees
 from streamboost.kernels.traverse import (
     FOREST_NODE,
-    add_mixed_scores,
     add_scores,
-    leaf_places,
-    score_and_place,
+    add_scores_with_categories,
+    write_leaf_indices,
+    write_scores_and_leaves,
 )
 from streamboost.storage import Arrays
 from streamboost.trees.bins import Bins
 from streamboost.trees.categories import CategoryCodes
-from streamboost.trees.sets import reread, sets_of
+from streamboost.trees.sets import bins_to_codes, extend_sets
 from streamboost.trees.tree import Tree
 
 __all__ = ["Forest", "ForestBuilder"]
@@ -30,7 +30,7 @@ _CATEGORY_FIELDS = tuple(field.name for field in fields(CategoryCodes))
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Immutable forest of trees with K-vector leaf values.
+    """Immutable forest of boosted trees; each leaf holds a score for each of K classes.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Forest:
 
     @property
     def n_classes(self) -> int:
-        """K, the length of a leaf value."""
+        """Number of classes K, the length of a leaf value."""
         return int(self.values.shape[1])
 
     @property
@@ -84,7 +84,7 @@ class Forest:
 
     @classmethod
     def empty(cls, n_classes: int) -> "Forest":
-        """Create a forest without trees."""
+        """Create a forest without trees for `n_classes` classes."""
         return cls(
             np.zeros(0, dtype=FOREST_NODE),
             np.zeros(0, dtype=np.int32),
@@ -95,69 +95,81 @@ class Forest:
     def add_scores(
         self, X: np.ndarray, scores: np.ndarray, rounds: tuple[int, int] | None = None
     ) -> None:
-        """Add the values of all rounds, or of `rounds` (first, end), to `scores` float64 (n, K)."""
+        """Add all rounds, or the half-open range `rounds`, to `scores` float64 (n, K), in place."""
         first, end = rounds or (0, self.n_rounds)
-        self._add(self._coded(X), scores, self.rounds[first], self.rounds[end])
+        self._add_trees(self._encode_categories(X), scores, self.rounds[first], self.rounds[end])
 
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
-        """Add each round to `scores` float64 (n, K), and yield `scores` after each."""
-        coded = self._coded(X)
+        """Add the rounds one by one to `scores` float64 (n, K); yield `scores` after each."""
+        coded = self._encode_categories(X)
         for start, stop in pairwise(self.rounds):
-            self._add(coded, scores, start, stop)
+            self._add_trees(coded, scores, start, stop)
             yield scores
 
-    def _coded(self, X: np.ndarray) -> np.ndarray:
+    def _encode_categories(self, X: np.ndarray) -> np.ndarray:
         return self.categories.transform(X) if self.sets.size else X
 
-    def _add(self, coded: np.ndarray, scores: np.ndarray, start: np.int32, stop: np.int32) -> None:
-        args = self.roots, self.values, coded, scores, int(start), int(stop)  # one compiled type
-        if start == stop:
+    def _add_trees(
+        self, X: np.ndarray, scores: np.ndarray, first_tree: np.int32, end_tree: np.int32
+    ) -> None:
+        args = (
+            self.roots,
+            self.values,
+            X,
+            scores,
+            int(first_tree),
+            int(end_tree),
+        )  # one compiled type
+        if first_tree == end_tree:
             return
         if self.sets.size == 0:
             add_scores(self.nodes, *args)
         else:
-            add_mixed_scores(self.nodes, self.set_of, self.sets, *args)
+            add_scores_with_categories(self.nodes, self.set_of, self.sets, *args)
 
-    def splits(self, n_features: int) -> np.ndarray:
-        """Return the number of nodes that split each feature, int64 (D,)."""
+    def split_counts(self, n_features: int) -> np.ndarray:
+        """Return the number of splits on each feature in all trees, int64 (D,)."""
         return np.bincount(self.nodes["feature"], minlength=n_features)
 
-    def leaves(self, X: np.ndarray, n_trees: int) -> np.ndarray:
-        """Return the leaves of rows `X` (n, D) in the first trees, uint8 (n, T): T <= `n_trees`.
+    def leaf_indices(self, X: np.ndarray, n_trees: int) -> np.ndarray:
+        """Return the leaf index of each row of `X` (n, D) in the first trees, uint8 (n, T).
 
-        The numbers identify the leaves of a tree uniquely if it has at most 256 leaves.
+        T is `n_trees`, or the number of all trees if there are fewer. The indices are unique within
+        a tree of at most 256 leaves.
         """
         roots = self.roots[:n_trees]
         places = np.empty((len(X), len(roots)), dtype=np.uint8)
-        leaf_places(self.nodes, self.set_of, self.sets, roots, self._coded(X), places)
+        write_leaf_indices(
+            self.nodes, self.set_of, self.sets, roots, self._encode_categories(X), places
+        )
         return places
 
     def scores_and_leaves(
         self, base: np.ndarray, X: np.ndarray, n_trees: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores, `base` (K,) plus all rounds, float64 (n, K), and `leaves`.
+        """Return the scores of all rounds plus `base` (K,), float64 (n, K), and the `leaf_indices`.
 
         `X` float32 (n, D), in C-order, may have more columns than the trees use.
         """
         scores = np.empty((len(X), len(base)))
         places = np.empty((len(X), min(n_trees, len(self.roots))), dtype=np.uint8)
         nodes = self.nodes, self.set_of, self.sets, self.roots, self.values
-        score_and_place(*nodes, base, self._coded(X), scores, places)
+        write_scores_and_leaves(*nodes, base, self._encode_categories(X), scores, places)
         return scores, places
 
-    def widened(self, n_classes: int) -> "Forest":
-        """Return a copy with zero leaf values for new classes, up to `n_classes`."""
+    def with_new_classes(self, n_classes: int) -> "Forest":
+        """Return a copy for `n_classes` classes, with leaf values of 0 for the new ones."""
         extra = n_classes - self.values.shape[1]
         if extra == 0:
             return self
         return replace(self, values=np.pad(self.values, ((0, 0), (0, extra))))
 
     def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "ForestBuilder":
-        """Create a builder that adds trees grown on `bins` and rows of `weight` (n,), 1 if None."""
+        """Create a builder that appends trees, grown on `bins` and rows of `weight` (n,)."""
         return ForestBuilder(self, bins, weight)
 
     def to_arrays(self) -> Arrays:
-        """Return the forest as plain arrays."""
+        """Return the forest as a dictionary of arrays for storage."""
         return {
             "roots": self.roots,
             "values": self.values,
@@ -189,7 +201,7 @@ class Forest:
         )
 
     def check(self, n_features: int) -> None:
-        """Raise ModelFileError if an index is out of range or a tree has a cycle."""
+        """Raise ModelFileError if a shape or an index is invalid or a tree has a cycle."""
         if self.values.ndim != 2:
             raise ModelFileError("leaf values are not one vector per leaf: the file is damaged")
         places = np.arange(len(self.nodes), dtype=np.int64)
@@ -218,7 +230,7 @@ class Forest:
 
 
 class ForestBuilder:
-    """Builder that adds rounds of trees to a forest and packs them once at the end."""
+    """Builder that appends rounds of trees to a forest, and packs them in `freeze`."""
 
     def __init__(self, forest: Forest, bins: Bins, weight: np.ndarray | None = None) -> None:
         self._forest = forest
@@ -231,7 +243,7 @@ class ForestBuilder:
         self._rounds = forest.rounds.tolist()
 
     def append_round(self, trees: Sequence[Tree]) -> None:
-        """Add the trees of one round."""
+        """Append the trees of one round."""
         for tree in trees:
             nodes, inner = tree.nodes.copy(), ~tree.leaves
             nodes["feature"][inner] = tree.features[nodes["feature"][inner]]
@@ -243,7 +255,7 @@ class ForestBuilder:
     def append_rounds(
         self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray, weights: np.ndarray
     ) -> None:
-        """Add rounds of one tree each, with the arrays of all trees one after another.
+        """Append rounds of one tree each, whose arrays are concatenated.
 
         `sizes` (rounds,) are the numbers of nodes of each tree. The features of `nodes` are indices
         of the bins. Gains are in the unit of `weights` float64 (leaves,), the total weight of the
@@ -253,15 +265,15 @@ class ForestBuilder:
         self._rounds += range(self._rounds[-1] + 1, self._rounds[-1] + 1 + len(sizes))
 
     def freeze(self) -> Forest:
-        """Return the packed forest."""
+        """Return the forest with all appended rounds."""
         old, bins = self._forest, self._bins
-        categories, readings = old.categories.merged(bins.categories)
-        if readings:
-            args = old.sets, old.set_of, old.nodes["feature"], readings, categories.n_codes
-            old = replace(old, sets=reread(*args), categories=categories)
+        categories, code_maps = old.categories.merge_categories(bins.categories)
+        if code_maps:
+            args = old.sets, old.set_of, old.nodes["feature"], code_maps, categories.n_codes
+            old = replace(old, sets=extend_sets(*args), categories=categories)
         if not self._grown:
             return old
-        grown, sizes, values, weights = self._whole()
+        grown, sizes, values, weights = self._concatenate_rounds()
         n_leaves = len(values)
         inner = np.empty(len(grown) - n_leaves, dtype=np.int64)
         nodes, roots = np.zeros(len(inner), FOREST_NODE), np.empty(len(sizes), np.int32)
@@ -275,21 +287,21 @@ class ForestBuilder:
             chosen = bins.categorical[nodes["feature"]]
             set_of[chosen] = np.arange(np.count_nonzero(chosen)) + len(old.sets)
             members = grown["members"][inner[chosen]]
-            sets = sets_of(members, nodes[chosen], readings, old.sets.shape[1])
+            sets = bins_to_codes(members, nodes[chosen], code_maps, old.sets.shape[1])
         return replace(
             old,
-            nodes=_behind(old.nodes, nodes),
-            roots=_behind(old.roots, roots),
-            values=_behind(old.values, values),
+            nodes=_append_rows(old.nodes, nodes),
+            roots=_append_rows(old.roots, roots),
+            values=_append_rows(old.values, values),
             rounds=np.array(self._rounds, dtype=np.int32),
-            sets=_behind(old.sets, sets),
-            set_of=_behind(old.set_of, set_of),
-            gain=_behind(old.gain, gain),
-            cover=_behind(old.cover, cover),
+            sets=_append_rows(old.sets, sets),
+            set_of=_append_rows(old.set_of, set_of),
+            gain=_append_rows(old.gain, gain),
+            cover=_append_rows(old.cover, cover),
         )
 
-    def _whole(self) -> tuple[np.ndarray, ...]:
-        """Concatenate all appended rounds: nodes, sizes, values and weights."""
+    def _concatenate_rounds(self) -> tuple[np.ndarray, ...]:
+        """Return the nodes, tree sizes, leaf values and leaf weights of all appended rounds."""
         if len(self._grown) == 1:
             return self._grown[0]
         parts, *rest = zip(*self._grown, strict=True)
@@ -298,14 +310,14 @@ class ForestBuilder:
         return grown, *map(np.concatenate, rest)
 
 
-def _behind(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+def _append_rows(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     return np.concatenate([old, new]) if len(old) else new
 
 
-def _require_range(what: str, values: np.ndarray, low: int, high: int | None) -> None:
+def _require_range(name: str, values: np.ndarray, low: int, high: int | None) -> None:
     wrong = (values < low) if high is None else (values < low) | (values >= high)
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise ModelFileError(
-            f"node index out of range: {what} {int(values[at])} at place {at}: the file is damaged"
+            f"node index out of range: {name} {int(values[at])} at place {at}: the file is damaged"
         )

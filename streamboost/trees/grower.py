@@ -9,13 +9,13 @@ from streamboost.errors import ConfigurationError
 from streamboost.kernels.growing import quick
 from streamboost.kernels.growing.criteria import ERROR, LIMITS, NEWTON, NEWTON_SUMS
 from streamboost.kernels.growing.grow import grow
-from streamboost.kernels.growing.histograms import Coded
+from streamboost.kernels.growing.histograms import BinnedData
 from streamboost.kernels.growing.nodes import NODE
 from streamboost.trees.bins import Bins
 from streamboost.trees.statistics import Statistic
 from streamboost.trees.tree import Tree
 
-__all__ = ["MOST_SUMS", "Grower", "Histograms"]
+__all__ = ["MOST_SUMS", "Grower", "HistogramPool"]
 
 MOST_SUMS = 2**25
 """Size limit of all cached histograms, 256 MiB. Class weights take bins x K for each of 2 K leaves:
@@ -23,14 +23,14 @@ MOST_SUMS = 2**25
 few rows are evicted and rebuilt."""
 
 
-class Histograms:
-    """Memory pool for histograms, reused by all trees that do not need more."""
+class HistogramPool:
+    """Reusable memory for the histograms of a growing tree."""
 
     def __init__(self) -> None:
         self._pool = np.empty(0, dtype=np.int64)
 
     def __call__(self, n_leaves: int, width: int) -> np.ndarray:
-        """Return slots for the histograms of all leaves, or as many as fit: (slots, width)."""
+        """Return a workspace int64 (slots, width), with at most one slot per leaf."""
         slots = min(n_leaves, max(2, MOST_SUMS // max(width, 1)))
         if self._pool.size < slots * width:
             self._pool = np.empty(slots * width, dtype=np.int64)
@@ -38,7 +38,7 @@ class Histograms:
 
 
 class Grower:
-    """Grows trees on the sampled rows and features of one round.
+    """Grows trees on the sampled rows and features.
 
     Parameters
     ----------
@@ -80,45 +80,48 @@ class Grower:
                 "pruning='quick' does not know categories: leave it out, or give the columns as "
                 "numbers"
             )
-        self.coded = Coded(codes, bins.n_bins, bins.missing, bins.categorical)
+        self.coded = BinnedData(codes, bins.n_bins, bins.missing, bins.categorical)
         self.max_leaf_nodes = max_leaf_nodes
         self.max_depth = np.iinfo(np.int64).max if max_depth is None else max_depth
         self._min_child_weight = min_child_weight
         self._l2 = l2_regularization
         self._pruning = pruning
         self.n_adds = 0
-        self.histograms = Histograms()
+        self.histograms = HistogramPool()
         self.n_features, self.n_rows = codes.shape
         self.all_rows = np.arange(self.n_rows, dtype=np.uint32)
         # A feature with one bin cannot be split.
         self.splittable = np.flatnonzero((bins.n_bins > 1) | bins.missing).astype(np.uint32)
-        self.sample(self.splittable, self.all_rows)
+        self.set_sample(self.splittable, self.all_rows)
 
-    def sample(
-        self, features: np.ndarray, rows: np.ndarray, rest: np.ndarray | None = None
+    def set_sample(
+        self, features: np.ndarray, rows: np.ndarray, unsampled: np.ndarray | None = None
     ) -> None:
-        """Set the `features` (ascending) and `rows` of a round; `rest` are the other rows."""
+        """Set the features and rows for the next trees: indices uint32, `features` ascending.
+
+        `unsampled` are the rows that trees only assign to leaves.
+        """
         self.features = features
         self.rows = rows
-        self.rest = np.zeros(0, dtype=np.uint32) if rest is None else rest
+        self.rest = np.zeros(0, dtype=np.uint32) if unsampled is None else unsampled
         _, n_bins, missing, _ = self.coded
         widths = n_bins[features] + missing[features]
         self._first = (np.cumsum(widths) - widths).astype(np.uint64)
         self._width = int(widths.sum())
 
     @contextmanager
-    def all_columns(self) -> Iterator[None]:
-        """Use all features and all rows inside a `with` block."""
+    def use_all_rows_and_features(self) -> Iterator[None]:
+        """Train on all rows and all features that can be split, inside a `with` block."""
         features, rows, rest = self.features, self.rows, self.rest
-        self.sample(self.splittable, self.all_rows)
+        self.set_sample(self.splittable, self.all_rows)
         try:
             yield
         finally:
-            self.sample(features, rows, rest)
+            self.set_sample(features, rows, rest)
 
     @property
-    def whole(self) -> bool:
-        """Whether this round has all rows, and all features that can be split."""
+    def is_full_sample(self) -> bool:
+        """Whether the sample has all rows, and all features that can be split."""
         return len(self.rest) == 0 and len(self.features) == len(self.splittable)
 
     def __call__(
@@ -129,28 +132,30 @@ class Grower:
         rest: np.ndarray | None = None,
         max_leaf_nodes: int | None = None,
     ) -> Tree:
-        """Grow one tree that maximises the statistic's criterion.
+        """Grow a tree whose splits maximise the criterion of `statistic`, and return it.
 
         If `rows` and `rest` (uint32) are given, they replace the sample of the round, and
         `max_leaf_nodes` the limit. This is for statistics that depend on the node.
         """
         n_leaves = max_leaf_nodes or self.max_leaf_nodes
-        limits = self.limits(statistic.kind, statistic.channels)
+        limits = self.tree_limits(statistic.kind, statistic.channels)
         limits["max_leaf_nodes"] = n_leaves
         limits["min_child"] = max(1.0, self._min_child_weight * statistic.scale)
         limits["l2"] = self._l2 * statistic.scale
         nodes = np.empty(2 * n_leaves - 1, dtype=NODE)
         rows = (self.rows if rows is None else rows).copy()
         rest = (self.rest if rest is None else rest).copy()
-        most = None if self._pruning is None else _most(statistic, rows)
+        most = None if self._pruning is None else _row_score_bounds(statistic, rows)
         codes, n_bins, missing, categorical = self.coded
         columns = codes, self.features, self._first, n_bins[self.features], missing[self.features]
         of_rows = statistic.values, statistic.channel
         width = self._width * statistic.channels
         # A row with an infinite bound prevents pruning.
         if most is not None and np.isfinite(most[rows]).all():
-            room, heavy = self.histograms(1, width)[0], _heaviest_first(rows, most)
-            grown = quick.grow(*columns, rows, heavy, rest, most, *of_rows, limits, room, nodes)
+            room, heavy = self.histograms(1, width)[0], _sort_by_weight(rows, most)
+            grown = quick.grow_pruned(
+                *columns, rows, heavy, rest, most, *of_rows, limits, room, nodes
+            )
         else:
             room, parted = self.histograms(n_leaves, width), categorical[self.features]
             given = *of_rows, statistic.totals, limits, room, nodes
@@ -159,8 +164,11 @@ class Grower:
         self.n_adds += n_adds
         return Tree(nodes[:n_nodes], self.features, rows, rest, statistic.worth)
 
-    def limits(self, kind: int, channels: int) -> np.ndarray:
-        """Return the limits of a tree with such a statistic, LIMITS (1,), in the caller's units."""
+    def tree_limits(self, kind: int, channels: int) -> np.ndarray:
+        """Return the limits of a tree, LIMITS (1,), for a criterion `kind` and `channels` per bin.
+
+        The limits are in the units of the caller, without the scale of a statistic.
+        """
         limits = np.zeros(1, dtype=LIMITS)
         limits["kind"], limits["channels"] = kind, channels
         limits["max_leaf_nodes"], limits["max_depth"] = self.max_leaf_nodes, self.max_depth
@@ -168,8 +176,8 @@ class Grower:
         return limits
 
 
-def _most(statistic: Statistic, rows: np.ndarray) -> np.ndarray:
-    """Return the largest score that each of `rows` can add to a leaf, float64 (n,), 0 elsewhere.
+def _row_score_bounds(statistic: Statistic, rows: np.ndarray) -> np.ndarray:
+    """Return the largest score that each of `rows` can add to a leaf, float64 (n,).
 
     The score is infinite for a row with a gradient but no Hessian.
     """
@@ -194,8 +202,8 @@ def _most(statistic: Statistic, rows: np.ndarray) -> np.ndarray:
     return most
 
 
-def _heaviest_first(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return `rows` in approximately descending order of weight, as any order is valid.
+def _sort_by_weight(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return `rows` sorted by descending weight, with weights rounded to an eighth.
 
     Weights are rounded to an eighth, so that numpy sorts keys of 16 bits in linear time. Rows of
     equal keys keep their order, so that memory is read sequentially.

@@ -11,25 +11,25 @@ from streamboost.trees.tree import Tree
 __all__ = ["add_layer"]
 
 
-def add_layer(grow: Grower, tree: Tree, statistic: Statistic) -> Tree:
-    """Split each leaf of `tree` if the split raises the statistic's criterion."""
+def add_layer(grower: Grower, tree: Tree, statistic: Statistic) -> Tree:
+    """Return `tree` with each leaf split in two, if that raises the criterion of `statistic`."""
     splits = [
-        grow(statistic, rows=rows, rest=rest, max_leaf_nodes=2)
+        grower(statistic, rows=rows, rest=rest, max_leaf_nodes=2)
         for rows, rest in zip(
-            _parts(tree.rows, tree.start, tree.stop),
-            _parts(tree.rest, tree.rest_start, tree.rest_stop),
+            _rows_by_leaf(tree.rows, tree.start, tree.stop),
+            _rows_by_leaf(tree.rest, tree.rest_start, tree.rest_stop),
             strict=True,
         )
     ]
-    return _deepened(tree, splits)
+    return _replace_leaves(tree, splits)
 
 
-def _parts(rows: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Sequence[np.ndarray]:
+def _rows_by_leaf(rows: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Sequence[np.ndarray]:
     return [rows[a:b] for a, b in zip(start, stop, strict=True)]
 
 
-def _deepened(tree: Tree, splits: Sequence[Tree]) -> Tree:
-    """Return `tree` with its leaves, in their order, replaced by trees of one or two leaves."""
+def _replace_leaves(tree: Tree, splits: Sequence[Tree]) -> Tree:
+    """Return `tree` with each leaf replaced by its tree in `splits` of one or two leaves."""
     rows, rest = tree.rows.copy(), tree.rest.copy()
     nodes = [tree.nodes.copy()]
     size = len(tree.nodes)

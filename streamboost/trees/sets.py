@@ -4,50 +4,51 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from streamboost.trees.categories import Reading
+from streamboost.trees.categories import CodeMap
 
-__all__ = ["reread", "sets_of"]
+__all__ = ["bins_to_codes", "extend_sets"]
 
 
-def reread(
+def extend_sets(
     sets: np.ndarray,
     set_of: np.ndarray,
     features: np.ndarray,
-    readings: Mapping[int, Reading],
+    code_maps: Mapping[int, CodeMap],
     n_codes: int,
 ) -> np.ndarray:
-    """Return `sets` extended to `n_codes` codes: a new code goes to the side of its origin.
+    """Return the category sets extended to `n_codes` codes, as bits: uint8 (sets, bytes).
 
-    `set_of` (nodes,) is the set of each node, and `features` (nodes,) the feature that it splits.
-    Features without new codes keep their sets.
+    A new code is in the same sets as the older code in `CodeMap.origin`. `set_of` (nodes,) is the
+    set of each node, and `features` (nodes,) the feature that it splits. Features without new codes
+    keep their sets.
     """
     split_by = np.full(len(sets), -1)
     split_by[set_of[set_of >= 0]] = features[set_of >= 0]
     width = max(sets.shape[1], -(-n_codes // 8))
     wide = np.zeros((len(sets), width), dtype=np.uint8)
     wide[:, : sets.shape[1]] = sets
-    for feature, reading in readings.items():
-        if (reading.origin == np.arange(len(reading.origin))).all():
+    for feature, code_map in code_maps.items():
+        if (code_map.origin == np.arange(len(code_map.origin))).all():
             continue
         rows = split_by == feature
         bits = np.unpackbits(wide[rows], axis=1, bitorder="little")
-        bits[:, : len(reading.origin)] = bits[:, reading.origin]
+        bits[:, : len(code_map.origin)] = bits[:, code_map.origin]
         wide[rows] = np.packbits(bits, axis=1, bitorder="little")
     return wide
 
 
-def sets_of(
-    members: np.ndarray, nodes: np.ndarray, readings: Mapping[int, Reading], width: int
+def bins_to_codes(
+    bin_sets: np.ndarray, nodes: np.ndarray, code_maps: Mapping[int, CodeMap], n_bytes: int
 ) -> np.ndarray:
-    """Convert `members`, the sets of bins of nodes, to sets of codes, uint8 (nodes, width)."""
-    sets = np.zeros((len(nodes), width), dtype=np.uint8)
-    for feature, reading in readings.items():
+    """Convert each node's set of bins, as bits, to a set of codes: uint8 (nodes, n_bytes)."""
+    sets = np.zeros((len(nodes), n_bytes), dtype=np.uint8)
+    for feature, code_map in code_maps.items():
         rows = np.flatnonzero(nodes["feature"] == feature)
-        bins = np.unpackbits(members[rows], axis=1, bitorder="little")
-        codes = np.zeros((len(rows), 8 * width), dtype=np.uint8)
-        codes[:, : len(reading.bins)] = bins[:, reading.bins]
+        bins = np.unpackbits(bin_sets[rows], axis=1, bitorder="little")
+        codes = np.zeros((len(rows), 8 * n_bytes), dtype=np.uint8)
+        codes[:, : len(code_map.bins)] = bins[:, code_map.bins]
         # Codes absent from the training are in the bin of missing values.
-        missing = reading.bins == reading.bins[0]
-        codes[:, : len(reading.bins)][:, missing] = nodes["missing_left"][rows, None]
+        missing = code_map.bins == code_map.bins[0]
+        codes[:, : len(code_map.bins)][:, missing] = nodes["missing_left"][rows, None]
         sets[rows] = np.packbits(codes, axis=1, bitorder="little")
     return sets

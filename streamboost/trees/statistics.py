@@ -6,12 +6,12 @@ import numpy as np
 
 from streamboost.kernels import pairs
 from streamboost.kernels.growing.criteria import GINI, NEWTON, NEWTON_SUMS
-from streamboost.kernels.softmax import scale_up
+from streamboost.kernels.softmax import quantize_without_overflow
 
 __all__ = [
     "Statistic",
     "gradient_statistic",
-    "newton_form",
+    "newton_format",
     "pair_statistic",
     "vector_statistic",
     "weight_statistic",
@@ -29,7 +29,7 @@ _SUM_BITS = 52  # bits of a sum in a whole int64, which float64 represents exact
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """Statistic of the rows, which are added to histograms as integer multiples of 1/scale.
+    """Numbers of the rows that histograms sum, stored as integer multiples of 1/scale.
 
     Parameters
     ----------
@@ -62,26 +62,28 @@ class Statistic:
 def gradient_statistic(
     gradient: np.ndarray, hessian: np.ndarray, weight: np.ndarray, sum_g: float, sum_h: float
 ) -> Statistic:
-    """Return the Newton statistic: gradients and Hessians as integers whose sums cannot overflow.
+    """Return the statistic of a Newton tree: gradients and Hessians as integers.
 
     `gradient` and `hessian` are for a row of weight 1; `sum_g` and `sum_h` are the weighted sums of
     |gradient| and of Hessians.
     """
-    weight, lot, kind, channels = newton_form(weight, float(weight.sum()), len(weight))
+    weight, lot, kind, channels = newton_format(weight, float(weight.sum()), len(weight))
     values = np.empty(channels * len(gradient), dtype=np.int64)
     bounds, wide = (sum_g / lot, sum_h / lot), kind == NEWTON_SUMS
-    scale_g, scale_h = scale_up(gradient, hessian, weight, *bounds, wide, values)
+    scale_g, scale_h = quantize_without_overflow(gradient, hessian, weight, *bounds, wide, values)
     return Statistic(kind, values, channels, scale_h / lot, lot * scale_h / scale_g / scale_g)
 
 
-def newton_form(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float, int, int]:
-    """Choose the format of gradients and Hessians for `n` rows of a `total` weight.
+def newton_format(
+    weight: np.ndarray, total: float, n_rows: int
+) -> tuple[np.ndarray, float, int, int]:
+    """Choose the integer format of gradients and Hessians for `n_rows` rows with this total weight.
 
     Returns the `weight` in lots, the number of records per lot, the split criterion and the number
     of channels.
     """
-    weight, total, lot = _in_chunks(weight, total, n)
-    wide = max(n, total) > WIDE_ROWS
+    weight, total, lot = _weights_in_lots(weight, total, n_rows)
+    wide = max(n_rows, total) > WIDE_ROWS
     return weight, lot, *((NEWTON_SUMS, 2) if wide else (NEWTON, 1))
 
 
@@ -93,14 +95,14 @@ def pair_statistic(
     buffer: np.ndarray,
     by_gain: bool = True,
 ) -> tuple[Statistic, float]:
-    """Return the Newton statistic of a node's class pair, and the value of a unit of its gain.
+    """Choose a node's class pair; return its Newton statistic, and the value of a unit of gain.
 
     The node holds `rows` (uint32). Shapes: `probabilities` float32 (n, K), `y` uint32 and `weight`
     float32 (n,). Each node has its own scales, so that gains of two nodes are comparable only after
     conversion. The statistic is stored in `buffer` int64 (2n,). `by_gain` is as in
-    `kernels.pairs.node_pair`.
+    `kernels.pairs.choose_node_pair`.
     """
-    weight, total, lot = _in_chunks(weight, float(weight[rows].sum()), len(rows))
+    weight, total, lot = _weights_in_lots(weight, float(weight[rows].sum()), len(rows))
     wide = max(len(rows), total) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
     scale_g, scale_h = pairs.pair_statistic(
@@ -120,7 +122,7 @@ def weight_statistic(
     copies: np.ndarray | None = None,
     unit: float = 1.0,
 ) -> Statistic:
-    """Return the class-weight statistic of a tree, for the Gini index or another criterion `kind`.
+    """Return the statistic of a tree that is split by class weights and criterion `kind`.
 
     `weight` float64 (n,), not negative, is the weight of one record. `copies` (n,) is the number of
     records of each row, or None for one. Weights are rounded before they are multiplied by
@@ -129,14 +131,16 @@ def weight_statistic(
     """
     lot = 1.0
     if copies is not None:
-        copies, _, lot = _in_chunks(copies, float(copies.sum()), len(copies))
+        copies, _, lot = _weights_in_lots(copies, float(copies.sum()), len(copies))
     total = weight if copies is None else weight * copies
-    scale = _power_of_two(_SUM_BITS, float(total.sum()))
+    scale = _scale_of_bits(_SUM_BITS, float(total.sum()))
     values = np.rint(weight * scale)
     if copies is not None:
         values = np.rint(values * copies)
     scale *= unit / lot
-    return Statistic(kind, values.astype(np.int64), n_classes, scale, _inverse(scale), channel=y)
+    return Statistic(
+        kind, values.astype(np.int64), n_classes, scale, _inverse_or_zero(scale), channel=y
+    )
 
 
 def vector_statistic(
@@ -147,7 +151,7 @@ def vector_statistic(
     copies: np.ndarray | None = None,
     unit: float = 1.0,
 ) -> Statistic:
-    """Return a statistic of several numbers per row: `vectors` float64 (n, channels).
+    """Return the statistic of rows with several numbers each: `vectors` float64 (n, channels).
 
     The vectors are for one record; `copies` (n,) is as in `weight_statistic`. `totals` (channels,)
     are the constants of STUMP. All channels have the same scale. `unit` is the sum over the
@@ -155,36 +159,38 @@ def vector_statistic(
     """
     lot = 1.0
     if copies is not None:
-        copies, _, lot = _in_chunks(copies, float(copies.sum()), len(copies))
+        copies, _, lot = _weights_in_lots(copies, float(copies.sum()), len(copies))
     size = np.abs(vectors)
     bounds = size.sum(axis=0) if copies is None else copies @ size
-    scale = _power_of_two(_SUM_BITS, float(bounds.max(initial=0.0)))
+    scale = _scale_of_bits(_SUM_BITS, float(bounds.max(initial=0.0)))
     values = np.rint(np.ascontiguousarray(vectors) * scale)
     if copies is not None:
         values = np.rint(values * copies[:, None])
     values = values.astype(np.int64).ravel()
     scale /= lot
     constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
-    worth = _inverse(scale * unit)
+    worth = _inverse_or_zero(scale * unit)
     return Statistic(kind, values, vectors.shape[1], scale, worth, totals=constants)
 
 
-def _inverse(scale: float) -> float:
+def _inverse_or_zero(scale: float) -> float:
     return 1.0 / scale if scale > 0 else 0.0  # without weight there is no gain
 
 
-def _in_chunks(weight: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float, float]:
-    """Return `weight` and its `total` over `n` rows, both in lots, and the records per lot.
+def _weights_in_lots(
+    weight: np.ndarray, total: float, n_rows: int
+) -> tuple[np.ndarray, float, float]:
+    """Return `weight` and `total` in units of a lot, and the number of records per lot.
 
     Up to 2^32 records, a lot is 1 record, so that a row of weight 2 equals two rows exactly.
     Beyond, a lot is a power of two at which the mean row weight is between 1 and 2.
     """
     if total <= _MOST_RECORDS:
         return weight, total, 1.0
-    lot = float(2.0 ** np.floor(np.log2(total / n)))
+    lot = float(2.0 ** np.floor(np.log2(total / n_rows)))
     return weight / weight.dtype.type(lot), total / lot, lot
 
 
-def _power_of_two(bits: int, bound: float) -> float:
+def _scale_of_bits(bits: int, largest: float) -> float:
     # A scale beyond 2^1000 would only be needed for weights near the least positive float64.
-    return float(2.0 ** min(np.floor(bits - np.log2(bound)), 1000.0)) if bound > 0 else 1.0
+    return float(2.0 ** min(np.floor(bits - np.log2(largest)), 1000.0)) if largest > 0 else 1.0

@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from streamboost.trees.bins import Bins
 
-__all__ = ["NO_REDUCE", "AllReduce", "Shard", "ThreadAllReduce", "in_units"]
+__all__ = ["NO_REDUCE", "AllReduce", "Shard", "ThreadAllReduce", "weights_in_units"]
 
 _SUM_BITS = 52  # bits of a sum, which float64 represents exactly
 _LEAST_EXPONENT = -1074  # of a float64; the largest is 1024
@@ -23,10 +23,10 @@ _N_EXPONENTS = 1024 - _LEAST_EXPONENT + 1
 
 
 class AllReduce:
-    """All-reduce of a single shard, which changes nothing; base class for several shards."""
+    """Sum over the shards of a training; the base class, for one shard, changes nothing."""
 
-    def add(self, values: np.ndarray) -> None:
-        """Replace `values`, int64 of the same shape in all shards, by the sum over all shards.
+    def sum_over_shards(self, values: np.ndarray) -> None:
+        """Replace `values` int64, of equal shape in all shards, by their sum, in place.
 
         Each shard must make the same calls. A call blocks until all shards have called.
         """
@@ -37,7 +37,7 @@ NO_REDUCE = AllReduce()
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Shard of the training rows.
+    """Rows of one shard in a training whose rows are split over threads or machines.
 
     Parameters
     ----------
@@ -59,10 +59,10 @@ class Shard:
 
 @dataclass(slots=True)
 class ThreadAllReduce:
-    """All-reduce of the threads of one process, synchronized by a barrier.
+    """Sum over the threads of one process, synchronized by a barrier.
 
-    Each thread calls `add` of its `part`, and sums a share of the numbers for all threads. A thread
-    that fails must call `end`, so that the other threads do not block.
+    Each thread calls `sum_over_shards` of its own `for_thread(i)`, and adds a share of the numbers
+    for all threads. A thread that fails must call `abort`, so that the other threads do not block.
     """
 
     n: int
@@ -73,18 +73,18 @@ class ThreadAllReduce:
         self._parts = [np.empty(0, dtype=np.int64)] * self.n
         self._barrier = Barrier(self.n)
 
-    def part(self, i: int) -> AllReduce:
-        """Return the `AllReduce` of thread `i`."""
-        return _ThreadPart(self, i)
+    def for_thread(self, thread: int) -> AllReduce:
+        """Return the `AllReduce` that thread number `thread` calls."""
+        return _ThreadPart(self, thread)
 
-    def end(self) -> None:
+    def abort(self) -> None:
         """Break the barrier: current and later waits raise `threading.BrokenBarrierError`."""
         self._barrier.abort()
 
-    def _add(self, i: int, values: np.ndarray) -> None:
-        self._parts[i] = flat = values.reshape(-1)
+    def _sum_over_threads(self, thread: int, values: np.ndarray) -> None:
+        self._parts[thread] = flat = values.reshape(-1)
         self._barrier.wait()
-        share = slice(len(flat) * i // self.n, len(flat) * (i + 1) // self.n)
+        share = slice(len(flat) * thread // self.n, len(flat) * (thread + 1) // self.n)
         first, *others = (part[share] for part in self._parts)
         for part in others:
             first += part
@@ -98,19 +98,19 @@ class _ThreadPart(AllReduce):
     all_reduce: ThreadAllReduce
     i: int
 
-    def add(self, values: np.ndarray) -> None:
-        """Replace `values` by the sum over all threads; see `AllReduce`."""
-        self.all_reduce._add(self.i, values)
+    def sum_over_shards(self, values: np.ndarray) -> None:
+        """Replace `values` by the sum over all threads, in place; see `AllReduce`."""
+        self.all_reduce._sum_over_threads(self.i, values)
 
 
-def in_units(weight: np.ndarray, total: AllReduce = NO_REDUCE) -> tuple[np.ndarray, float]:
-    """Return `weight` (n,), positive, as integer multiples of a unit, int64, and the units per 1.
+def weights_in_units(weight: np.ndarray, total: AllReduce = NO_REDUCE) -> tuple[np.ndarray, float]:
+    """Convert positive weights (n,) to int64 multiples of a unit; return them and 1 / unit.
 
-    Each weight is at least one unit. The array is (1,) if all weights of the shard are equal. The
-    units per 1 are a power of two, equal for all shards, with which the total is below 2^53.
+    Each weight is at least one unit. The array is (1,) if all weights of the shard are equal. 1 /
+    unit is a power of two, equal for all shards, with which the total is below 2^53.
 
-    >>> from streamboost.trees.sums import in_units
-    >>> units, scale = in_units(np.array([0.5, 1.0, 2.5]))
+    >>> from streamboost.trees.sums import weights_in_units
+    >>> units, scale = weights_in_units(np.array([0.5, 1.0, 2.5]))
     >>> (units / scale).tolist()
     [0.5, 1.0, 2.5]
     """
@@ -122,7 +122,7 @@ def in_units(weight: np.ndarray, total: AllReduce = NO_REDUCE) -> tuple[np.ndarr
         return np.maximum(np.rint(some * scale), 1.0).astype(np.int64), scale
     counts = np.bincount(np.frexp(some)[1] - _LEAST_EXPONENT, minlength=_N_EXPONENTS)
     counts = counts.astype(np.int64) * (len(weight) if even else 1)
-    total.add(counts)
+    total.sum_over_shards(counts)
     exponents = np.flatnonzero(counts)
     largest = exponents[-1]
     bound = np.ldexp(counts[exponents].astype(np.float64), exponents - largest).sum()

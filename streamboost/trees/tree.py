@@ -9,7 +9,7 @@ __all__ = ["Tree"]
 
 @dataclass(slots=True)
 class Tree:
-    """Grown tree with its rows sorted by leaf, and the leaf values that an algorithm sets.
+    """Grown tree with its rows sorted by leaf; the boosting algorithm sets the leaf values.
 
     `nodes` are the NODE records of the kernel, and `features` the features available to the tree.
     Leaf m has the sampled rows `rows[start[m]:stop[m]]`, and the other rows
@@ -39,9 +39,9 @@ class Tree:
         """Number of leaves."""
         return len(self.start)
 
-    def leaf_of_row(self, n: int) -> np.ndarray:
-        """Return the leaf of each of all `n` rows, int64."""
-        leaf = np.empty(n, dtype=np.int64)
+    def leaf_of_row(self, n_rows: int) -> np.ndarray:
+        """Return the leaf index of each row, int64 (n_rows,)."""
+        leaf = np.empty(n_rows, dtype=np.int64)
         for m in range(self.n_leaves):
             leaf[self.rows[self.start[m] : self.stop[m]]] = m
             leaf[self.rest[self.rest_start[m] : self.rest_stop[m]]] = m
@@ -56,20 +56,20 @@ class Tree:
         return np.stack([values[self.rows[a:b]].sum(axis=0) for a, b in spans])
 
     def leaf_weights(self, weight: np.ndarray | float) -> np.ndarray:
-        """Return the total weight of the rows of each leaf, sampled or not, float64 (leaves,).
+        """Return the total weight of all rows of each leaf, sampled or not, float64 (leaves,).
 
         `weight` is the weight of each row (n,), or one number for all rows.
         """
         if isinstance(weight, float):
             counts = self.stop - self.start + self.rest_stop - self.rest_start
             return np.asarray(weight * counts)
-        weights = _span_sums(weight[self.rows], self.start, self.stop)
+        weights = _sums_of_ranges(weight[self.rows], self.start, self.stop)
         if len(self.rest):
-            weights += _span_sums(weight[self.rest], self.rest_start, self.rest_stop)
+            weights += _sums_of_ranges(weight[self.rest], self.rest_start, self.rest_stop)
         return weights
 
 
-def _span_sums(values: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
+def _sums_of_ranges(values: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
     before = np.zeros(len(values) + 1)
     values.cumsum(out=before[1:])
     return np.asarray(before[stop] - before[start])

@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from streamboost.boosting.correction import Corrected, correct, correctable, first_scores
+from streamboost.boosting.correction import (
+    CorrectedCommittee,
+    boost_correction,
+    initial_scores,
+    is_correctable,
+)
 from streamboost.boosting.costs.rebel import RebelClassifier
 from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 from streamboost.boosting.reweighting.gamble import GambleClassifier
@@ -16,7 +21,7 @@ TURNED = (Y[:40] + 1) % 3  # what the newest labels say: every class has become 
 def corrected(committee, y=TURNED, n_stumps=80):
     """The committee with stumps that follow the newest labels."""
     scores = committee.decision(NEWEST) / committee.temperature
-    stumps = correct(
+    stumps = boost_correction(
         NEWEST,
         y,
         np.ones(40),
@@ -24,10 +29,10 @@ def corrected(committee, y=TURNED, n_stumps=80):
         scores,
         features=np.arange(3),
         n_stumps=n_stumps,
-        turn=7,
+        direction_offset=7,
         temperature=committee.temperature,
     )
-    return Corrected(committee, committee.classes, np.zeros(0), stumps)
+    return CorrectedCommittee(committee, committee.classes, np.zeros(0), stumps)
 
 
 @pytest.mark.parametrize("family", [SketchLogitBoostClassifier, GambleClassifier])
@@ -45,8 +50,8 @@ def test_the_same_turn_gives_the_same_stumps_and_another_turn_others():
     scores = np.zeros((40, 3))
 
     def values(turn):
-        settings = {"features": np.arange(3), "n_stumps": 12, "turn": turn}
-        return correct(NEWEST, TURNED, np.ones(40), np.ones(40), scores, **settings).values
+        settings = {"features": np.arange(3), "n_stumps": 12, "direction_offset": turn}
+        return boost_correction(NEWEST, TURNED, np.ones(40), np.ones(40), scores, **settings).values
 
     np.testing.assert_array_equal(values(1), values(1))
     assert not np.array_equal(values(1), values(2))
@@ -55,14 +60,14 @@ def test_the_same_turn_gives_the_same_stumps_and_another_turn_others():
 def test_a_class_the_committee_does_not_know_enters_near_its_share():
     scores = RNG.standard_normal((30, 3))
     y = np.where(np.arange(30) < 6, 3, 0)
-    first = first_scores(scores, y, 4)
+    first = initial_scores(scores, y, 4)
     full = np.hstack([scores, np.tile(first, (30, 1))])
     p = np.exp(full) / np.exp(full).sum(axis=1, keepdims=True)
     assert p[:, 3].mean() == pytest.approx(7 / 34, abs=0.05)
-    assert first_scores(scores, y % 3, 3).size == 0
+    assert initial_scores(scores, y % 3, 3).size == 0
 
 
 def test_only_logarithms_of_probabilities_can_be_corrected():
-    assert correctable(SketchLogitBoostClassifier(n_estimators=1).fit(X, Y).committee_)
+    assert is_correctable(SketchLogitBoostClassifier(n_estimators=1).fit(X, Y).committee_)
     costly = RebelClassifier(n_estimators=1).fit(X, Y).committee_
-    assert not correctable(costly)
+    assert not is_correctable(costly)

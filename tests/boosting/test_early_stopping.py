@@ -19,7 +19,7 @@ from streamboost import (
     SketchLogitBoostClassifier,
     StreamLearner,
 )
-from streamboost.boosting.early_stopping import HeldOut, held_out_rows, softened_log_loss
+from streamboost.boosting.early_stopping import ValidationSet, held_out_rows, softened_log_loss
 from streamboost.boosting.training_data import training_data
 
 OTHERS = [
@@ -232,12 +232,12 @@ def test_it_ends_where_scikit_learn_ends(tol):
     peer = HistGradientBoostingClassifier(n_iter_no_change=5, tol=tol)
     for _ in range(100):
         losses = np.cumsum(rng.normal(-0.01, 0.1, 60))
-        held = HeldOut(np.zeros((1, 1)), np.zeros(1), np.ones(1), 5, tol)
+        held = ValidationSet(np.zeros((1, 1)), np.zeros(1), np.ones(1), 5, tol)
         for m, loss in enumerate(losses):
             held.losses.append(loss)
             assert held.has_converged == peer._should_stop(list(-losses[: m + 1]))
             if held.has_converged:
-                assert held.losses[held.best] <= held.losses[m - 5]
+                assert held.losses[held.best_n_rounds] <= held.losses[m - 5]
                 break
 
 

@@ -15,13 +15,13 @@ class ClassByClass(Algorithm):
 
     family = "class by class"
 
-    def base(self, data, committee):
+    def base_scores(self, data, committee):
         return np.zeros(len(data.classes))
 
     def temperature(self, n_classes):
         return 1.0
 
-    def start(self, data, scores, rng):
+    def initial_state(self, data, scores, rng):
         self.discarded = 0
         return {"y": data.y, "F": scores.copy()}
 
@@ -29,7 +29,7 @@ class ClassByClass(Algorithm):
         top = F - F.max(axis=1, keepdims=True)
         return (np.log(np.exp(top).sum(axis=1)) - top[np.arange(len(y)), y]).sum()
 
-    def round(self, state, grow):
+    def grow_round(self, state, grow):
         e = np.exp(state["F"])
         P = e / e.sum(axis=1, keepdims=True)
         kept = []
@@ -49,7 +49,7 @@ class ClassByClass(Algorithm):
                 self.discarded += 1
         return kept
 
-    def update(self, state, trees):
+    def update_state(self, state, trees):
         for tree in trees:
             state["F"] += tree.values[tree.leaf_of_row(len(state["y"]))]
 

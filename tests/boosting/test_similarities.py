@@ -7,8 +7,12 @@ from naive_vectors import problem
 from sklearn.datasets import load_wine
 
 from streamboost import Committee, RebelClassifier
-from streamboost.boosting.costs.coupled_loss import bound, coefficients
-from streamboost.boosting.costs.similarity_rounds import binarize, isolating, refine
+from streamboost.boosting.costs.coupled_loss import loss_bound, optimal_coefficients
+from streamboost.boosting.costs.similarity_rounds import (
+    most_isolated_point,
+    refine_coefficients,
+    two_groups,
+)
 from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.similarities import Frame
 from streamboost.errors import DataError, ModelFileError
@@ -70,11 +74,11 @@ def test_soft_sums_lower_the_loss_where_the_sums_of_signs_raise_it():
     assert loss(0.0) == 4
     assert loss(np.log(3) / 2) == pytest.approx(4.571703, abs=1e-6)  # three of four signs agree
     total, difference = (plus + minus).sum(axis=0), f @ (plus - minus)
-    a = coefficients(total, difference, 0.0)
+    a = optimal_coefficients(total, difference, 0.0)
     assert a[0] == pytest.approx(-0.176820, abs=1e-6)
     assert loss(a) == pytest.approx(3.891448, abs=1e-6)
-    assert bound(total, difference, a) == pytest.approx(3.938274, abs=1e-6)
-    refined, lowest = refine(plus, minus, f, a, 5)
+    assert loss_bound(total, difference, a) == pytest.approx(3.938274, abs=1e-6)
+    refined, lowest = refine_coefficients(plus, minus, f, a, 5)
     assert lowest == pytest.approx(loss(refined))
     assert lowest < loss(a)
 
@@ -89,7 +93,7 @@ def test_refinement_goes_to_the_minimum_of_each_class(seed):
         return (plus[:, k] * np.exp(f * a) + minus[:, k] * np.exp(-f * a)).sum()
 
     start = rng.uniform(-4, 4, 5)
-    a, total = refine(plus, minus, f, start, 30)
+    a, total = refine_coefficients(plus, minus, f, start, 30)
     for k in range(5):
         assert loss(a[k], k) <= loss(start[k], k)
         assert loss(a[k], k) <= min(loss(b, k) for b in np.linspace(-4, 4, 401)) + 1e-9
@@ -106,7 +110,7 @@ def test_the_isolated_point_is_the_one_of_least_loss(seed):
         f = np.where(np.arange(30) == i, 1.0, -1.0)[:, None]
         s_plus = np.where(f > 0, plus, minus).sum(axis=0)
         losses.append(np.sqrt(s_plus * (total - s_plus)).sum())
-    assert isolating(plus - minus, total) == int(np.argmin(losses))
+    assert most_isolated_point(plus - minus, total) == int(np.argmin(losses))
 
 
 def gained(b, pull, total):
@@ -121,7 +125,7 @@ def test_refined_groups_gain_at_least_as_much_as_the_eigenvectors_signs(seed):
     total = np.abs(pull).sum(axis=0)
     u = pull / np.sqrt(total)
     signs = np.where(np.linalg.svd(u)[0][:, 0] >= 0, 1, -1)
-    assert gained(binarize(pull, total), pull, total) >= gained(signs, pull, total) - 1e-12
+    assert gained(two_groups(pull, total), pull, total) >= gained(signs, pull, total) - 1e-12
 
 
 @pytest.mark.parametrize("K", [2, 3, 4, 7])
@@ -130,10 +134,10 @@ def test_groups_of_balanced_classes_do_not_follow_rounding(K):
     Y = np.where(np.repeat(np.arange(K), 5)[:, None] == np.arange(K), -1.0, 1.0)
     pull = np.where(Y < 0, -(K - 1.0), 1.0)
     total = np.abs(pull).sum(axis=0)
-    groups = binarize(pull, total)
+    groups = two_groups(pull, total)
     noise = np.random.default_rng(0).standard_normal((20, *pull.shape))
     for eps in 1e-13 * noise:
-        np.testing.assert_array_equal(binarize(pull + eps, total), groups)
+        np.testing.assert_array_equal(two_groups(pull + eps, total), groups)
     own = np.repeat(np.arange(K), 5)
     assert all(len(set(groups[own == k])) == 1 for k in range(K))
     assert set(groups) == {-1, 1}

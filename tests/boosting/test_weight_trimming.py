@@ -57,8 +57,8 @@ def test_rows_are_trimmed_return_and_are_followed(model, monkeypatch):
         seen.append((rows, rest))
         return original(self, features, rows, rest)
 
-    original = grower.Grower.sample
-    monkeypatch.setattr(grower.Grower, "sample", spy)
+    original = grower.Grower.set_sample
+    monkeypatch.setattr(grower.Grower, "set_sample", spy)
     model.set_params(n_estimators=30, max_leaf_nodes=4, weight_trimming=0.1, **ALL).fit(X, y)
     rounds = [rest for rows, rest in seen if rest is not None and len(rows) + len(rest) == 400]
     out = np.zeros((len(rounds), 400), dtype=bool)

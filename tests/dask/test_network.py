@@ -12,15 +12,15 @@ from certificates import made_certificate
 
 from streamboost.dask import handshake, network
 from streamboost.dask.handshake import Encryption
-from streamboost.dask.network import Rendezvous, abandon, join, listen
+from streamboost.dask.network import Rendezvous, abort_attempt, join_rendezvous, open_rendezvous
 from streamboost.errors import ConfigurationError, LostWorkerError
 
 
 @pytest.fixture
 def meeting():
-    meeting = listen("127.0.0.1", 3)
+    meeting = open_rendezvous("127.0.0.1", 3)
     yield meeting
-    abandon(meeting.token)
+    abort_attempt(meeting.token)
 
 
 def together(meeting, act, encryption=None, begin=None):
@@ -33,7 +33,7 @@ def together(meeting, act, encryption=None, begin=None):
         try:
             if rank and begin is not None:
                 assert begin.wait(30)
-            return act(rank, join(meeting, rank, encryption))
+            return act(rank, join_rendezvous(meeting, rank, encryption))
         except Exception as error:
             return error
 
@@ -44,7 +44,7 @@ def together(meeting, act, encryption=None, begin=None):
 def sums(rank, total):
     """Add up all ranks."""
     values = np.array([rank])
-    total.add(values)
+    total.sum_over_shards(values)
     return values.tolist()
 
 
@@ -53,7 +53,7 @@ def test_all_have_the_sum_of_all(meeting):
         many = np.full((200, 1000), rank + 2**40)  # more than the system keeps for who is late
         few = np.array([rank])
         for values in (many, few):
-            total.add(values)
+            total.sum_over_shards(values)
         return many, few
 
     for many, few in together(meeting, act):
@@ -64,12 +64,12 @@ def test_all_have_the_sum_of_all(meeting):
 @pytest.mark.parametrize("lost", [0, 1, 2])
 def test_where_one_is_lost_all_others_are_told(meeting, lost):
     def act(rank, total):
-        total.add(np.array([1]))
+        total.sum_over_shards(np.array([1]))
         if rank == lost:
             for each in [total.first] if rank else total.peers:
                 each.shutdown(socket.SHUT_RDWR)
             return
-        total.add(np.array([1]))
+        total.sum_over_shards(np.array([1]))
         raise AssertionError("the sum came without one's part")
 
     for rank, told in enumerate(together(meeting, act)):
@@ -78,22 +78,24 @@ def test_where_one_is_lost_all_others_are_told(meeting, lost):
 
 def test_who_is_abandoned_waits_no_longer(meeting):
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(join, meeting, 0)
-        abandon(meeting.token)
+        first = pool.submit(join_rendezvous, meeting, 0)
+        abort_attempt(meeting.token)
         with pytest.raises(LostWorkerError):
             first.result(timeout=30)
 
 
 def test_who_comes_after_the_end_is_told(meeting):
-    abandon(meeting.token)
+    abort_attempt(meeting.token)
     for rank in (0, 1):
         with pytest.raises(LostWorkerError):
-            join(meeting, rank)
+            join_rendezvous(meeting, rank)
 
 
 def test_a_stranger_is_not_let_in(meeting):
     stranger = socket.create_connection((meeting.host, meeting.port))
-    network._send(stranger, b"a guess that is as long as a token, " + json.dumps({}).encode())
+    network._send_message(
+        stranger, b"a guess that is as long as a token, " + json.dumps({}).encode()
+    )
     noise = socket.create_connection((meeting.host, meeting.port))
     noise.sendall(b"GET / HTTP/1.1\r\n\r\n" * 3)
     assert together(meeting, sums) == [[3]] * 3
@@ -105,7 +107,7 @@ def test_a_stranger_is_not_let_in(meeting):
 @pytest.mark.parametrize("said", [b"5", b"[" * 60_000, '["\u00e9", {}]'.encode(), b"\xff" * 99])
 def test_nothing_that_a_stranger_says_ends_a_training(meeting, said):
     with socket.create_connection((meeting.host, meeting.port)) as stranger:
-        network._send(stranger, said)
+        network._send_message(stranger, said)
         stranger.shutdown(socket.SHUT_WR)
         assert together(meeting, sums) == [[3]] * 3
 
@@ -117,7 +119,7 @@ def test_strangers_who_stay_silent_keep_nobody_waiting(meeting):
         silent[0].sendall(b"\0\0")
         assert threads.submit(together, meeting, sums).result(timeout=30) == [[3]] * 3
     finally:
-        abandon(meeting.token)
+        abort_attempt(meeting.token)
         threads.shutdown()
         for each in silent:
             each.close()
@@ -126,14 +128,14 @@ def test_strangers_who_stay_silent_keep_nobody_waiting(meeting):
 def test_the_oldest_of_too_many_strangers_makes_room(meeting, monkeypatch):
     monkeypatch.setattr(handshake, "_MAX_UNAUTHENTICATED", 1)
     with ThreadPoolExecutor(1) as threads:
-        first = threads.submit(join, meeting, 0)
+        first = threads.submit(join_rendezvous, meeting, 0)
         with (
             socket.create_connection((meeting.host, meeting.port)) as oldest,
             socket.create_connection((meeting.host, meeting.port)),
         ):
             oldest.settimeout(30)
             assert oldest.recv(1) == b""
-        abandon(meeting.token)
+        abort_attempt(meeting.token)
         with pytest.raises(LostWorkerError):
             first.result(timeout=30)
 
@@ -166,7 +168,7 @@ def test_the_token_is_not_shown():
 
 def test_sums_out_of_step_are_a_loss(meeting):
     def act(rank, total):
-        total.add(np.zeros(1 + rank, dtype=np.int64))
+        total.sum_over_shards(np.zeros(1 + rank, dtype=np.int64))
 
     assert all(isinstance(told, LostWorkerError) for told in together(meeting, act))
 
@@ -190,7 +192,7 @@ def encryption_of(files, trusted=None):
 def test_sums_go_by_tls_where_the_cluster_does(meeting, certificate):
     def act(rank, total):
         many = np.full((200, 1000), rank + 2**40)
-        total.add(many)
+        total.sum_over_shards(many)
         ends = [total.first] if rank else total.peers
         return many, [isinstance(end, ssl.SSLSocket) and end.cipher() for end in ends]
 
@@ -210,7 +212,7 @@ def test_who_comes_in_the_clear_or_with_a_strange_certificate_is_not_let_in(
         try:
             for theirs in (None, strange):
                 with pytest.raises(LostWorkerError):
-                    join(meeting, 1, theirs)
+                    join_rendezvous(meeting, 1, theirs)
         finally:
             begin.set()
         assert all_of_us.result(timeout=30) == [[3]] * 3
@@ -222,22 +224,22 @@ def test_who_is_met_in_the_clear_or_by_a_strange_certificate_is_told_nothing(
     ours = encryption_of(certificate)
     strange = encryption_of(made_certificate(tmp_path))
     for theirs in (None, strange):
-        impostor = listen("127.0.0.1", 2)
+        impostor = open_rendezvous("127.0.0.1", 2)
         with ThreadPoolExecutor(1) as threads:
-            first = threads.submit(join, impostor, 0, theirs)
+            first = threads.submit(join_rendezvous, impostor, 0, theirs)
             with pytest.raises(LostWorkerError):
-                join(impostor, 1, ours)
-            abandon(impostor.token)
+                join_rendezvous(impostor, 1, ours)
+            abort_attempt(impostor.token)
             with pytest.raises(LostWorkerError):
                 first.result(timeout=30)
 
 
 def test_where_one_is_lost_the_others_are_told_by_tls_too(meeting, certificate):
     def act(rank, total):
-        total.add(np.array([1]))
+        total.sum_over_shards(np.array([1]))
         if rank == 1:
-            abandon(meeting.token)  # as where the driver gives an attempt up
-        total.add(np.array([1]))
+            abort_attempt(meeting.token)  # as where the driver gives an attempt up
+        total.sum_over_shards(np.array([1]))
 
     told = together(meeting, act, encryption_of(certificate))
     assert all(isinstance(one, LostWorkerError) for one in told)

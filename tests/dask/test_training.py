@@ -176,14 +176,14 @@ def test_sums_go_by_the_certificates_of_a_cluster_with_tls(tmp_path):
         started(2, security=security, protocol="tls://") as cluster,
         distributed.Client(cluster, security=security) as client,
     ):
-        encrypts = client.run(lambda dask_worker: Encryption.of(dask_worker) is not None)
+        encrypts = client.run(lambda dask_worker: Encryption.of_worker(dask_worker) is not None)
         model = dask_model().fit(chunked(X, (90, 7)), chunked(y, 90))
     assert list(encrypts.values()) == [True, True]
     assert bytes_of(model) == expected
 
 
 def test_a_cluster_without_tls_has_none(two):
-    encrypts = two.run(lambda dask_worker: Encryption.of(dask_worker) is not None)
+    encrypts = two.run(lambda dask_worker: Encryption.of_worker(dask_worker) is not None)
     assert list(encrypts.values()) == [False, False]
 
 
@@ -203,7 +203,7 @@ def test_a_training_can_be_interrupted_while_a_worker_stands_still(monkeypatch):
             except BaseException as error:
                 met.append(type(error))
 
-        monkeypatch.setattr(training, "_wait", interrupted)
+        monkeypatch.setattr(training, "_wait_for_futures", interrupted)
         thread = threading.Thread(target=fit, daemon=True)
         thread.start()
         thread.join(60)
@@ -215,7 +215,7 @@ def test_who_came_in_the_place_of_one_that_died_and_has_no_rows_is_spared(two):
     first, second = sorted(two.ncores())
     rows = two.scatter([1, 2, 3, 4], workers=[first])
     sharing = [
-        set(training._shares(two, rows, [1] * 4, known))
+        set(training._assign_parts(two, rows, [1] * 4, known))
         for known in ({first}, {first, second}, {"tcp://gone:1"})
     ]
     assert sharing == [{first}, {first, second}, {first}]

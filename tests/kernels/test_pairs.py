@@ -54,7 +54,7 @@ def test_gradient_and_hessian_of_a_pair_are_the_loss_derivatives(K):
 def test_the_pair_is_the_naive_one(seed, K, by_gain):
     rng, _, P, y, w = rows(seed, K=K)
     order = rng.permutation(50)[: rng.integers(1, 50)].astype(np.uint32)
-    found = pairs.node_pair(P, y, w, order, by_gain)
+    found = pairs.choose_node_pair(P, y, w, order, by_gain)
     assert found == naive_logit.pair(P.astype(float), y, w, order, by_gain)
 
 
@@ -64,8 +64,8 @@ def test_the_two_choices_part_where_a_class_is_sure_of_itself():
     P = np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0.3, 0, 0.7], [0, 1, 0], [0, 0, 1]], np.float32)
     order, w = np.arange(5, dtype=np.uint32), np.ones(5, np.float32)
     # H = .71 + .50 + 2 * .50 and .71 + .21 + 2 * .21: 2.7^2 / 2.21 = 3.30, 2.4^2 / 1.34 = 4.30.
-    assert pairs.node_pair(P, y, w, order, True) == (0, 2)
-    assert pairs.node_pair(P, y, w, order, False) == (0, 1)
+    assert pairs.choose_node_pair(P, y, w, order, True) == (0, 2)
+    assert pairs.choose_node_pair(P, y, w, order, False) == (0, 1)
 
 
 @pytest.mark.parametrize("by_gain", [True, False])
@@ -77,7 +77,7 @@ def test_the_pair_does_not_depend_on_the_order_of_the_rows(by_gain):
     w = np.full(700, 0.3, np.float32)
     for _ in range(10):
         order = rng.permutation(700).astype(np.uint32)
-        assert pairs.node_pair(P, y, w, order, by_gain) == (0, 1)
+        assert pairs.choose_node_pair(P, y, w, order, by_gain) == (0, 1)
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -88,7 +88,9 @@ def test_the_statistic_sums_to_that_of_the_pair(wide):
     scale_g, scale_h = pairs.pair_statistic(
         P, y, w, order, True, 52.0 if wide else 30.0, wide, values
     )
-    g, h = naive_logit.pair_derivatives(P.astype(float), y, *pairs.node_pair(P, y, w, order, True))
+    g, h = naive_logit.pair_derivatives(
+        P.astype(float), y, *pairs.choose_node_pair(P, y, w, order, True)
+    )
     if wide:
         total_g, total_h = values[0::2].sum(), values[1::2].sum()
         assert set(np.flatnonzero(values[1::2])) == set(order.tolist())
@@ -120,16 +122,16 @@ def test_the_hand_worked_sums_and_pair():
     G, H = naive_logit.sums(UNIFORM.astype(float), LABELS, ONES, ORDER)
     np.testing.assert_allclose(G, [0.666667, -0.333333, -0.333333], atol=1e-6)
     np.testing.assert_allclose(H[0], [0.888889, -0.444444, -0.444444], atol=1e-6)
-    assert pairs.node_pair(UNIFORM, LABELS, ONES, ORDER, True) == (0, 1)  # 2 ties with 1
+    assert pairs.choose_node_pair(UNIFORM, LABELS, ONES, ORDER, True) == (0, 1)  # 2 ties with 1
 
 
 def test_the_hand_worked_leaves():
     zero = np.zeros((4, 3))
     assert naive_logit.log_loss(zero, LABELS) == pytest.approx(4.394449, abs=1e-6)
-    pair = leaf(pairs.leaf_pair, UNIFORM, LABELS, ONES, ORDER)
+    pair = leaf(pairs.leaf_steps_in_best_pair, UNIFORM, LABELS, ONES, ORDER)
     np.testing.assert_allclose(pair, [0.375, -0.375, 0], atol=1e-6)
     assert naive_logit.log_loss(zero + pair, LABELS) == pytest.approx(4.204795, abs=1e-6)
-    dense = leaf(pairs.leaf_dense, UNIFORM, LABELS, ONES, ORDER)
+    dense = leaf(pairs.leaf_steps_full_hessian, UNIFORM, LABELS, ONES, ORDER)
     np.testing.assert_allclose(dense, [0.5, -0.25, -0.25], atol=1e-6)
     assert naive_logit.log_loss(zero + dense, LABELS) == pytest.approx(4.160499, abs=1e-6)
 
@@ -140,7 +142,11 @@ def test_for_two_classes_all_leaves_are_one(seed):
     order = np.arange(50, dtype=np.uint32)
     pair, dense, vector = (
         leaf(kind, P, y, w, order)
-        for kind in (pairs.leaf_pair, pairs.leaf_dense, kernels.leaf_newton)
+        for kind in (
+            pairs.leaf_steps_in_best_pair,
+            pairs.leaf_steps_full_hessian,
+            kernels.leaf_steps_diagonal,
+        )
     )
     np.testing.assert_allclose(pair, dense, atol=1e-6)
     np.testing.assert_allclose(pair, vector, atol=1e-6)
@@ -150,11 +156,14 @@ def test_at_uniform_probabilities_the_diagonal_step_is_the_dense_one():
     rng = np.random.default_rng(0)
     y, P = rng.integers(0, 6, 40).astype(np.uint32), np.full((40, 6), 1 / 6, np.float32)
     order, w = np.arange(40, dtype=np.uint32), np.ones(40, np.float32)
-    dense = leaf(pairs.leaf_dense, P, y, w, order)
-    np.testing.assert_allclose(leaf(kernels.leaf_newton, P, y, w, order), dense, atol=1e-5)
+    dense = leaf(pairs.leaf_steps_full_hessian, P, y, w, order)
+    np.testing.assert_allclose(leaf(kernels.leaf_steps_diagonal, P, y, w, order), dense, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [pairs.leaf_pair, pairs.leaf_dense, kernels.leaf_newton])
+@pytest.mark.parametrize(
+    "kind",
+    [pairs.leaf_steps_in_best_pair, pairs.leaf_steps_full_hessian, kernels.leaf_steps_diagonal],
+)
 @pytest.mark.parametrize("K", [2, 3, 10])
 def test_every_leaf_lowers_the_quadratic_loss_of_its_rows(kind, K):
     for seed in range(10):
@@ -165,7 +174,7 @@ def test_every_leaf_lowers_the_quadratic_loss_of_its_rows(kind, K):
         assert -G @ f + f @ H @ f / 2 < 0
 
 
-@pytest.mark.parametrize("kind", [pairs.leaf_pair, pairs.leaf_dense])
+@pytest.mark.parametrize("kind", [pairs.leaf_steps_in_best_pair, pairs.leaf_steps_full_hessian])
 def test_a_leaf_without_any_hessian_is_clamped(kind):
     # Certain and wrong: p is 0 or 1 to the last bit of float32.
     P = np.tile(np.array([0, 1, 0, 0], np.float32), (3, 1))
@@ -182,6 +191,6 @@ def test_dense_steps_of_the_far_off_rows_are_clamped_too():
     P = np.empty_like(F)
     kernels.softmax(F, P)
     y = np.array([0, 1], np.uint32)
-    values = leaf(pairs.leaf_dense, P, y, ONES[:2], ORDER[:2])
+    values = leaf(pairs.leaf_steps_full_hessian, P, y, ONES[:2], ORDER[:2])
     assert np.abs(values).max() <= 4.0
     assert naive_logit.log_loss(F + values, y) < naive_logit.log_loss(F, y)

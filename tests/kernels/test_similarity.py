@@ -4,8 +4,8 @@ import naive_rebel as naive
 import numpy as np
 import pytest
 
-from streamboost.kernels.perron import perron
-from streamboost.kernels.similarity import add_similarities, answer, squared_distances
+from streamboost.kernels.perron import perron_eigenvectors
+from streamboost.kernels.similarity import add_similarities, evaluate_similarity, squared_distances
 
 
 def distances_to(points, at):
@@ -25,7 +25,7 @@ def answers(points, first, second=None, reach=None, pull=None, mass=None):
         np.empty(pull.shape[1]),
         np.empty(pull.shape[1]),
     )
-    answer(near, far, reach, pull, mass, values, slope, curvature)
+    evaluate_similarity(near, far, reach, pull, mass, values, slope, curvature)
     return values, slope, curvature
 
 
@@ -103,7 +103,7 @@ def test_scoring_is_record_by_record(points, n):
 
 def shares_of(odds, ratio):
     shares = np.full_like(odds, 1 / odds.shape[1])
-    perron(odds, ratio, shares)
+    perron_eigenvectors(odds, ratio, shares)
     return shares
 
 

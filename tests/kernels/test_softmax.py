@@ -31,7 +31,7 @@ def test_leaf_values_are_the_plain_transcription(K):
     order = rng.permutation(len(y)).astype(np.uint32)
     start, stop = np.array([0, 20, 20]), np.array([20, 20, 50])
     values = np.empty((3, K))
-    kernels.leaf_newton(P, y, w, order, start, stop, 0.3, 4.0, values)
+    kernels.leaf_steps_diagonal(P, y, w, order, start, stop, 0.3, 4.0, values)
     for m in range(3):
         expected = naive.newton_leaf(P.astype(float), y, w, order[start[m] : stop[m]], 0.3)
         np.testing.assert_allclose(values[m], expected, atol=1e-5)
@@ -43,9 +43,9 @@ def test_leaf_value_of_the_hand_worked_case():
     P, w = np.full((4, 3), 1 / 3, np.float32), np.ones(4, np.float32)
     values = np.empty((1, 3))
     ends = np.array([0]), np.array([4])
-    kernels.leaf_newton(P, y, w, order, *ends, 0.0, 4.0, values)
+    kernels.leaf_steps_diagonal(P, y, w, order, *ends, 0.0, 4.0, values)
     np.testing.assert_allclose(values, [[0.5, -0.25, -0.25]], atol=1e-6)
-    kernels.leaf_newton(P, y, w, order, *ends, 1.0, 4.0, values)
+    kernels.leaf_steps_diagonal(P, y, w, order, *ends, 1.0, 4.0, values)
     np.testing.assert_allclose(values, [[0.235294, -0.117647, -0.117647]], atol=1e-6)
 
 
@@ -56,7 +56,7 @@ def test_leaf_values_are_clamped():
     kernels.softmax(F, P)
     y, w, order = np.array([0, 1], np.uint32), np.ones(2, np.float32), np.arange(2, dtype=np.uint32)
     values = np.empty((1, 3))
-    kernels.leaf_newton(P, y, w, order, np.array([0]), np.array([2]), 0.0, 4.0, values)
+    kernels.leaf_steps_diagonal(P, y, w, order, np.array([0]), np.array([2]), 0.0, 4.0, values)
     assert np.abs(values).max() == 4.0
     losses = -np.log(naive.softmax(F + values)[np.arange(2), y])
     assert losses.sum() == pytest.approx(1.627, abs=1e-3)
@@ -67,7 +67,7 @@ def test_multiplying_by_the_leaf_follows_the_softmax():
     values = rng.standard_normal((2, 5)).astype(np.float32)
     order = rng.permutation(50).astype(np.uint32)
     before = F.copy()
-    kernels.multiply_leaf(F, P, order, np.array([0, 30]), np.array([30, 50]), values)
+    kernels.add_leaves_and_update(F, P, order, np.array([0, 30]), np.array([30, 50]), values)
     before[order[:30]] += values[0]
     before[order[30:]] += values[1]
     np.testing.assert_array_equal(F, before)
@@ -79,8 +79,8 @@ def test_packed_sums_come_apart_again_whatever_the_signs():
     g, h = rng.standard_normal(1000).astype(np.float32), rng.random(1000).astype(np.float32)
     w = rng.integers(1, 4, 1000).astype(np.float32)
     packed, wide = np.empty(1000, np.int64), np.empty(2000, np.int64)
-    kernels.pack(g, h, w, 2.0**17, 2.0**17, False, packed)
-    kernels.pack(g, h, w, 2.0**17, 2.0**17, True, wide)
+    kernels.quantize(g, h, w, 2.0**17, 2.0**17, False, packed)
+    kernels.quantize(g, h, w, 2.0**17, 2.0**17, True, wide)
     for part in (slice(0, 1000), slice(3, 40), slice(7, 8)):
         total = int(packed[part].sum())
         assert total >> 32 == wide[0::2][part].sum()
@@ -121,12 +121,12 @@ def test_scalar_leaf_steps_are_ratios_of_sums_and_clamped():
     start, stop = np.array([0, 20, 49, 30]), np.array([20, 49, 50, 30])
     g[order[49]], h[order[49]] = -100, 1
     steps = np.empty(4)
-    kernels.leaf_step(g, h, w, order, start, stop, 0.3, 4.0, steps)
+    kernels.leaf_steps(g, h, w, order, start, stop, 0.3, 4.0, steps)
     parts = [order[a:b] for a, b in zip(start, stop, strict=True)]
     ratios = [(w * g)[r].sum() / ((w * h)[r].sum() + 0.3) for r in parts]
     np.testing.assert_allclose(steps, np.clip(ratios, -4, 4), atol=1e-5)
     assert steps[2] == -4.0
-    kernels.leaf_step(g, h, w, order, start, stop, 0.0, 4.0, steps)
+    kernels.leaf_steps(g, h, w, order, start, stop, 0.0, 4.0, steps)
     assert steps[3] == 0.0  # no rows, no step
 
 
@@ -137,7 +137,9 @@ def test_separate_leaf_values_are_the_plain_transcription(K):
     w = rng.integers(1, 4, len(y)).astype(np.float32)
     order = rng.permutation(len(y)).astype(np.uint32)
     values = np.empty((2, K))
-    kernels.leaf_separate(P, y, w, order, np.array([0, 20]), np.array([20, 50]), 0.3, 2.0, values)
+    kernels.leaf_steps_independent(
+        P, y, w, order, np.array([0, 20]), np.array([20, 50]), 0.3, 2.0, values
+    )
     for m, part in enumerate((order[:20], order[20:])):
         expected = naive_logit.leaf_separate(P.astype(float), y, w.astype(float), part, 0.3)
         np.testing.assert_allclose(values[m], expected, atol=1e-5)
@@ -150,7 +152,7 @@ def test_separate_leaf_steps_lower_the_log_loss_where_probabilities_sum_to_one()
         w, order = np.ones(50, np.float32), np.arange(50, dtype=np.uint32)
         values = np.empty((1, 6))
         ends = np.array([0]), np.array([50])
-        kernels.leaf_separate(P, y, w, order, *ends, 0.0, np.inf, values)
+        kernels.leaf_steps_independent(P, y, w, order, *ends, 0.0, np.inf, values)
         G, H = naive_logit.sums(P.astype(float), y, w, range(50))
         step = values[0] - values[0].mean()
         np.testing.assert_allclose(step, (G / P.sum(0)) - (G / P.sum(0)).mean(), atol=1e-5)
@@ -165,7 +167,7 @@ def test_added_leaves_and_loss_are_the_naive_ones():
     w = rng.random(50).astype(np.float32)
     before, values = F.copy(), rng.standard_normal((2, 5)).astype(np.float32)
     order = rng.permutation(50).astype(np.uint32)
-    kernels.add_leaf(F, order, np.array([0, 30]), np.array([30, 50]), values)
+    kernels.add_leaf_values(F, order, np.array([0, 30]), np.array([30, 50]), values)
     before[order[:30]] += values[0]
     before[order[30:]] += values[1]
     np.testing.assert_array_equal(F, before)

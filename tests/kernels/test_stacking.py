@@ -4,11 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamboost.kernels.stacking import (
-    learn_linear,
-    mix,
+    combine_experts,
+    predict_linear,
     predict_young,
-    say_linear,
-    share_weights,
+    update_fixed_share_weights,
+    update_linear,
 )
 from tests import naive_blending
 
@@ -18,7 +18,7 @@ FURTHEST = 5.0
 def mixed(weights, said, least):
     _, n, K = said.shape
     filled = np.empty((n, K)), np.empty(n, dtype=np.int64), np.empty(n)
-    mix(weights, said, least, *filled)
+    combine_experts(weights, said, least, *filled)
     return filled
 
 
@@ -57,7 +57,7 @@ def test_the_regression_says_what_its_slow_twin_says(seed, K, D):
     rng, X, mean, rate = random_rows(seed, D=D)
     weights = 3 * rng.standard_normal((K, D + 1))
     said = np.full((5, K + 2), 7.0)
-    say_linear(X, mean, rate, FURTHEST, weights, said)
+    predict_linear(X, mean, rate, FURTHEST, weights, said)
     slow = naive_blending.say_linear(X, mean, rate, FURTHEST, weights)
     np.testing.assert_allclose(said[:, :K], slow, atol=1e-12)
     assert (said[:, K:] == 7.0).all()
@@ -72,7 +72,7 @@ def test_it_learns_label_by_label_what_its_slow_twin_learns(seed, K, weight):
     slow = weights.copy(), squares.copy()
     for row in X:
         k = int(rng.integers(K))
-        learn_linear(row[None], *scale, k, 0.5, weight, weights, squares)
+        update_linear(row[None], *scale, k, 0.5, weight, weights, squares)
         slow = naive_blending.learn_linear(row, *scale, k, 0.5, weight, *slow)
     np.testing.assert_allclose(weights, slow[0], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(squares, slow[1], rtol=1e-9)
@@ -82,7 +82,7 @@ def test_it_learns_label_by_label_what_its_slow_twin_learns(seed, K, weight):
 def test_what_is_far_out_counts_as_no_further_than_the_furthest(sign):
     X = np.array([[sign * np.finfo(np.float32).max], [sign * FURTHEST]], dtype=np.float32)
     said = np.empty((2, 2))
-    say_linear(X, np.zeros(1), np.ones(1), FURTHEST, np.array([[0.5, 1.0], [0.0, -1.0]]), said)
+    predict_linear(X, np.zeros(1), np.ones(1), FURTHEST, np.array([[0.5, 1.0], [0.0, -1.0]]), said)
     np.testing.assert_array_equal(said[0], said[1])
 
 
@@ -97,7 +97,7 @@ def test_a_young_committee_is_shrunk_to_the_class_shares():
 def test_weights_are_shared_and_then_follow_the_likelihood():
     own, young = np.array([0.7, 0.3]), np.array([[0.2, 0.8]])
     weights = np.array([1.0, 0.0, 0.0])
-    share_weights(own, young, 1, 0.1, 0.5, 0.02, 0.003, weights)
+    update_fixed_share_weights(own, young, 1, 0.1, 0.5, 0.02, 0.003, weights)
     both = np.sqrt((own + 1e-4) * young[0])
     likelihoods = np.array([(0.3 + 1e-4) / (1 + 2e-4), 0.8, (both / both.sum())[1]])
     shared = np.array([0.9 + 0.05, 0.025, 0.025])  # a half to the stack, a half to the others
@@ -107,5 +107,7 @@ def test_weights_are_shared_and_then_follow_the_likelihood():
 
 def test_a_new_class_is_equally_unlikely_for_all():
     weights = np.array([0.5, 0.3, 0.2])
-    share_weights(np.array([0.9, 0.1]), np.array([[0.5, 0.5]]), 2, 0.0, 0.5, 0.02, 0.003, weights)
+    update_fixed_share_weights(
+        np.array([0.9, 0.1]), np.array([[0.5, 0.5]]), 2, 0.0, 0.5, 0.02, 0.003, weights
+    )
     np.testing.assert_allclose(weights, [0.5, 0.3, 0.2])

@@ -51,7 +51,7 @@ def test_scores_and_leaves_are_those_of_each_row_alone_also_of_wider_rows(n_cate
         np.testing.assert_array_equal(scores, committee.decision(X[:n]))
         np.testing.assert_array_equal(scores, np.concatenate([one for one, _ in alone[:n]]))
         np.testing.assert_array_equal(leaves, np.concatenate([one for _, one in alone[:n]]))
-        np.testing.assert_array_equal(leaves, forest.leaves(X[:n], 9))
+        np.testing.assert_array_equal(leaves, forest.leaf_indices(X[:n], 9))
     assert leaves.shape == (300, 9)
     assert len(np.unique(leaves)) > 4
 
@@ -104,7 +104,7 @@ def places_by_walking(forest, leaf_of, X, n_trees):
 def test_the_leaves_of_rows_are_those_that_walking_ends_in(fitted, n_trees):
     model, X = fitted
     forest = model.committee_.learners
-    found = model.committee_.learners.leaves(X[:60], n_trees)
+    found = model.committee_.learners.leaf_indices(X[:60], n_trees)
     n = min(n_trees, len(forest.roots))
     assert found.shape == (60, n)
     assert found.dtype == np.uint8
@@ -125,6 +125,6 @@ def test_so_are_those_where_categories_part_rows():
     unmet = np.array([[77, 0, 1], [np.nan, np.nan, np.nan], [-1, 3, 2]], dtype=np.float32)
     rows = np.vstack([X[:60], unmet])
     np.testing.assert_array_equal(
-        model.committee_.learners.leaves(rows, 8),
+        model.committee_.learners.leaf_indices(rows, 8),
         places_by_walking(forest, naive_categories.leaf_of, rows, 8),
     )

@@ -161,7 +161,7 @@ def test_of_a_committee_without_trees_two_neighbours_say_what_it_says():
     learner = small(estimator=estimator, query=ALL)
     served(learner, 0, 60, batch=5)
     experts = learner.score(X).experts
-    assert learner.committee.learners.leaves(X, 64).shape == (300, 0)
+    assert learner.committee.learners.leaf_indices(X, 64).shape == (300, 0)
     np.testing.assert_array_equal(experts[3:5], experts[[0, 0]])
     assert (experts[2] != experts[0]).any()
 

@@ -7,7 +7,7 @@ import pytest
 
 from streamboost.kernels import softmax as kernels
 from streamboost.trees.bins import Bins
-from streamboost.trees.by_node import grow_by_node
+from streamboost.trees.by_node import grow_with_node_statistics
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import gradient_statistic, pair_statistic
 
@@ -37,11 +37,11 @@ def newton(rng, n=120):
 def test_with_one_statistic_for_all_nodes_it_is_the_grown_tree(seed, limits, sampled):
     rng, grow, *_ = grower(seed, **limits)
     if sampled:
-        grow.sample(
+        grow.set_sample(
             grow.splittable[1:], np.arange(0, 120, 2, np.uint32), np.arange(1, 120, 2, np.uint32)
         )
     statistic = newton(rng)
-    expected, tree = grow(statistic), grow_by_node(grow, lambda rows: (statistic, 1.0))
+    expected, tree = grow(statistic), grow_with_node_statistics(grow, lambda rows: (statistic, 1.0))
     for name in ("left", "depth", "start", "stop", "rest_start", "rest_stop"):
         np.testing.assert_array_equal(tree.nodes[name], expected.nodes[name])
     for name in ("feature", "bin", "missing_left"):
@@ -63,7 +63,7 @@ def test_gains_are_compared_in_the_users_units():
         # The larger a node, the less its gain is worth: small leaves are split first.
         return statistic, 1.0 / len(rows) ** 6
 
-    tree = grow_by_node(grow, choose)
+    tree = grow_with_node_statistics(grow, choose)
     assert asked[0] == 120
     assert tree.nodes["depth"].max() > grow(statistic).nodes["depth"].max()
 
@@ -80,7 +80,7 @@ def test_a_tree_of_pairs_is_the_naive_one(seed, wide, monkeypatch):
     kernels.softmax(F, P)
     w = rng.integers(1, 3, 120).astype(np.float32)
     buffer = np.empty(240, np.int64)
-    tree = grow_by_node(grow, lambda rows: pair_statistic(P, y, w, rows, buffer))
+    tree = grow_with_node_statistics(grow, lambda rows: pair_statistic(P, y, w, rows, buffer))
 
     def choose(rows):
         g, h = naive_logit.pair_derivatives(
@@ -88,7 +88,7 @@ def test_a_tree_of_pairs_is_the_naive_one(seed, wide, monkeypatch):
         )
         return w * g, w * h
 
-    expected = naive_logit.grow_by_node(codes, bins.n_bins, choose, 0.2, 8, 0.5)
+    expected = naive_logit.grow_with_node_statistics(codes, bins.n_bins, choose, 0.2, 8, 0.5)
     leaves = {
         frozenset(tree.rows[a:b].tolist()) for a, b in zip(tree.start, tree.stop, strict=True)
     }
@@ -99,6 +99,6 @@ def test_nothing_to_split_leaves_one_leaf():
     _, grow, *_ = grower(0)
     zeros = np.zeros(120, np.float32)
     statistic = gradient_statistic(zeros, zeros, zeros + 1, 0.0, 0.0)
-    tree = grow_by_node(grow, lambda rows: (statistic, 1.0))
+    tree = grow_with_node_statistics(grow, lambda rows: (statistic, 1.0))
     assert tree.n_leaves == 1
     np.testing.assert_array_equal(tree.rows, np.arange(120))

@@ -48,14 +48,14 @@ def test_beyond_254_the_lightest_share_the_last_bin():
 
 
 def test_codes_are_split_only_where_a_training_tells_them_apart():
-    first, readings = CategoryCodes().merged({2: bins_of(np.repeat(np.arange(300), 2))})
+    first, readings = CategoryCodes().merge_categories({2: bins_of(np.repeat(np.arange(300), 2))})
     assert first.n_codes == 256  # 254 alone, the others as one, and missing
     assert (readings[2].origin == 0).all()
-    same, readings = first.merged({2: bins_of(np.repeat(np.arange(300), 2))})
+    same, readings = first.merge_categories({2: bins_of(np.repeat(np.arange(300), 2))})
     np.testing.assert_array_equal(same.codes, first.codes)
     np.testing.assert_array_equal(readings[2].origin, np.arange(256))
     # 299 was rare and now has a bin of its own; 1000 is new.
-    after, readings = first.merged({2: bins_of([299, 1000, 5])})
+    after, readings = first.merge_categories({2: bins_of([299, 1000, 5])})
     of = {int(v): int(c) for v, c in zip(after.values, after.codes, strict=True)}
     old = {int(v): int(c) for v, c in zip(first.values, first.codes, strict=True)}
     assert of[299] != of[298] == old[298]
@@ -92,7 +92,7 @@ def test_old_trees_answer_as_before_and_new_ones_as_they_were_grown(seed, n_cate
             l2_regularization=0.0,
         )  # fmt: skip
         chosen = rng.random(len(X)) < 0.5
-        grow.sample(grow.splittable, grow.all_rows[chosen], grow.all_rows[~chosen])
+        grow.set_sample(grow.splittable, grow.all_rows[chosen], grow.all_rows[~chosen])
         tree = grow(weight_statistic(np.ones(len(X)), y, 3))
         tree.values = rng.random((tree.n_leaves, 3)).astype(np.float32)
         builder = ForestBuilder(forest, bins)
@@ -126,7 +126,7 @@ def test_codes_stay_distinct_whatever_comes(trainings):
     known = set()
     for values in trainings:
         before = dict(zip(categories.values, categories.codes, strict=True))
-        categories, readings = categories.merged({0: bins_of(values)})
+        categories, readings = categories.merge_categories({0: bins_of(values)})
         known |= set(values)
         now = dict(zip(categories.values, categories.codes, strict=True))
         assert set(now) == known
@@ -146,7 +146,7 @@ def test_codes_stay_distinct_whatever_comes(trainings):
     ],
 )
 def test_a_damaged_table_is_refused(name, value):
-    whole, _ = CategoryCodes().merged({1: bins_of([4, 6])})
+    whole, _ = CategoryCodes().merge_categories({1: bins_of([4, 6])})
     whole.check(2)
     with pytest.raises(ModelFileError, match="damaged"):
         replace(whole, **{name: value}).check(2)

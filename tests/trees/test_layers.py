@@ -44,7 +44,7 @@ def layered(grow, pull, n_layers):
 def test_rows_end_where_the_packed_tree_sends_them(seed, n_layers, categorical):
     rng, X, pull, bins, grow = make(seed, categorical=categorical)
     sampled = rng.random(len(X)) < 0.5
-    grow.sample(grow.splittable[1:], grow.all_rows[sampled], grow.all_rows[~sampled])
+    grow.set_sample(grow.splittable[1:], grow.all_rows[sampled], grow.all_rows[~sampled])
     tree = layered(grow, pull, n_layers)
     assert 2 <= tree.n_leaves <= 2**n_layers
     assert sorted([*tree.rows, *tree.rest]) == list(range(len(X)))

@@ -23,35 +23,37 @@ _LONGEST = 8.0  # bound of max |u| a in the line search, which is unbounded for 
 _CLOSE = 1e-10
 
 
-class _Coordinates(SimplexAlgorithm):
-    """CD-MCBoost algorithm: a ±1 tree per round, for the coordinates of the predictor in turn."""
+class _CoordinateDescent(SimplexAlgorithm):
+    """Algorithm of CD-MCBoost: each round adds a ±1 tree to the next coordinate that improves."""
 
-    def round(self, state: SimplexState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: SimplexState, grower: Grower) -> list[Tree]:
         n_coordinates = state.z.shape[1] - 1
         risks = state.risks()
         for turn in range(n_coordinates):
-            tree = self._loss_along((state.rounds + turn) % n_coordinates, risks, state, grow)
+            tree = self._best_tree_along(
+                (state.rounds + turn) % n_coordinates, risks, state, grower
+            )
             if tree is not None:
                 return [tree]
         return []
 
-    def _loss_along(
-        self, j: int, risks: np.ndarray, state: SimplexState, grow: Grower
+    def _best_tree_along(
+        self, coordinate_index: int, risks: np.ndarray, state: SimplexState, grower: Grower
     ) -> Tree | None:
-        """Return the best tree for coordinate `j`, or None if none lowers the risk."""
+        """Return a tree for one coordinate of the predictor, or None if none lowers the risk."""
         y, n_classes = state.y, risks.shape[1]
-        coordinate = codewords(n_classes)[:, j]
+        coordinate = codewords(n_classes)[:, coordinate_index]
         # The classes before j, class j, and the classes after j share one value each. Hence the
         # pairs of classes have only nine differences in the line search.
-        group = np.sign(np.arange(n_classes) - j) + 1
-        value = coordinate[[0, j, -1]]
+        group = np.sign(np.arange(n_classes) - coordinate_index) + 1
+        value = coordinate[[0, coordinate_index, -1]]
         by_group = np.stack([risks[:, group == g].sum(axis=1) for g in range(3)], axis=1)
         difference = value[:, None] - value
         pull = (by_group * difference[group[y]]).sum(axis=1) / 2
         by_sign = np.stack([pull, -pull], axis=1)
         unit = float(state.given @ by_group.sum(axis=1) / state.given.sum())
         statistic = vector_statistic(ERROR, by_sign, copies=state.given, unit=unit)
-        tree = grow(statistic)
+        tree = grower(statistic)
         edges = tree.leaf_sums(statistic.values[::2])  # integers, whose sums are exact in any order
         answer = np.where(edges >= 0, 1.0, -1.0)
         by_group *= state.given[:, None]
@@ -68,7 +70,7 @@ class _Coordinates(SimplexAlgorithm):
 
 
 def line_search(mass: np.ndarray, slope: np.ndarray) -> float:
-    """Return the a that minimises R(a) = sum_q mass_q exp(a slope_q), `mass` not negative.
+    """Return the a that minimises sum_q mass_q exp(a slope_q); `mass` and `slope` are (q,).
 
     Uses Newton's method inside a bracket, to 1e-10. |a| max |slope| is at most 8, also if R has no
     minimum.
@@ -172,4 +174,4 @@ class CDMCBoostClassifier(SimplexClassifier):
     max_leaf_nodes: int | None = 2
 
     def _algorithm(self) -> Algorithm:
-        return _Coordinates(self.learning_rate)
+        return _CoordinateDescent(self.learning_rate)

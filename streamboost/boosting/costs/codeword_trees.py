@@ -17,7 +17,7 @@ from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import vector_statistic
 from streamboost.trees.tree import Tree
 
-__all__ = ["AdaBoostCostClassifier", "GDMCBoostClassifier", "vote_step"]
+__all__ = ["AdaBoostCostClassifier", "GDMCBoostClassifier", "vote_weight"]
 
 Step = Literal["exact", "bound"]
 
@@ -25,20 +25,20 @@ _LEAST_EDGE = 1e-10  # share of the risk; a smaller edge may be a rounding error
 
 
 class _CodewordTrees(SimplexAlgorithm):
-    """Algorithm of both: per round a tree whose leaves predict classes, and its coefficient."""
+    """Algorithm of GD-MCBoost and AdaBoost-Cost: a tree whose leaves predict classes per round."""
 
     def __init__(self, learning_rate: float, step: Step) -> None:
         super().__init__(learning_rate)
         self._step = step
 
-    def round(self, state: SimplexState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: SimplexState, grower: Grower) -> list[Tree]:
         residual = -state.risks()
         n, n_classes = residual.shape
         own = np.arange(n), state.y
         residual[own] = -residual.sum(axis=1)  # M / (2 (M-1)) of it is <y_k, w_i>
         unit = float(state.given @ residual[own] / state.given.sum())
         statistic = vector_statistic(ERROR, residual, copies=state.given, unit=unit)
-        tree = grow(statistic)
+        tree = grower(statistic)
         # The sums are integers, so that ties of classes do not depend on the order of the rows. The
         # unit cancels in the step.
         residual = statistic.values.reshape(n, n_classes)
@@ -54,23 +54,23 @@ class _CodewordTrees(SimplexAlgorithm):
         if right - wrong <= _LEAST_EDGE * whole:
             return []
         # A vote of v changes z by 2 v (M-1)/M along the codeword of the predicted class.
-        step = 2 * self._learning_rate * vote_step(right, wrong, whole, self._step)
+        step = 2 * self._learning_rate * vote_weight(right, wrong, whole, self._step)
         values = np.full((tree.n_leaves, n_classes), -step / n_classes)
         values[np.arange(tree.n_leaves), named] += step
         tree.values = values.astype(np.float32)
         return [tree]
 
 
-def vote_step(right: float, wrong: float, whole: float, step: Step) -> float:
-    """Return the weight v of a tree's vote for a class; z changes by 2 v.
+def vote_weight(correct_risk: float, wrong_risk: float, total_risk: float, step: Step) -> float:
+    """Return the weight v of a tree's vote for the predicted class, which changes z by 2 v.
 
     Parameters
     ----------
-    right
+    correct_risk
         A, the risk sum_k e_ik of the rows that the tree predicts correctly.
-    wrong
+    wrong_risk
         B, the risk e_ih of the predicted class h, over the rows that the tree predicts wrongly.
-    whole
+    total_risk
         Z, the risk of all rows.
     step
         ``"exact"``: log(A / B) / 2, which minimises A exp(-v) + B exp(v) plus a constant.
@@ -79,13 +79,13 @@ def vote_step(right: float, wrong: float, whole: float, step: Step) -> float:
 
     Examples
     --------
-    >>> round(vote_step(6.0, 1.0, 8.0, "exact"), 6), round(vote_step(6.0, 1.0, 8.0, "bound"), 6)
+    >>> round(vote_weight(6.0, 1.0, 8.0, "exact"), 6), round(vote_weight(6.0, 1.0, 8.0, "bound"), 6)
     (0.89588, 0.733169)
     """
     if step == "bound":
-        edge = (right - wrong) / whole
-        right, wrong = 1 + edge, 1 - edge
-    return float(np.log(right / max(wrong, right * np.exp(-2 * FARTHEST))) / 2)
+        edge = (correct_risk - wrong_risk) / total_risk
+        correct_risk, wrong_risk = 1 + edge, 1 - edge
+    return float(np.log(correct_risk / max(wrong_risk, correct_risk * np.exp(-2 * FARTHEST))) / 2)
 
 
 class GDMCBoostClassifier(SimplexClassifier):
@@ -169,7 +169,7 @@ class AdaBoostCostClassifier(SimplexClassifier):
         Factor of each vote; the paper uses 1.
     step
         ``"bound"`` minimises an upper bound of the risk, as published; ``"exact"`` minimises the
-        risk, which makes this GD-MCBoost. See `vote_step`.
+        risk, which makes this GD-MCBoost. See `vote_weight`.
     max_leaf_nodes, max_depth
     max_bins
     max_features

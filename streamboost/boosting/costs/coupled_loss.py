@@ -25,8 +25,8 @@ __all__ = [
     "CoupledAlgorithm",
     "CoupledState",
     "CoupledTrees",
-    "bound",
-    "coefficients",
+    "loss_bound",
+    "optimal_coefficients",
 ]
 
 FARTHEST = 4.0
@@ -38,7 +38,7 @@ LEAST_GAIN = 1e-10
 
 @dataclass(slots=True)
 class CoupledState:
-    """State of the rows: H (n, K), and the logarithms of row weights times subcosts."""
+    """Scores (n, K) of the training rows, and the logs of weights times subcosts."""
 
     scores: np.ndarray
     log_plus: np.ndarray
@@ -46,17 +46,17 @@ class CoupledState:
     n_records: float
 
     @classmethod
-    def start(
+    def of_rows(
         cls, data: TrainingData, scores: np.ndarray, plus: np.ndarray, minus: np.ndarray
     ) -> "CoupledState":
-        """Create the state of rows with subcosts `plus` and `minus` (K, K) by class."""
+        """Create the state of training rows with subcosts `plus` and `minus` (K, K) by class."""
         given = np.log(data.weight)[:, None]
         with np.errstate(divide="ignore"):
             log_plus, log_minus = np.log(plus)[data.y], np.log(minus)[data.y]
         return cls(scores.copy(), given + log_plus, given + log_minus, float(data.weight.sum()))
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return w+ and w- (n, K), the largest being 1."""
+        """Return the weights w+ and w- of each row and class, (n, K) each, scaled to maximum 1."""
         log_plus, log_minus = self.log_plus + self.scores, self.log_minus - self.scores
         top = max(log_plus.max(initial=-np.inf), log_minus.max(initial=-np.inf))
         if top == -np.inf:  # the errors on all rows cost nothing
@@ -64,36 +64,38 @@ class CoupledState:
         return np.exp(log_plus - top), np.exp(log_minus - top)
 
 
-def coefficients(total: np.ndarray, difference: np.ndarray, extra: float) -> np.ndarray:
-    """Return the a that minimises s+ exp(a) + s- exp(-a), with smoothed sums and within ±4.
+def optimal_coefficients(
+    total: np.ndarray, signed_difference: np.ndarray, smoothing: float
+) -> np.ndarray:
+    """Return the a in [-4, 4] that minimises s+ exp(a) + s- exp(-a), with smoothed sums.
 
     Parameters
     ----------
-    total, difference
+    total, signed_difference
         s+ + s- and s+ - s-, of any shape.
-    extra
+    smoothing
         Smoothing term of both sums. The loss still never rises: the minimised sum is the loss plus
         extra (exp(a) + exp(-a)), which is least at 0.
 
     Examples
     --------
-    >>> coefficients(np.array([1.0, 1.0]), np.array([-0.6, 0.0]), 0.0).round(6)
+    >>> optimal_coefficients(np.array([1.0, 1.0]), np.array([-0.6, 0.0]), 0.0).round(6)
     array([0.693147, 0.      ])
     """
-    plus = np.maximum(total + difference, 0) + 2 * extra
-    minus = np.maximum(total - difference, 0) + 2 * extra
+    plus = np.maximum(total + signed_difference, 0) + 2 * smoothing
+    minus = np.maximum(total - signed_difference, 0) + 2 * smoothing
     with np.errstate(divide="ignore", invalid="ignore"):
         a = np.log(minus / plus) / 2
     return np.asarray(np.clip(np.nan_to_num(a), -FARTHEST, FARTHEST))
 
 
-def bound(total: np.ndarray, difference: np.ndarray, a: np.ndarray) -> float:
-    """Return s+ exp(a) + s- exp(-a), summed over the classes."""
+def loss_bound(total: np.ndarray, difference: np.ndarray, a: np.ndarray) -> float:
+    """Return s+ exp(a) + s- exp(-a), summed over the classes, as a number."""
     return float((total * np.cosh(a) + difference * np.sinh(a)).sum())
 
 
 class CoupledAlgorithm(Algorithm):
-    """Base class of the algorithms of this loss: costs, link, base scores and row state.
+    """Base class of the boosting algorithms that minimise the coupled exponential loss.
 
     The base scores are the best constants a_0 (Appel, 2017, equation 4.7, without a formula).
     """
@@ -104,38 +106,38 @@ class CoupledAlgorithm(Algorithm):
         self._learning_rate = learning_rate
         self._smoothing = smoothing
         self._costs = costs
-        self.link: Link = "costs" if costs.decoded else "sigmoid"
+        self.link: Link = "costs" if costs.is_decoded else "sigmoid"
 
-    def costs(self, n_classes: int) -> np.ndarray:
-        """Return the cost matrix if predictions depend on it, else an empty array."""
-        return self._costs.checked(n_classes) if self._costs.decoded else NO_COSTS
+    def cost_matrix(self, n_classes: int) -> np.ndarray:
+        """Return the cost matrix (K, K) if predictions need it, else an empty array."""
+        return self._costs.checked_matrix(n_classes) if self._costs.is_decoded else NO_COSTS
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return a_0, or the base scores of the committee."""
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        """Return the best constant scores a_0 (K,), or the base scores of the committee."""
         if committee is not None:
             return committee.base
         mass = np.bincount(data.y, weights=data.weight, minlength=len(data.classes))
         plus, minus = (mass @ c for c in self._costs.subcosts(len(data.classes)))
-        return self._coefficients(plus + minus, plus - minus)
+        return self._optimal_coefficients(plus + minus, plus - minus)
 
     def temperature(self, n_classes: int) -> float:
-        """Return 1/2: the sigmoid of 2 H is the probability of a class against all others."""
+        """Return 1/2, as sigmoid(2 H) is the probability of a class against all others."""
         return 0.5
 
-    def start(
+    def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> CoupledState:
-        """Create the state of the rows."""
-        return CoupledState.start(data, scores, *self._costs.subcosts(len(data.classes)))
+        """Create the state of the training rows from their `scores` (n, K)."""
+        return CoupledState.of_rows(data, scores, *self._costs.subcosts(len(data.classes)))
 
-    def _coefficients(self, total: np.ndarray, difference: np.ndarray) -> np.ndarray:
-        return coefficients(total, difference, self._smoothing * float(total.mean()))
+    def _optimal_coefficients(self, total: np.ndarray, difference: np.ndarray) -> np.ndarray:
+        return optimal_coefficients(total, difference, self._smoothing * float(total.mean()))
 
 
 class CoupledTrees(CoupledAlgorithm):
-    """Base class of the algorithms of this loss whose weak learners are trees."""
+    """Base class of the boosting algorithms that minimise the coupled loss with trees."""
 
-    def update(self, state: CoupledState, trees: Sequence[Tree]) -> None:
-        """Add the trees' values to the scores."""
+    def update_state(self, state: CoupledState, trees: Sequence[Tree]) -> None:
+        """Add the leaf values of the trees to the scores of all rows."""
         for tree in trees:
             state.scores += tree.values[tree.leaf_of_row(len(state.scores))]

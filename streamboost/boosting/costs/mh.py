@@ -8,8 +8,8 @@ from streamboost.boosting.costs.coupled_loss import (
     LEAST_GAIN,
     CoupledState,
     CoupledTrees,
-    bound,
-    coefficients,
+    loss_bound,
+    optimal_coefficients,
 )
 from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.estimator import BoostingClassifier
@@ -24,19 +24,19 @@ __all__ = ["AdaBoostMHClassifier"]
 _SMOOTHING = 1e-3  # of the base scores, as in `RebelClassifier`
 
 
-class _RealTrees(CoupledTrees):
-    """AdaBoost.MH algorithm: a tree of least Z = 2 sum sqrt(W+ W-), with leaf half log odds."""
+class _RealValuedTrees(CoupledTrees):
+    """Algorithm of AdaBoost.MH: trees that minimise Z, whose leaf values are half log odds."""
 
-    def round(self, state: CoupledState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: CoupledState, grower: Grower) -> list[Tree]:
         plus, minus = state.weights()
         n_records = state.n_records
         unit = n_records / (plus.sum() + minus.sum())  # scales the mean record weight to 1
-        tree = grow(vector_statistic(MH, np.hstack([plus, minus]) * unit))
+        tree = grower(vector_statistic(MH, np.hstack([plus, minus]) * unit))
         against, in_favour = tree.leaf_sums(plus), tree.leaf_sums(minus)
         total, difference = against + in_favour, against - in_favour
         extra = float(total.sum()) / (n_records * total.shape[1])
-        values = coefficients(total, difference, extra)
-        if not bound(total, difference, values) < (1 - LEAST_GAIN) * total.sum():
+        values = optimal_coefficients(total, difference, extra)
+        if not loss_bound(total, difference, values) < (1 - LEAST_GAIN) * total.sum():
             return []
         tree.values = (self._learning_rate * values).astype(np.float32)
         return [tree]
@@ -109,4 +109,4 @@ class AdaBoostMHClassifier(BoostingClassifier):
     min_child_weight: float = 0.0
 
     def _algorithm(self) -> Algorithm:
-        return _RealTrees(self.learning_rate, _SMOOTHING, Costs())
+        return _RealValuedTrees(self.learning_rate, _SMOOTHING, Costs())

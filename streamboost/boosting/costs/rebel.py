@@ -7,7 +7,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from streamboost.boosting.costs.coupled_loss import LEAST_GAIN, CoupledState, CoupledTrees, bound
+from streamboost.boosting.costs.coupled_loss import (
+    LEAST_GAIN,
+    CoupledState,
+    CoupledTrees,
+    loss_bound,
+)
 from streamboost.boosting.costs.similarity_rounds import SimilarityRounds
 from streamboost.boosting.costs.subcosts import Costs, Subcosts
 from streamboost.boosting.estimator import BoostingClassifier
@@ -22,7 +27,7 @@ __all__ = ["RebelClassifier"]
 
 
 class _SignTrees(CoupledTrees):
-    """REBEL algorithm: a ±1 tree per round, grown layer by layer (section 4.4).
+    """Algorithm of REBEL: each round grows a tree of leaf values ±1, layer by layer (section 4.4).
 
     The first split minimises the loss over all stumps (equation 4.10). In each further layer the
     coefficients a are fixed, and each leaf becomes the stump that minimises the loss. As
@@ -39,26 +44,26 @@ class _SignTrees(CoupledTrees):
         super().__init__(learning_rate, smoothing, costs)
         self._max_depth = max_depth
 
-    def round(self, state: CoupledState, grow: Grower) -> list[Tree]:
-        """Return one tree, or none if none lowers the loss."""
+    def grow_round(self, state: CoupledState, grower: Grower) -> list[Tree]:
+        """Return a list of one tree, or an empty list if no tree lowers the loss."""
         plus, minus = state.weights()
-        total = (plus[grow.rows] + minus[grow.rows]).sum(axis=0)
+        total = (plus[grower.rows] + minus[grower.rows]).sum(axis=0)
         pull = plus - minus
         unit = float(plus.sum() + minus.sum()) / state.n_records
-        tree = grow(vector_statistic(STUMP, pull, total, unit=unit), max_leaf_nodes=2)
+        tree = grower(vector_statistic(STUMP, pull, total, unit=unit), max_leaf_nodes=2)
         sums = tree.leaf_sums(pull)
         sign = np.array([1.0, -1.0])[: tree.n_leaves]
-        a = self._coefficients(total, sign @ sums)
+        a = self._optimal_coefficients(total, sign @ sums)
         for _ in range(1, self._max_depth):
             gain = -(pull @ np.sinh(a))
             by_sign = np.stack([gain, -gain], axis=1)
-            deeper = add_layer(grow, tree, vector_statistic(ERROR, by_sign, unit=unit))
+            deeper = add_layer(grower, tree, vector_statistic(ERROR, by_sign, unit=unit))
             better = np.where(deeper.leaf_sums(gain) >= 0, 1.0, -1.0)
             if deeper.n_leaves == tree.n_leaves and (better == sign).all():
                 break
             tree, sign, sums = deeper, better, deeper.leaf_sums(pull)
-            a = self._coefficients(total, sign @ sums)
-        if not bound(total, sign @ sums, a) < (1 - LEAST_GAIN) * total.sum():
+            a = self._optimal_coefficients(total, sign @ sums)
+        if not loss_bound(total, sign @ sums, a) < (1 - LEAST_GAIN) * total.sum():
             return []
         tree.values = (self._learning_rate * sign[:, None] * a).astype(np.float32)
         return [tree]
@@ -218,11 +223,11 @@ class RebelClassifier(BoostingClassifier):
             )
         return _SignTrees(self.learning_rate, self.smoothing, costs, self.max_depth)
 
-    def _leaves(self, n_classes: int) -> int:
+    def _max_leaf_nodes(self, n_classes: int) -> int:
         return 2  # per stump; a tree is composed of stumps
 
     @property
-    def _no_categories(self) -> str:  # type: ignore[override]
+    def _no_categories_reason(self) -> str:  # type: ignore[override]
         if self.weak_learner == "tree":
             return ""
         return (
@@ -231,7 +236,7 @@ class RebelClassifier(BoostingClassifier):
         )
 
     @property
-    def _no_probabilities(self) -> str:  # type: ignore[override]
+    def _no_probabilities_reason(self) -> str:  # type: ignore[override]
         if self.cost_matrix is None:
             return ""
         if self.subcosts == "linear":

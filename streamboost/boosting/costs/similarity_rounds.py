@@ -11,8 +11,8 @@ from streamboost.boosting.costs.coupled_loss import (
     LEAST_GAIN,
     CoupledAlgorithm,
     CoupledState,
-    bound,
-    coefficients,
+    loss_bound,
+    optimal_coefficients,
 )
 from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.similarities import Frame, Similarities, Similarity
@@ -21,7 +21,7 @@ from streamboost.errors import DataError
 from streamboost.kernels import similarity as kernels
 from streamboost.trees.grower import Grower
 
-__all__ = ["SimilarityRounds", "binarize", "isolating", "refine"]
+__all__ = ["SimilarityRounds", "most_isolated_point", "refine_coefficients", "two_groups"]
 
 _MOST_PAIRS = 50  # two-point learners tried in a round
 _EQUAL = 1e-9  # relative tolerance of equal eigenvalues
@@ -30,13 +30,13 @@ _SIGN_ROUNDS = 20
 
 @dataclass(slots=True)
 class _State(CoupledState):
-    """State with one row per distinct point (U, D), which merges all records at that point."""
+    """State of the distinct points (U, D), each with the summed weights of its rows."""
 
     points: np.ndarray
 
 
 class SimilarityRounds(CoupledAlgorithm):
-    """REBEL algorithm with similarities: a constant, an isolating point or a pair per round.
+    """Algorithm of REBEL whose weak learners are localized similarities.
 
     Rows are first merged into distinct points, which share their scores. The coefficients of a
     learner are computed from the soft sums of the coupled loss (w (1 ± f) / 2), which lower the
@@ -61,8 +61,8 @@ class SimilarityRounds(CoupledAlgorithm):
         self._refinements = refinements
         self._standardize = standardize
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Set the coordinates of the points, and return a_0 or the committee's base scores.
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        """Choose the distance frame; return the constant a_0 (K,) or the committee's base scores.
 
         Raises DataError if the committee measures distances over fewer columns.
         """
@@ -76,14 +76,16 @@ class SimilarityRounds(CoupledAlgorithm):
                     f"has {data.X.shape[1]}: its points have no values in the others; fit again"
                 )
             self._frame = committee.learners.frame
-        return super().base(data, committee)
+        return super().base_scores(data, committee)
 
-    def empty(self, data: TrainingData) -> Similarities:
-        """Create similarities without rounds, in the coordinates that `base` set."""
+    def empty_learners(self, data: TrainingData) -> Similarities:
+        """Create similarities without rounds in the frame that `base_scores` chose."""
         return Similarities.empty(self._frame, len(data.classes))
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
-        """Create the state of the distinct points."""
+    def initial_state(
+        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
+    ) -> _State:
+        """Create the state of the distinct points from the rows' `scores` (n, K)."""
         points, first, place = np.unique(
             self._frame(data.X), axis=0, return_index=True, return_inverse=True
         )
@@ -94,54 +96,54 @@ class SimilarityRounds(CoupledAlgorithm):
             log_plus, log_minus = (np.log(mass @ c) for c in self._costs.subcosts(K))
         return _State(scores[first], log_plus, log_minus, float(data.weight.sum()), points)
 
-    def round(self, state: _State, grow: Grower) -> list[Similarity]:
-        """Return one similarity, or none if none lowers the loss."""
+    def grow_round(self, state: _State, grower: Grower) -> list[Similarity]:
+        """Return a list of one similarity, or an empty list if none lowers the loss."""
         plus, minus = state.weights()
         search = _Search(state.points, plus - minus, plus + minus)
         extra = self._smoothing * float(search.total.mean())
-        best = search.run(by_newton=self._refinements > 0, extra=extra)
-        a = coefficients(search.total, best.slope, extra)
-        a, loss = refine(plus, minus, best.values, a, self._refinements)
+        best = search.best_candidate(by_newton=self._refinements > 0, smoothing=extra)
+        a = optimal_coefficients(search.total, best.slope, extra)
+        a, loss = refine_coefficients(plus, minus, best.values, a, self._refinements)
         if not loss < (1 - LEAST_GAIN) * search.total.sum():
             return []
         a *= self._learning_rate
         return [Similarity(state.points[best.points], best.reach, best.values, a)]
 
-    def update(self, state: _State, trees: Sequence[Similarity]) -> None:
-        """Add the similarities' values to the points' scores."""
+    def update_state(self, state: _State, trees: Sequence[Similarity]) -> None:
+        """Add the values of the similarities to the scores of all points."""
         for learner in trees:
             state.scores += learner.values[:, None] * learner.coefficients
 
 
-def refine(
-    plus: np.ndarray, minus: np.ndarray, values: np.ndarray, a: np.ndarray, steps: int
+def refine_coefficients(
+    plus: np.ndarray, minus: np.ndarray, values: np.ndarray, start: np.ndarray, n_steps: int
 ) -> tuple[np.ndarray, float]:
-    """Return the coefficients after Newton `steps` from `a` (K,), and their loss.
+    """Return coefficients (K,) refined by Newton steps from `start` (K,), and their loss.
 
     The loss is sum w+ exp(f a) + w- exp(-f a), with w+ and w- `plus` and `minus` (n, K) and f
     `values` (n,). The length of a step is at most 1. The step of a class is kept only if it lowers
     the loss of that class.
     """
     f = values[:, None]
-    up, down = plus * np.exp(f * a), minus * np.exp(-f * a)
+    up, down = plus * np.exp(f * start), minus * np.exp(-f * start)
     loss = (up + down).sum(axis=0)
-    for _ in range(steps):
+    for _ in range(n_steps):
         slope, curvature = (f * (up - down)).sum(axis=0), (f * f * (up + down)).sum(axis=0)
-        step = np.divide(-slope, curvature, out=np.zeros_like(a), where=curvature > 0)
-        moved = np.clip(a + np.clip(step, -1, 1), -FARTHEST, FARTHEST)
+        step = np.divide(-slope, curvature, out=np.zeros_like(start), where=curvature > 0)
+        moved = np.clip(start + np.clip(step, -1, 1), -FARTHEST, FARTHEST)
         moved_up, moved_down = plus * np.exp(f * moved), minus * np.exp(-f * moved)
         lower = (moved_up + moved_down).sum(axis=0)
         better = lower < loss
         if not better.any():
             break
-        a, loss = np.where(better, moved, a), np.where(better, lower, loss)
+        start, loss = np.where(better, moved, start), np.where(better, lower, loss)
         up, down = np.where(better, moved_up, up), np.where(better, moved_down, down)
-    return a, float(loss.sum())
+    return start, float(loss.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """Candidate learner on points (indices), with its values and the sums of its derivatives."""
+    """Candidate for the similarity of a round, with its values and loss derivatives."""
 
     points: list[int]
     reach: float
@@ -149,10 +151,10 @@ class _Candidate:
     slope: np.ndarray
     curvature: np.ndarray
 
-    def loss(self, total: np.ndarray, by_newton: bool, extra: float) -> float:
-        """Return the predicted loss: an upper bound, or the prediction of Newton's method."""
+    def predicted_loss(self, total: np.ndarray, by_newton: bool, smoothing: float) -> float:
+        """Return the loss after adding the candidate: an upper bound, or Newton's prediction."""
         if not by_newton:
-            return bound(total, self.slope, coefficients(total, self.slope, extra))
+            return loss_bound(total, self.slope, optimal_coefficients(total, self.slope, smoothing))
         promise = np.divide(
             self.slope**2, 2 * self.curvature, out=np.zeros_like(total), where=self.curvature > 0
         )
@@ -160,7 +162,7 @@ class _Candidate:
 
 
 class _Search:
-    """Search of one round (section 5.4), with the thesis's numbering of the steps."""
+    """Search for the best similarity of one round (section 5.4)."""
 
     def __init__(self, points: np.ndarray, pull: np.ndarray, mass: np.ndarray) -> None:
         self._points = points
@@ -168,56 +170,73 @@ class _Search:
         self._mass = mass
         self.total = mass.sum(axis=0)
 
-    def run(self, *, by_newton: bool, extra: float) -> _Candidate:
-        """Return the candidate of least predicted loss; ties go to the first."""
-        return min(self._candidates(), key=lambda c: c.loss(self.total, by_newton, extra))
+    def best_candidate(self, *, by_newton: bool, smoothing: float) -> _Candidate:
+        """Return the candidate with the least predicted loss; ties go to the first."""
+        return min(
+            self._candidates(), key=lambda c: c.predicted_loss(self.total, by_newton, smoothing)
+        )
 
     def _candidates(self) -> Iterator[_Candidate]:
         n = len(self._points)
-        yield self._candidate([0], np.inf, np.zeros(n))  # 0: the constant
+        yield self._make_candidate([0], np.inf, np.zeros(n))  # 0: the constant
         if n == 1:
             return
-        group = binarize(self._pull, self.total)  # 1
-        i = isolating(self._pull, self.total)  # 2
-        near = self._distances(i)
-        yield self._candidate([i], float(np.delete(near, i).min()) / 2, near)  # 3
+        group = two_groups(self._pull, self.total)  # 1
+        i = most_isolated_point(self._pull, self.total)  # 2
+        near = self._squared_distances_from(i)
+        yield self._make_candidate([i], float(np.delete(near, i).min()) / 2, near)  # 3
         left = group != group[i]
         for _ in range(_MOST_PAIRS):
             if not left.any():  # 6: the opposite group is exhausted; only its points are removed
                 return
             j = int(np.where(left, near, np.inf).argmin())  # 4
-            pair = self._candidate([i, j], float(near[j]), near, self._distances(j))  # 5
+            pair = self._make_candidate(
+                [i, j], float(near[j]), near, self._squared_distances_from(j)
+            )  # 5
             yield pair
             left &= pair.values > -0.5
             left[j] = False
 
-    def _distances(self, at: int) -> np.ndarray:
+    def _squared_distances_from(self, point: int) -> np.ndarray:
         distances = np.empty(len(self._points))
-        kernels.squared_distances(self._points, at, distances)
+        kernels.squared_distances(self._points, point, distances)
         return distances
 
-    def _candidate(
-        self, points: list[int], reach: float, near: np.ndarray, far: np.ndarray | None = None
+    def _make_candidate(
+        self,
+        points: list[int],
+        reach: float,
+        squared_to_first: np.ndarray,
+        squared_to_second: np.ndarray | None = None,
     ) -> _Candidate:
-        far = np.zeros(0) if far is None else far
-        values, (slope, curvature) = np.empty(len(near)), np.empty((2, len(self.total)))
-        kernels.answer(near, far, reach, self._pull, self._mass, values, slope, curvature)
+        squared_to_second = np.zeros(0) if squared_to_second is None else squared_to_second
+        values, (slope, curvature) = np.empty(len(squared_to_first)), np.empty((2, len(self.total)))
+        kernels.evaluate_similarity(
+            squared_to_first,
+            squared_to_second,
+            reach,
+            self._pull,
+            self._mass,
+            values,
+            slope,
+            curvature,
+        )
         return _Candidate(points, reach, values, slope, curvature)
 
 
-def isolating(pull: np.ndarray, total: np.ndarray) -> int:
-    """Return the index of the point whose exact separation from all others lowers the loss most.
+def most_isolated_point(weight_difference: np.ndarray, total_weight: np.ndarray) -> int:
+    """Return the index of the point whose separation from all others lowers the loss most.
 
-    `pull` is w+ - w- (n, K), and `total` is the sum of w+ + w- (K,). The point minimises
-    sum_k sqrt(total_k^2 - D_k^2), with D = 2 pull_i - sum pull.
+    `weight_difference` is w+ - w- (n, K), and `total_weight` is the sum of w+ + w- (K,). The point
+    minimises sum_k sqrt(total_k^2 - D_k^2), with D = 2 pull_i - sum pull.
     """
-    difference = 2 * pull - pull.sum(axis=0)
-    rest = np.maximum((total - difference) * (total + difference), 0)
+    difference = 2 * weight_difference - weight_difference.sum(axis=0)
+    rest = np.maximum((total_weight - difference) * (total_weight + difference), 0)
     return int(np.sqrt(rest).sum(axis=1).argmin())
 
 
-def binarize(pull: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """Return b, the group of each point, ±1 (n,), which a weak learner separates (section 5.3).
+def two_groups(weight_difference: np.ndarray, total_weight: np.ndarray) -> np.ndarray:
+    """Return the group of each point, ±1 (n,), for a weak learner to separate (section 5.3).
 
     With u_i = pull_i / sqrt(total), a learner f lowers the loss by at least half of
     |sum f_i u_i|^2. The relaxed maximum of this sum is the leading eigenvector of the (K, K) Gram
@@ -228,26 +247,31 @@ def binarize(pull: np.ndarray, total: np.ndarray) -> np.ndarray:
     If the largest eigenvalue is multiple (balanced classes), the eigenvector closest to a class
     axis is used, and the lowest such axis. Any other choice would depend on rounding errors.
     """
-    u = np.divide(pull, np.sqrt(total), out=np.zeros_like(pull), where=total > 0)
+    u = np.divide(
+        weight_difference,
+        np.sqrt(total_weight),
+        out=np.zeros_like(weight_difference),
+        where=total_weight > 0,
+    )
     values, vectors = np.linalg.eigh(u.T @ u)
     top = vectors[:, values >= values[-1] * (1 - _EQUAL)]
     direction = top[:, -1]
     if top.shape[1] > 1:
-        direction = top @ top[_first_largest((top**2).sum(axis=1))]
-    direction = direction * np.sign(direction[_first_largest(np.abs(direction))])
-    group = _sign(u @ direction)
+        direction = top @ top[_first_maximum_index((top**2).sum(axis=1))]
+    direction = direction * np.sign(direction[_first_maximum_index(np.abs(direction))])
+    group = _nonzero_sign(u @ direction)
     for _ in range(_SIGN_ROUNDS):
-        refined = _sign(u @ (group @ u))
+        refined = _nonzero_sign(u @ (group @ u))
         if (refined == group).all():
             break
         group = refined
     return group
 
 
-def _first_largest(values: np.ndarray) -> int:
-    """Return the first index whose value equals the maximum up to rounding errors."""
+def _first_maximum_index(values: np.ndarray) -> int:
+    """Return the first index whose value equals the maximum, up to rounding errors."""
     return int(np.flatnonzero(values >= values.max() * (1 - _EQUAL))[0])
 
 
-def _sign(values: np.ndarray) -> np.ndarray:
+def _nonzero_sign(values: np.ndarray) -> np.ndarray:
     return np.where(values >= 0, 1.0, -1.0)

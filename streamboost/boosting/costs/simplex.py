@@ -25,7 +25,7 @@ FARTHEST = 4.0
 
 
 def codewords(n_classes: int) -> np.ndarray:
-    """Return the codewords, float64 (K, K-1): unit vectors, each pair at -1/(K-1).
+    """Return the codewords, float64 (K, K-1): unit vectors with pairwise products -1/(K-1).
 
     The paper constructs the codewords recursively and claims that there is no closed form. There is
     one, and any rotation of it is valid. Coordinate j separates class j from the later ones.
@@ -46,7 +46,7 @@ def codewords(n_classes: int) -> np.ndarray:
 
 @dataclass(slots=True)
 class SimplexState:
-    """State of the rows: class, number of records of each row, and scores z (n, K)."""
+    """Training rows: classes, numbers of records, and scores z (n, K)."""
 
     y: np.ndarray
     given: np.ndarray
@@ -54,7 +54,7 @@ class SimplexState:
     rounds: int = 0
 
     def risks(self) -> np.ndarray:
-        """Return e_ik = exp(-(z_ic - z_ik) / 2) per record, 0 for k = c, scaled to maximum 1."""
+        """Return the risks exp(-(z_ic - z_ik) / 2) of row i and class k, scaled to maximum 1."""
         own = np.arange(len(self.y)), self.y
         log_e = (self.z - self.z[own][:, None]) / 2
         log_e[own] = -np.inf
@@ -62,25 +62,25 @@ class SimplexState:
 
 
 class SimplexAlgorithm(Algorithm):
-    """Base class of the algorithms of this risk, which may extend each other's committees."""
+    """Base class of the boosting algorithms that minimise the margin risk on simplex codewords."""
 
     family = "simplex"
 
     def __init__(self, learning_rate: float) -> None:
         self._learning_rate = learning_rate
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return 0 for each class, or the base scores of the committee."""
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        """Return zeros (K,), or the base scores of the committee."""
         return np.zeros(len(data.classes)) if committee is None else committee.base
 
-    def start(
+    def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> SimplexState:
-        """Create the state of the rows."""
+        """Create the state of the training rows from their `scores` (n, K)."""
         return SimplexState(data.y, data.weight, scores.copy())
 
-    def update(self, state: SimplexState, trees: Sequence[Tree]) -> None:
-        """Add the trees' values to z."""
+    def update_state(self, state: SimplexState, trees: Sequence[Tree]) -> None:
+        """Add the leaf values of the trees to the scores of all rows."""
         state.rounds += 1
         for tree in trees:
             state.z += tree.values[tree.leaf_of_row(len(state.y))]
@@ -88,7 +88,7 @@ class SimplexAlgorithm(Algorithm):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SimplexClassifier(BoostingClassifier):
-    """Base class of the estimators of this risk, with their common parameters.
+    """Base class of the estimators that minimise the margin risk, with their parameters.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ Subcosts = Literal["paper", "linear"]
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Cost matrix and the kind of subcosts for training.
+    """Cost matrix of the classification errors, and the formula of the training subcosts.
 
     ``"paper"`` are the subcosts of `squared_subcosts`. Their best scores are
     H_k = log(p_k theta_k / sum_j p_j c+_jk) / 2, which weight costs by their squares. Contrary to
@@ -31,19 +31,19 @@ class Costs:
     kind: Subcosts = "paper"
 
     @property
-    def decoded(self) -> bool:
-        """Whether the class of least expected cost must be decoded from the scores."""
+    def is_decoded(self) -> bool:
+        """Whether predictions minimise the expected cost, instead of taking the largest score."""
         return self.matrix is not None and self.kind == "paper"
 
-    def checked(self, n_classes: int) -> np.ndarray:
-        """Return the cost matrix, float64 (K, K); raise ConfigurationError if it is invalid."""
+    def checked_matrix(self, n_classes: int) -> np.ndarray:
+        """Return the cost matrix float64 (K, K); raise ConfigurationError if it is invalid."""
         if self.matrix is None:
             return np.ones((n_classes, n_classes)) - np.eye(n_classes)
         return check_cost_matrix(self.matrix, n_classes)
 
     def subcosts(self, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return c+ and c-, float64 (K, K): row j holds the subcosts of rows of class j."""
-        C = self.checked(n_classes)
+        """Return the subcosts c+ and c-, float64 (K, K) each; row j is for rows of class j."""
+        C = self.checked_matrix(n_classes)
         if self.kind == "linear" and self.matrix is not None:
             return C, C.max(initial=0.0) - C
         plus, own = squared_subcosts(C)

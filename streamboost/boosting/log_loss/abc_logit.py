@@ -8,7 +8,11 @@ import numpy as np
 
 from streamboost.boosting.log_loss.logit import TreePerClass
 from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
-from streamboost.boosting.log_loss.softmax import SoftmaxState, add_leaves, or_end
+from streamboost.boosting.log_loss.softmax import (
+    SoftmaxState,
+    add_leaf_values,
+    empty_unless_improved,
+)
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
 from streamboost.kernels import softmax as kernels
@@ -23,44 +27,60 @@ _TIE = 1e-9  # relative tolerance of ties between losses; the first class wins a
 
 
 class _ABCLogitBoost(TreePerClass):
-    """ABC-LogitBoost algorithm: per round K-1 trees, each of a class against the base class."""
+    """Algorithm of ABC-LogitBoost: K-1 trees per round, one class against the base class each."""
 
     def __init__(self, learning_rate: float, l2_regularization: float, base: Base) -> None:
         super().__init__(learning_rate, l2_regularization)
         self._base = base
 
-    def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: SoftmaxState, grower: Grower) -> list[Tree]:
         K = state.scores.shape[1]
         if self._base == "search":
             # The trees of the pairs (a, b) and (b, a) are equal, so that each is grown once.
             of_pair = {
-                pair: self._against(state, grow, *pair) for pair in combinations(range(K), 2)
+                pair: self._grow_tree_of_pair(state, grower, *pair)
+                for pair in combinations(range(K), 2)
             }
             rounds = [[t for pair, t in of_pair.items() if base in pair] for base in range(K)]
-            return or_end(_of_least_loss(state, rounds), grow)
+            return empty_unless_improved(_round_of_least_loss(state, rounds), grower)
         own = state.probabilities[np.arange(len(state.y)), state.y].astype(np.float64)
         loss = -state.weight * np.log(np.maximum(own, 1e-30))
         base = int(np.bincount(state.y, weights=loss, minlength=K).argmax())
-        return or_end([self._against(state, grow, k, base) for k in range(K) if k != base], grow)
+        return empty_unless_improved(
+            [self._grow_tree_of_pair(state, grower, k, base) for k in range(K) if k != base], grower
+        )
 
-    def _against(self, state: SoftmaxState, grow: Grower, a: int, b: int) -> Tree:
+    def _grow_tree_of_pair(
+        self, state: SoftmaxState, grower: Grower, raised_class: int, lowered_class: int
+    ) -> Tree:
         g, h = np.empty((2, len(state.y)), dtype=np.float32)
         sums = pairs.pair_gradients(
-            state.probabilities, state.y, state.weight, grow.all_rows, a, b, g, h
+            state.probabilities,
+            state.y,
+            state.weight,
+            grower.all_rows,
+            raised_class,
+            lowered_class,
+            g,
+            h,
         )
         unit = np.eye(state.scores.shape[1])
-        return self.tree(state, grow, (g, h, *sums), unit[a] - unit[b])
+        return self.grow_tree(
+            state, grower, (g, h, *sums), unit[raised_class] - unit[lowered_class]
+        )
 
 
-def _of_least_loss(state: SoftmaxState, rounds: list[list[Tree]]) -> list[Tree]:
-    """Return the round of trees with the lowest training loss; ties go to the first."""
+def _round_of_least_loss(state: SoftmaxState, candidate_rounds: list[list[Tree]]) -> list[Tree]:
+    """Return the candidate round whose trees give the lowest training loss."""
     losses = []
-    for trees in rounds:
+    for trees in candidate_rounds:
         scores = state.scores.copy()
-        add_leaves(scores, trees)
+        add_leaf_values(scores, trees)
         losses.append(kernels.log_loss(scores, state.y, state.weight))
     least = min(losses) * (1.0 + _TIE)
-    return next(trees for trees, loss in zip(rounds, losses, strict=True) if loss <= least)
+    return next(
+        trees for trees, loss in zip(candidate_rounds, losses, strict=True) if loss <= least
+    )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

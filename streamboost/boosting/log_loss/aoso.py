@@ -9,13 +9,13 @@ from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
 from streamboost.boosting.log_loss.softmax import (
     SoftmaxAlgorithm,
     SoftmaxState,
+    empty_unless_improved,
     leaf_values,
-    or_end,
 )
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import pairs
 from streamboost.kernels import softmax as kernels
-from streamboost.trees.by_node import grow_by_node
+from streamboost.trees.by_node import grow_with_node_statistics
 from streamboost.trees.grower import Grower
 from streamboost.trees.statistics import Statistic, pair_statistic
 from streamboost.trees.tree import Tree
@@ -25,12 +25,15 @@ __all__ = ["AOSOLogitBoostClassifier"]
 Leaf = Literal["pair", "vector", "dense"]
 PairChoice = Literal["gain", "gradient"]
 
-_LEAVES = {"vector": kernels.leaf_newton, "dense": pairs.leaf_dense}
-_LEAVES_OF_PAIRS = {"gain": pairs.leaf_pair, "gradient": pairs.leaf_farthest_pair}
+_LEAVES = {"vector": kernels.leaf_steps_diagonal, "dense": pairs.leaf_steps_full_hessian}
+_LEAVES_OF_PAIRS = {
+    "gain": pairs.leaf_steps_in_best_pair,
+    "gradient": pairs.leaf_steps_in_farthest_pair,
+}
 
 
-class _AOSO(SoftmaxAlgorithm):
-    """AOSO algorithm: one tree per round, each node split along its own pair of classes."""
+class _AOSOLogitBoost(SoftmaxAlgorithm):
+    """Algorithm of AOSO-LogitBoost: one tree per round, whose nodes each split a class pair."""
 
     def __init__(
         self, learning_rate: float, l2_regularization: float, leaf: Leaf, choice: PairChoice
@@ -39,17 +42,17 @@ class _AOSO(SoftmaxAlgorithm):
         self._leaf = _LEAVES_OF_PAIRS[choice] if leaf == "pair" else _LEAVES[leaf]
         self._by_gain = choice == "gain"
 
-    def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: SoftmaxState, grower: Grower) -> list[Tree]:
         buffer = np.empty(2 * len(state.y), dtype=np.int64)
 
-        def choose(rows: np.ndarray) -> tuple[Statistic, float]:
+        def statistic_of_node(rows: np.ndarray) -> tuple[Statistic, float]:
             args = state.probabilities, state.y, state.weight, rows, buffer
             return pair_statistic(*args, self._by_gain)
 
-        tree = grow_by_node(grow, choose)
+        tree = grow_with_node_statistics(grower, statistic_of_node)
         values = leaf_values(self._leaf, state, tree, self._l2)
         tree.values = (self._learning_rate * values).astype(np.float32)
-        return or_end([tree], grow)
+        return empty_unless_improved([tree], grower)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -137,4 +140,6 @@ class AOSOLogitBoostClassifier(NewtonTreesClassifier):
     pair_choice: PairChoice = "gain"
 
     def _algorithm(self) -> Algorithm:
-        return _AOSO(self.learning_rate, self.l2_regularization, self.leaf, self.pair_choice)
+        return _AOSOLogitBoost(
+            self.learning_rate, self.l2_regularization, self.leaf, self.pair_choice
+        )

@@ -9,10 +9,10 @@ from streamboost.boosting.committee import Committee
 from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
 from streamboost.boosting.log_loss.softmax import (
     RowState,
-    add_leaves,
-    class_shares,
+    add_leaf_values,
+    empty_unless_improved,
     leaf_values,
-    or_end,
+    smoothed_class_shares,
 )
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.training_data import TrainingData
@@ -29,10 +29,10 @@ _TOP = 30.0  # p = exp(F - 1) is at most exp(30)
 
 
 class _State(RowState):
-    """State of the rows, with p = exp(F - 1), which need not sum to one."""
+    """State of the training rows with probabilities exp(F - 1), which need not sum to one."""
 
     def derivatives(self) -> np.ndarray:
-        """Return K negative gradients r - p and K Hessians p, weighted, float64 (n, 2K)."""
+        """Return the weighted gradients r - p and Hessians p of all classes, float64 (n, 2K)."""
         p = self.probabilities.astype(np.float64)
         gradient = -p
         gradient[np.arange(len(p)), self.y] += 1.0
@@ -40,7 +40,7 @@ class _State(RowState):
 
 
 class _KLogitBoost(Algorithm):
-    """K-LogitBoost algorithm: one vector tree per round, with independent classes."""
+    """Algorithm of K-LogitBoost: one tree per round with a value per class in each leaf."""
 
     family = "k-logit"  # this loss changes if a constant is added to all scores, unlike softmax
     takes_new_classes = True
@@ -49,27 +49,29 @@ class _KLogitBoost(Algorithm):
         self._learning_rate = learning_rate
         self._l2 = l2_regularization
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        b = 1.0 + np.log(class_shares(data))
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        b = 1.0 + np.log(smoothed_class_shares(data))
         known = 0 if committee is None else len(committee.classes)
         return b if committee is None else np.concatenate([committee.base, b[known:]])
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
+    def initial_state(
+        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
+    ) -> _State:
         F = scores.astype(np.float32)
-        return _State(data.y, data.weight.astype(np.float32), F, _unnormalised(F))
+        return _State(data.y, data.weight.astype(np.float32), F, _unnormalised_probabilities(F))
 
-    def round(self, state: _State, grow: Grower) -> list[Tree]:
-        tree = grow(vector_statistic(NEWTON_SUMS, state.derivatives()))
-        values = leaf_values(kernels.leaf_separate, state, tree, self._l2, _CLAMP)
+    def grow_round(self, state: _State, grower: Grower) -> list[Tree]:
+        tree = grower(vector_statistic(NEWTON_SUMS, state.derivatives()))
+        values = leaf_values(kernels.leaf_steps_independent, state, tree, self._l2, _CLAMP)
         tree.values = (self._learning_rate * values).astype(np.float32)
-        return or_end([tree], grow)
+        return empty_unless_improved([tree], grower)
 
-    def update(self, state: _State, trees: Sequence[Tree]) -> None:
-        add_leaves(state.scores, trees)
-        state.probabilities = _unnormalised(state.scores)
+    def update_state(self, state: _State, trees: Sequence[Tree]) -> None:
+        add_leaf_values(state.scores, trees)
+        state.probabilities = _unnormalised_probabilities(state.scores)
 
 
-def _unnormalised(scores: np.ndarray) -> np.ndarray:
+def _unnormalised_probabilities(scores: np.ndarray) -> np.ndarray:
     return np.exp(np.minimum(scores - np.float32(1.0), np.float32(_TOP)))
 
 

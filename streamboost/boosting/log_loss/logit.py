@@ -3,7 +3,12 @@
 import numpy as np
 
 from streamboost.boosting.log_loss.parameters import NewtonTreesClassifier
-from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm, SoftmaxState, or_end
+from streamboost.boosting.log_loss.softmax import (
+    CLAMP,
+    SoftmaxAlgorithm,
+    SoftmaxState,
+    empty_unless_improved,
+)
 from streamboost.boosting.loop import Algorithm
 from streamboost.kernels import softmax as kernels
 from streamboost.trees.grower import Grower
@@ -14,41 +19,41 @@ __all__ = ["LogitBoostClassifier", "TreePerClass"]
 
 
 class TreePerClass(SoftmaxAlgorithm):
-    """Base class of algorithms whose trees change the scores along one class direction each."""
+    """Base class of algorithms whose trees each change the scores along one direction."""
 
-    def tree(
+    def grow_tree(
         self,
         state: SoftmaxState,
-        grow: Grower,
+        grower: Grower,
         derivatives: tuple[np.ndarray, np.ndarray, float, float],
         direction: np.ndarray,
     ) -> Tree:
-        """Grow a Newton tree of a one-dimensional problem, with steps along `direction` (K,).
+        """Grow a Newton tree, with leaf values along `direction` (K,).
 
         `derivatives` holds each row's negative gradient and Hessian, float32 (n,), and the
         weighted sums of |gradient| and of Hessians.
         """
         gradient, hessian, sum_g, sum_h = derivatives
-        tree = grow(gradient_statistic(gradient, hessian, state.weight, sum_g, sum_h))
+        tree = grower(gradient_statistic(gradient, hessian, state.weight, sum_g, sum_h))
         step = np.empty(tree.n_leaves)
         ends = tree.start, tree.stop
-        kernels.leaf_step(gradient, hessian, state.weight, tree.rows, *ends, self._l2, CLAMP, step)
+        kernels.leaf_steps(gradient, hessian, state.weight, tree.rows, *ends, self._l2, CLAMP, step)
         tree.values = (self._learning_rate * np.outer(step, direction)).astype(np.float32)
         return tree
 
 
 class _LogitBoost(TreePerClass):
-    """LogitBoost algorithm: per round K trees of one class each, from the same softmax."""
+    """Algorithm of LogitBoost: each round grows K trees, one per class, from one softmax."""
 
-    def round(self, state: SoftmaxState, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: SoftmaxState, grower: Grower) -> list[Tree]:
         K = state.scores.shape[1]
         trees = []
         for k in range(K):
             g, h = np.empty((2, len(state.y)), dtype=np.float32)
             sums = kernels.class_gradients(state.probabilities, state.y, state.weight, k, g, h)
             centred = (np.eye(K)[k] - 1 / K) * (K - 1) / K
-            trees.append(self.tree(state, grow, (g, h, *sums), centred))
-        return or_end(trees, grow)
+            trees.append(self.grow_tree(state, grower, (g, h, *sums), centred))
+        return empty_unless_improved(trees, grower)
 
 
 class LogitBoostClassifier(NewtonTreesClassifier):

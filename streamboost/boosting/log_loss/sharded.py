@@ -10,15 +10,27 @@ import numpy as np
 
 from streamboost.kernels.growing import shards
 from streamboost.kernels.growing.criteria import NEWTON
-from streamboost.kernels.growing.grow import room
-from streamboost.kernels.growing.histograms import Coded, Columns, Joint, Statistic
-from streamboost.kernels.growing.levels import Growth, begin, turn
+from streamboost.kernels.growing.grow import allocate_workspace
+from streamboost.kernels.growing.histograms import (
+    BinnedData,
+    FeatureSubset,
+    FusedHistogram,
+    Statistic,
+)
+from streamboost.kernels.growing.levels import TreeBuilderState, continue_growth, start_growth
 from streamboost.kernels.growing.nodes import CODES, NODE
-from streamboost.kernels.growing.sketch import Drawn, Grown, Room, SketchRows, deal, offer
-from streamboost.trees.grower import Histograms
+from streamboost.kernels.growing.sketch import (
+    GrownTrees,
+    RandomDraws,
+    RoundWorkspace,
+    SketchRows,
+    order_by_sample,
+    select_features,
+)
+from streamboost.trees.grower import HistogramPool
 from streamboost.trees.sums import AllReduce, ThreadAllReduce
 
-__all__ = ["ShardRounds", "in_threads"]
+__all__ = ["ShardRounds", "run_in_threads"]
 
 _A_TURN = 8
 """Leaves split per turn: a tree of 80 leaves takes 14 turns, and a tenth of its splits are unused.
@@ -26,7 +38,7 @@ _A_TURN = 8
 
 
 class ShardRounds:
-    """Rounds of one training on the rows of one shard; all shards grow the same trees.
+    """Trains rounds of SketchLogitBoost on the rows of one shard; all shards get equal trees.
 
     `limits` (1,) LIMITS are in the same unit (lots) as the weights of `rows`.
     """
@@ -34,7 +46,7 @@ class ShardRounds:
     def __init__(
         self,
         rows: SketchRows,
-        coded: Coded,
+        coded: BinnedData,
         limits: np.ndarray,
         rate: float,
         clamp: float,
@@ -47,9 +59,9 @@ class ShardRounds:
         self._rate = rate
         self._clamp = clamp
         self._total = total
-        self._histograms = Histograms()
+        self._histograms = HistogramPool()
         n, channels = len(rows.y), int(limits["channels"][0])
-        self._work = Room(
+        self._work = RoundWorkspace(
             np.empty(n, dtype=np.uint32),
             np.empty(n, dtype=np.float32),
             np.empty(n, dtype=np.float32),
@@ -59,61 +71,67 @@ class ShardRounds:
             np.empty((2, 0, 0), dtype=np.int64),
         )
 
-    def __call__(self, drawn: Drawn) -> Grown:
-        """Grow a tree for each drawn round, from the sums over all shards."""
-        n = len(drawn.directions)
+    def __call__(self, draws: RandomDraws) -> GrownTrees:
+        """Grow a tree for each round in `draws`, from sums over all shards."""
+        n = len(draws.directions)
         trees = []
         for m in range(n):
-            features = drawn.features[min(m, len(drawn.features) - 1)]
-            chosen = drawn.chosen[m] if len(drawn.chosen) else np.zeros(0, dtype=bool)
-            trees.append(self._round(drawn.directions[m], features, chosen))
+            features = draws.features[min(m, len(draws.features) - 1)]
+            chosen = draws.chosen[m] if len(draws.chosen) else np.zeros(0, dtype=bool)
+            trees.append(self._run_round(draws.directions[m], features, chosen))
         nodes, values, weights = (np.concatenate(part) for part in zip(*trees, strict=True))
         sizes = np.array([len(tree[0]) for tree in trees], dtype=np.int64)
-        return Grown(nodes, sizes, values, weights)
+        return GrownTrees(nodes, sizes, values, weights)
 
-    def _round(
-        self, direction: np.ndarray, features: np.ndarray, chosen: np.ndarray
+    def _run_round(
+        self, direction: np.ndarray, features: np.ndarray, is_sampled: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows, work, limits = self._rows, self._work, self._limits.copy()
         wide = limits["kind"][0] != NEWTON
         bounds = np.empty(2, dtype=np.int64)
-        shards.follow(rows, direction, work, bounds)
-        self._total.add(bounds)
-        scale_g, scale_h = shards.scale(rows, work, bounds, wide)
+        shards.update_and_bound_gradients(rows, direction, work, bounds)
+        self._total.sum_over_shards(bounds)
+        scale_g, scale_h = shards.quantize_gradients(rows, work, bounds, wide)
         l2 = float(limits["l2"][0])
         limits["min_child"] = max(1.0, float(limits["min_child"][0]) * scale_h)
         limits["l2"] = l2 * scale_h
-        columns, joint = offer(self._coded, features, wide)
-        n_rows = deal(chosen, work.order)
+        columns, joint = select_features(self._coded, features, wide)
+        n_rows = order_by_sample(is_sampled, work.order)
         trained, rest = work.order[:n_rows], work.order[n_rows:]
-        tree, growing = self._grow(limits, columns, joint, trained)
+        tree, growing = self._grow_tree(limits, columns, joint, trained)
         size, n_leaves = len(tree), (len(tree) + 1) // 2
         n_sets = int(columns.categorical[tree["feature"][tree["left"] >= 0]].sum())
         told = np.zeros(size + n_sets * CODES, dtype=np.int64)
-        shards.tell(tree, size, columns, trained, told)
-        self._total.add(told)
-        shards.settle(tree, size, columns, told, rest, growing)
+        shards.count_rows(tree, size, columns, trained, told)
+        self._total.sum_over_shards(told)
+        shards.partition_unsampled(tree, size, columns, told, rest, growing)
         n_classes = rows.probabilities.shape[1]
         flat = np.empty(n_leaves * (2 * n_classes + 1), dtype=np.int64)
         sums, weights = flat[:-n_leaves].reshape(2, n_leaves, n_classes), flat[-n_leaves:]
         ends, worth = np.empty((4, n_leaves), dtype=np.int64), scale_h / scale_g / scale_g
-        shards.sum_up(tree, size, columns, worth, rows, chosen, trained, rest, ends, sums, weights)
-        self._total.add(flat)
+        shards.sum_leaves(
+            tree, size, columns, worth, rows, is_sampled, trained, rest, ends, sums, weights
+        )
+        self._total.sum_over_shards(flat)
         values = np.empty((n_leaves, n_classes), dtype=np.float32)
-        shards.step(rows, sums, l2, self._clamp, self._rate, values)
+        shards.write_leaf_values(rows, sums, l2, self._clamp, self._rate, values)
         return tree, values, weights
 
-    def _grow(
-        self, limits: np.ndarray, columns: Columns, joint: Joint, trained: np.ndarray
+    def _grow_tree(
+        self,
+        limits: np.ndarray,
+        columns: FeatureSubset,
+        fused: FusedHistogram,
+        sampled_rows: np.ndarray,
     ) -> tuple[np.ndarray, Any]:
-        """Grow a tree and partition its rows; return its nodes and its workspace."""
+        """Grow a tree on all shards; return its nodes and the workspace of the last split."""
         most, channels = int(limits["max_leaf_nodes"][0]), int(limits["channels"][0])
         width = channels * int((columns.n_bins + columns.missing).sum())
         pool = self._histograms(most, width)
         n_slots = len(pool)
         a_turn = max(1, min(_A_TURN, n_slots - 1))
         n_known = 4 * most + 2 * a_turn
-        growth = Growth(
+        growth = TreeBuilderState(
             np.empty(n_known, dtype=NODE),
             np.empty(n_known),
             np.empty(n_known, dtype=bool),
@@ -125,34 +143,34 @@ class ShardRounds:
             pool,
             np.empty((a_turn + 1, width), dtype=np.int64),
         )
-        n = max(len(trained), len(self._work.order) - len(trained))
-        growing = room(channels, CODES, 2 * width, len(columns.features), n, n_slots)
+        n = max(len(sampled_rows), len(self._work.order) - len(sampled_rows))
+        growing = allocate_workspace(channels, CODES, 2 * width, len(columns.features), n, n_slots)
         statistic = Statistic(self._work.statistic, self._rows.y[:0], np.empty(0))
-        given = growth, columns, joint, trained, statistic, limits, growing
-        n_sums = begin(*given)
+        given = growth, columns, fused, sampled_rows, statistic, limits, growing
+        n_sums = start_growth(*given)
         while n_sums >= 0:
             if n_sums:
-                self._total.add(growth.sums[:n_sums])
-            n_sums = turn(*given)
+                self._total.sum_over_shards(growth.sums[:n_sums])
+            n_sums = continue_growth(*given)
         self.n_adds += int(growth.size[3])
         return growth.tree[: growth.size[1]], growing
 
 
 @contextmanager
-def in_threads(
-    rounds: Sequence[ShardRounds], cuts: Sequence[slice], all_reduce: ThreadAllReduce
-) -> Iterator[Callable[[Drawn], Grown]]:
-    """Yield a function that grows rounds in one thread per shard; `cuts` are the shards' rows."""
+def run_in_threads(
+    rounds: Sequence[ShardRounds], shard_slices: Sequence[slice], all_reduce: ThreadAllReduce
+) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
+    """Yield a function that grows rounds with one thread per shard of the rows."""
 
-    def grow(drawn: Drawn, i: int) -> Grown:
+    def grow_shard(drawn: RandomDraws, shard: int) -> GrownTrees:
         try:
-            return rounds[i](drawn._replace(chosen=drawn.chosen[:, cuts[i]]))
+            return rounds[shard](drawn._replace(chosen=drawn.chosen[:, shard_slices[shard]]))
         except BaseException:
-            all_reduce.end()  # otherwise the other threads would wait for this thread
+            all_reduce.abort()  # otherwise the other threads would wait for this thread
             raise
 
-    def grow_all(drawn: Drawn) -> Grown:
-        futures = [pool.submit(grow, drawn, i) for i in range(len(rounds))]
+    def grow_all(drawn: RandomDraws) -> GrownTrees:
+        futures = [pool.submit(grow_shard, drawn, shard) for shard in range(len(rounds))]
         errors = [future.exception() for future in futures]
         for error in errors:
             if error is not None and not isinstance(error, BrokenBarrierError):
@@ -163,5 +181,5 @@ def in_threads(
         try:
             yield grow_all
         except BaseException:
-            all_reduce.end()  # not all threads may have started, and the others would wait
+            all_reduce.abort()  # not all threads may have started, and the others would wait
             raise

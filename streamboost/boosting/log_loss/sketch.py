@@ -12,17 +12,23 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from streamboost.boosting.log_loss.parameters import LogLossClassifier
-from streamboost.boosting.log_loss.sharded import ShardRounds, in_threads
+from streamboost.boosting.log_loss.sharded import ShardRounds, run_in_threads
 from streamboost.boosting.log_loss.softmax import CLAMP, SoftmaxAlgorithm
-from streamboost.boosting.loop import Algorithm, BoostingParameters, Sampling
+from streamboost.boosting.loop import Algorithm, BoostingParameters, RoundSampler
 from streamboost.boosting.training_data import TrainingData
 from streamboost.kernels.growing.nodes import NODE
-from streamboost.kernels.growing.sketch import Drawn, Grown, Room, SketchRows, boost
+from streamboost.kernels.growing.sketch import (
+    GrownTrees,
+    RandomDraws,
+    RoundWorkspace,
+    SketchRows,
+    boost_rounds,
+)
 from streamboost.kernels.softmax import softmax
 from streamboost.trees.forest import ForestBuilder
 from streamboost.trees.grower import Grower
-from streamboost.trees.statistics import newton_form
-from streamboost.trees.sums import ThreadAllReduce, in_units
+from streamboost.trees.statistics import newton_format
+from streamboost.trees.sums import ThreadAllReduce, weights_in_units
 
 __all__ = ["SketchLogitBoostClassifier"]
 
@@ -33,7 +39,7 @@ Python is negligible, and the arrays of drawn features and rows stay small."""
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Initial state of a training: class indices, weights float32 (n,), probabilities (n, K).
+    """Training rows at the start: class indices, weights float32 (n,), probabilities (n, K).
 
     `records` are the weights as integer multiples of 1/`scale`, int64 (n,), or (1,) if all are
     equal. `total` is the total weight over all shards.
@@ -53,48 +59,52 @@ synchronizations."""
 
 
 class _SketchLogitBoost(SoftmaxAlgorithm):
-    """SketchLogitBoost algorithm: per round a Newton tree along a random class direction."""
+    """Algorithm of SketchLogitBoost: a Newton tree along a random class direction per round."""
 
     def __init__(self, learning_rate: float, l2_regularization: float, n_jobs: int) -> None:
         super().__init__(learning_rate, l2_regularization)
         self._n_jobs = n_jobs
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> Any:
-        """Create the state: the softmax of the scores, and the weights as integers."""
+    def initial_state(
+        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
+    ) -> Any:
+        """Create the state of the rows: probabilities, and weights as integers."""
         P = scores.astype(np.float32)
         softmax(P, P)
-        records, scale = in_units(data.weight, data.total)
+        records, scale = weights_in_units(data.weight, data.total)
         n_alike = len(P) // max(len(records), 1)  # an array (1,) is for all rows
         total = np.array([records.sum() * n_alike])
-        data.total.add(total)
+        data.total.sum_over_shards(total)
         return _State(data.y, data.weight.astype(np.float32), P, records, scale, total[0] / scale)
 
     def train(
-        self, state: _State, sampling: Sampling, n_rounds: int, builder: ForestBuilder
+        self, state: _State, sampling: RoundSampler, n_rounds: int, builder: ForestBuilder
     ) -> None:
-        """Add `n_rounds` rounds to `builder`, many in one call of a kernel."""
+        """Train `n_rounds` rounds and append them to `builder`, many per kernel call."""
         grow, n, n_classes = sampling.grow, sampling.n_rows, state.probabilities.shape[1]
-        weight, lot, kind, channels = newton_form(state.weight, state.total, n)
+        weight, lot, kind, channels = newton_format(state.weight, state.total, n)
         most = min(grow.max_leaf_nodes, n)  # no tree has more leaves than rows
-        limits = grow.limits(kind, channels)
+        limits = grow.tree_limits(kind, channels)
         limits["max_leaf_nodes"] = most
         limits["min_child"] /= lot
         limits["l2"] /= lot
         leaf = np.zeros(len(weight), dtype=np.uint16)
         factors = np.ones((most, n_classes), dtype=np.float32)
         rows = SketchRows(state.y, weight, state.probabilities, leaf, factors, state.records)
-        with self._rounds(rows, sampling, limits) as grown_of:
-            for n_next, features, chosen in sampling.batches(n_rounds, max(1, _ROWS_A_CALL // n)):
+        with self._round_grower(rows, sampling, limits) as grown_of:
+            for n_next, features, chosen in sampling.draw_batches(
+                n_rounds, max(1, _ROWS_A_CALL // n)
+            ):
                 directions = class_directions(n_next, n_classes, sampling.rng)
-                grown = grown_of(Drawn(directions, features, chosen))
+                grown = grown_of(RandomDraws(directions, features, chosen))
                 weights = grown.weights / (state.scale * lot)
                 builder.append_rounds(grown.nodes, grown.sizes, grown.values, weights)
 
     @contextmanager
-    def _rounds(
-        self, rows: SketchRows, sampling: Sampling, limits: np.ndarray
-    ) -> Iterator[Callable[[Drawn], Grown]]:
-        """Yield a function that grows rounds: a kernel on all rows, or the rounds of shards."""
+    def _round_grower(
+        self, rows: SketchRows, sampling: RoundSampler, limits: np.ndarray
+    ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
+        """Yield a function that grows rounds in a kernel call, in threads, or on one shard."""
         n, coded, shard = len(rows.y), sampling.grow.coded, sampling.shard
         n_threads = min(self._n_jobs, n // _ROWS_A_THREAD)
         given = limits, self._learning_rate, CLAMP
@@ -106,52 +116,58 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             all_reduce = ThreadAllReduce(n_threads)
             cuts = [slice(n * i // n_threads, n * (i + 1) // n_threads) for i in range(n_threads)]
             of_each = [
-                ShardRounds(rows.cut(at), coded.cut(at), *given, all_reduce.part(i))
+                ShardRounds(
+                    rows.slice_rows(at), coded.slice_rows(at), *given, all_reduce.for_thread(i)
+                )
                 for i, at in enumerate(cuts)
             ]
-            with in_threads(of_each, cuts, all_reduce) as grow:
+            with run_in_threads(of_each, cuts, all_reduce) as grow:
                 yield grow
             sampling.grow.n_adds += sum(rounds.n_adds for rounds in of_each)
         else:
-            yield partial(self._grow, rows, sampling.grow, limits)
+            yield partial(self._grow_rounds, rows, sampling.grow, limits)
 
-    def _grow(self, rows: SketchRows, grow: Grower, limits: np.ndarray, drawn: Drawn) -> Grown:
-        n, n_classes = drawn.directions.shape
+    def _grow_rounds(
+        self, rows: SketchRows, grower: Grower, limits: np.ndarray, draws: RandomDraws
+    ) -> GrownTrees:
+        n, n_classes = draws.directions.shape
         limits = limits.copy()
         most = int(limits["max_leaf_nodes"][0])
-        grown = Grown(
+        grown = GrownTrees(
             np.empty(n * (2 * most - 1), dtype=NODE),
             np.empty(n, dtype=np.int64),
             np.empty((n * most, n_classes), dtype=np.float32),
             np.empty(n * most, dtype=np.int64),
         )
-        work = _room(rows, grow, drawn.features, most, int(limits["channels"][0]))
-        grow.n_adds += boost(
-            grow.coded, rows, drawn, limits, self._learning_rate, CLAMP, work, grown
+        work = _allocate_workspace(rows, grower, draws.features, most, int(limits["channels"][0]))
+        grower.n_adds += boost_rounds(
+            grower.coded, rows, draws, limits, self._learning_rate, CLAMP, work, grown
         )
         n_nodes = int(grown.sizes.sum())
         n_leaves = (n_nodes + n) // 2  # each tree has one more than it has inner nodes
         nodes, values = grown.nodes[:n_nodes].copy(), grown.values[:n_leaves].copy()
-        return Grown(nodes, grown.sizes, values, grown.weights[:n_leaves].copy())
+        return GrownTrees(nodes, grown.sizes, values, grown.weights[:n_leaves].copy())
 
 
-def _room(rows: SketchRows, grow: Grower, features: np.ndarray, most: int, channels: int) -> Room:
+def _allocate_workspace(
+    rows: SketchRows, grower: Grower, features: np.ndarray, max_leaves: int, channels: int
+) -> RoundWorkspace:
     n, n_classes = rows.probabilities.shape
-    widths = (grow.coded.n_bins + grow.coded.missing)[features].sum(axis=1)
-    return Room(
+    widths = (grower.coded.n_bins + grower.coded.missing)[features].sum(axis=1)
+    return RoundWorkspace(
         np.empty(n, dtype=np.uint32),
         np.empty(n, dtype=np.float32),
         np.empty(n, dtype=np.float32),
         np.empty(n * channels, dtype=np.int64),
-        grow.histograms(most, channels * int(widths.max())),
-        np.empty((4, most), dtype=np.int64),
-        np.empty((2, most, n_classes), dtype=np.int64),
+        grower.histograms(max_leaves, channels * int(widths.max())),
+        np.empty((4, max_leaves), dtype=np.int64),
+        np.empty((2, max_leaves, n_classes), dtype=np.int64),
     )
 
 
-def class_directions(n: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw centred random class directions, float32 (n, K), whose largest entry is ±1 each."""
-    u = rng.standard_normal((n, n_classes))
+def class_directions(n_directions: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw n random class directions, float32 (n, K): centred, with largest entry ±1."""
+    u = rng.standard_normal((n_directions, n_classes))
     u -= u.mean(axis=1, keepdims=True)
     return np.asarray(u / np.abs(u).max(axis=1, keepdims=True), dtype=np.float32)
 
@@ -227,7 +243,7 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     max_bins: int | None = None  # type: ignore[assignment]
     min_child_weight: float = 0.1
 
-    def _parameters(self, data: TrainingData) -> BoostingParameters:
+    def _boosting_parameters(self, data: TrainingData) -> BoostingParameters:
         decided = copy(self)
         n, n_features = data.n_rows, data.X.shape[1]
         if self.max_leaf_nodes is None:
@@ -235,7 +251,7 @@ class SketchLogitBoostClassifier(LogLossClassifier):
         if self.max_features is None:
             few = n_features <= 20
             decided.max_features = 1.0 if few else max(0.2, 4 / math.sqrt(n_features))
-        return super(SketchLogitBoostClassifier, decided)._parameters(data)
+        return super(SketchLogitBoostClassifier, decided)._boosting_parameters(data)
 
     def _algorithm(self) -> Algorithm:
         rate = self.learning_rate

@@ -12,17 +12,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.row_weights import Criterion
-from streamboost.boosting.reweighting.voting_trees import Votes, VoteState, VotingClassifier
+from streamboost.boosting.reweighting.voting_trees import VoteState, VotingClassifier, VotingTrees
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import ConfigurationError
 
-__all__ = ["AdaBoostAClassifier", "log_geometric", "log_zipf"]
+__all__ = ["AdaBoostAClassifier", "log_geometric_weights", "log_zipf_weights"]
 
 InitialDistribution = Literal["uniform", "geometric", "zipf"] | Any
 
 
-class _TwoDistributions(Votes):
-    """AdaBoost.A algorithm: SAMME with separate distributions for growing and evaluating trees."""
+class _TwoDistributions(VotingTrees):
+    """Algorithm of AdaBoost.A: row weights for growing trees differ from those for their errors."""
 
     def __init__(
         self,
@@ -37,32 +37,38 @@ class _TwoDistributions(Votes):
         self._half_life = half_life
         self._cost = cost
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> VoteState:
-        state = super().start(data, scores, rng)
-        state.log_shape = self._log_shape(data)
-        state.log_cost = _log("cost", self._costs(data)) if self._cost is not None else None
+    def initial_state(
+        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
+    ) -> VoteState:
+        state = super().initial_state(data, scores, rng)
+        state.log_shape = self._log_initial_weights(data)
+        state.log_cost = (
+            _log_of_weights("cost", self._row_costs(data)) if self._cost is not None else None
+        )
         return state
 
-    def _log_shape(self, data: TrainingData) -> np.ndarray | None:
+    def _log_initial_weights(self, data: TrainingData) -> np.ndarray | None:
         if not isinstance(self._distribution, str):
-            return _log("initial_distribution", _of_rows(self._distribution, data))
+            return _log_of_weights(
+                "initial_distribution", _values_of_training_rows(self._distribution, data)
+            )
         if self._distribution == "uniform":
             return None
         age = np.cumsum(data.weight) - data.weight
         if self._distribution == "zipf":
-            return log_zipf(age, data.weight)
-        return log_geometric(age, data.weight, self._half_life or data.weight.sum() / 4)
+            return log_zipf_weights(age, data.weight)
+        return log_geometric_weights(age, data.weight, self._half_life or data.weight.sum() / 4)
 
-    def _costs(self, data: TrainingData) -> np.ndarray:
+    def _row_costs(self, data: TrainingData) -> np.ndarray:
         if isinstance(self._cost, Mapping):
             named = {str(label): float(cost) for label, cost in self._cost.items()}
             by_class = np.array([named.get(str(label), 1.0) for label in data.classes.tolist()])
             return np.asarray(by_class[data.y])
-        return _of_rows(self._cost, data)
+        return _values_of_training_rows(self._cost, data)
 
 
-def log_geometric(age: np.ndarray, weight: np.ndarray, half_life: float) -> np.ndarray:
-    """Return the log weight of one record of each row, up to a constant, float64 (n,).
+def log_geometric_weights(age: np.ndarray, weight: np.ndarray, half_life: float) -> np.ndarray:
+    """Return each row's log weight per record, float64 (n,), for weights that halve with age.
 
     A record of age a, counted from 0, has weight q^a with q = 2^(-1 / half_life). A row of `weight`
     (n,) records covers the ages `age` (n,) to age + weight, and gets the mean weight of these
@@ -72,17 +78,17 @@ def log_geometric(age: np.ndarray, weight: np.ndarray, half_life: float) -> np.n
     return np.asarray(age * log_q + np.log(np.expm1(weight * log_q) / np.expm1(log_q) / weight))
 
 
-def log_zipf(age: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the log weights, float64 (n,), for record weights 1 / (a + 1); see `log_geometric`."""
+def log_zipf_weights(age: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return each row's log weight per record, float64 (n,), for weights 1 / (age + 1)."""
     return np.asarray(np.log((digamma(age + weight + 1) - digamma(age + 1)) / weight))
 
 
-def _of_rows(values: Any, data: TrainingData) -> np.ndarray:
+def _values_of_training_rows(values: Any, data: TrainingData) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
     return values if data.places is None else np.asarray(values[data.places])
 
 
-def _log(name: str, values: np.ndarray) -> np.ndarray:
+def _log_of_weights(name: str, values: np.ndarray) -> np.ndarray:
     if not values.any():
         raise ConfigurationError(
             f"{name} is 0 on all rows of positive weight: give one of them a positive number, or "
@@ -204,23 +210,24 @@ class AdaBoostAClassifier(VotingClassifier):
         committee: Committee | None = None,
         n_estimators: int | None = None,
     ) -> Committee:
-        """Train a committee and return it; see `BoostingClassifier.train`."""
+        """Validate the row weights and costs, train a committee and return it."""
         if not isinstance(self.initial_distribution, str):
-            _check("initial_distribution", self.initial_distribution, len(X))
+            _check_row_values("initial_distribution", self.initial_distribution, len(X))
         if isinstance(self.cost, Mapping):
-            _check("cost", list(self.cost.values()), len(self.cost))
+            _check_row_values("cost", list(self.cost.values()), len(self.cost))
         elif self.cost is not None:
-            _check("cost", self.cost, len(X))
+            _check_row_values("cost", self.cost, len(X))
         return super()._train(
             X, y, sample_weight, seed=seed, committee=committee, n_estimators=n_estimators
         )
 
 
-def _check(name: str, values: Any, n: int) -> None:
+def _check_row_values(name: str, values: Any, n_rows: int) -> None:
     values = np.asarray(values, dtype=np.float64)
-    if values.shape != (n,):
+    if values.shape != (n_rows,):
         raise ConfigurationError(
-            f"{name} has shape {values.shape}, and there are {n} rows: give one number for each"
+            f"{name} has shape {values.shape}, and there are {n_rows} rows: give one number for "
+            "each"
         )
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(wrong):

@@ -14,7 +14,7 @@ from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_round import Gamble
 from streamboost.boosting.reweighting.gamble_step import LEAST_WEIGHT, Step
 from streamboost.boosting.reweighting.parameters import ClassWeightClassifier
-from streamboost.boosting.training_data import class_weighted, training_data
+from streamboost.boosting.training_data import apply_class_weight, training_data
 from streamboost.errors import ConfigurationError
 
 __all__ = ["GambleClassifier"]
@@ -155,17 +155,17 @@ class GambleClassifier(ClassWeightClassifier):
             raise ConfigurationError(_NO_COMMITTEE)
         return Gamble(self.learning_rate, self.step, floor=self.weight_floor)
 
-    def _learn(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
+    def _fit_validated(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         self.__dict__.pop("committee_", None)
         self.__dict__.pop("regressors_", None)
         if self.weak_learner is None:
-            super()._learn(X, y, weight)
+            super()._fit_validated(X, y, weight)
             return
         # Imported here, as loading scikit-learn's learners takes 0.1 s and few callers need them.
         from streamboost.boosting.reweighting.regressors import boost_regressor
 
-        self._categorical(X)
-        data = training_data(X, y, class_weighted(self.class_weight, y, weight), None)
+        self._categorical_mask(X)
+        data = training_data(X, y, apply_class_weight(self.class_weight, y, weight), None)
         data, held = self._hold_out(data, self.random_state)
         self.regressors_ = boost_regressor(
             self.weak_learner,
@@ -174,14 +174,14 @@ class GambleClassifier(ClassWeightClassifier):
             learning_rate=self.learning_rate,
             step=self.step,
             weight_floor=self.weight_floor,
-            rng=np.random.default_rng(self._seed()),
+            rng=np.random.default_rng(self._training_seed()),
             held_out=held,
         )
         self.classes_ = data.classes
         self._set_validation_score(held)
 
     @property
-    def _no_categories(self) -> str:  # type: ignore[override]
+    def _no_categories_reason(self) -> str:  # type: ignore[override]
         if self.weak_learner is None:
             return ""
         return (

@@ -11,7 +11,7 @@ from streamboost.boosting.reweighting.row_weights import (
     CRITERIA,
     Criterion,
     ExponentialState,
-    class_mass,
+    class_weights_of_leaves,
 )
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.grower import Grower
@@ -21,7 +21,7 @@ __all__ = ["Gamble"]
 
 
 class Gamble(Algorithm):
-    """GAMBLE algorithm: per round a weighted Gini tree with steps of the exponential loss.
+    """Algorithm of GAMBLE: each round grows a weighted tree for the exponential loss.
 
     Classes without rows keep their scores: the other classes are boosted as if there were no more.
 
@@ -46,36 +46,38 @@ class Gamble(Algorithm):
         self._kind = CRITERIA[criterion]
         self._floor = floor
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return zeros, which keep the given weights, or the base scores of the committee."""
-        return data.votes_before() if committee is None else committee.base
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        """Return the initial class scores (K,), or the base scores of the committee."""
+        return data.initial_votes() if committee is None else committee.base
 
     def temperature(self, n_classes: int) -> float:
-        """Return K - 1."""
+        """Return K - 1, the temperature of the multi-class exponential loss."""
         return float(max(n_classes - 1, 1))
 
-    def start(
+    def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> ExponentialState:
-        """Create the row state for `scores`."""
+        """Create the state of the training rows from their `scores` (n, K)."""
         K = len(data.classes)
         own = scores[np.arange(len(data.y)), data.y] / self.temperature(K)
         return ExponentialState(data.y, data.weight, own, K)
 
-    def influence(self, state: ExponentialState) -> np.ndarray:
-        """Return the weights."""
+    def row_weights(self, state: ExponentialState) -> np.ndarray:
+        """Return the weight per record of each row, float64 (n,)."""
         weight = state.weight()
         return np.maximum(weight, self._floor) if len(state.present) > 2 else weight
 
-    def round(self, state: ExponentialState, grow: Grower) -> list[Tree]:
-        """Grow a tree; return no tree if there is only one class."""
+    def grow_round(self, state: ExponentialState, grower: Grower) -> list[Tree]:
+        """Grow the tree of a round; return an empty list if all rows have one class."""
         K, present = state.n_classes, state.present
         if len(present) < 2:
             return []
-        statistic = state.statistic(self.influence(state), self._kind)
-        tree = grow(statistic)
+        statistic = state.statistic(self.row_weights(state), self._kind)
+        tree = grower(statistic)
         leaf = tree.leaf_of_row(len(state.y))
-        mass = class_mass(leaf, state.y, statistic.values, (tree.n_leaves, K))[:, present]
+        mass = class_weights_of_leaves(leaf, state.y, statistic.values, (tree.n_leaves, K))[
+            :, present
+        ]
         records = np.bincount(leaf, weights=state.given, minlength=tree.n_leaves)
         # The step of a problem with only the classes present, in this committee's units.
         unit = self._learning_rate * self.temperature(K) / (len(present) - 1)
@@ -83,7 +85,7 @@ class Gamble(Algorithm):
         tree.values[:, present] = unit * leaf_step(mass, records, self._step)
         return [tree]
 
-    def update(self, state: ExponentialState, trees: Sequence[Tree]) -> None:
-        """Update the weights by the leaf values of the tree."""
+    def update_state(self, state: ExponentialState, trees: Sequence[Tree]) -> None:
+        """Add the leaf values of the trees to the scores of all rows."""
         for tree in trees:
-            state.follow(tree, self.temperature(state.n_classes))
+            state.add_tree(tree, self.temperature(state.n_classes))

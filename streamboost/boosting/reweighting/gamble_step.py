@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["LEAST_WEIGHT", "Step", "leaf_step", "quasi_newton", "step_for"]
+__all__ = ["LEAST_WEIGHT", "Step", "default_step", "leaf_step", "quasi_newton_step"]
 
 Step = Literal["paper", "scaled", "line", "exact"]
 
@@ -24,13 +24,13 @@ _MANY = (
 _RAREST = 1e-5  # least class share, below the resolution of any leaf
 
 
-def step_for(n_classes: int) -> Step:
-    """Return the default step of `leaf_step` for `n_classes`."""
+def default_step(n_classes: int) -> Step:
+    """Return the name of the leaf step that is used for `n_classes` classes by default."""
     return "scaled" if n_classes <= _MANY else "exact"
 
 
 def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None) -> np.ndarray:
-    """Return each leaf's scores f, float64 (leaves, K), summing to zero.
+    """Return the scores of each leaf, float64 (leaves, K), which sum to zero.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None)
         ``"line"``: the printed step, scaled to the least loss of the leaf.
         ``"exact"``: the leaf's optimum (K - 1)(log q_k - mean log q), as in SAMME.R. The shares q
         are smoothed by one record and at least 1e-5.
-        None: a choice by the number of classes, see `step_for`.
+        None: a choice by the number of classes, see `default_step`.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None)
            [-4.8,  2.4,  2.4]])
     """
     K = mass.shape[1]
-    step = step or step_for(K)
+    step = step or default_step(K)
     total = mass.sum(axis=1, keepdims=True)
     share = np.divide(mass, total, out=np.full_like(mass, 1 / K), where=total > 0)
     if step == "exact":
@@ -64,20 +64,20 @@ def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None)
         log_q = np.log(np.maximum((n * share + 1 / K) / (n + 1), _RAREST))
         return np.asarray((K - 1) * (log_q - log_q.mean(axis=1, keepdims=True)))
     g = (K * share - 1) / (K - 1)
-    f = quasi_newton(g, ((K - 2) * g + 1) / (K - 1))
+    f = quasi_newton_step(g, ((K - 2) * g + 1) / (K - 1))
     if step == "line":
         return np.asarray(f * _line_search(share, f)[:, None])
     return np.asarray(f * (K - 1) / K if step == "scaled" else f)
 
 
-def quasi_newton(g: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """Return the printed step f (n, K) of the means g of y and h of y^2 (Algorithm 1)."""
-    r = g.shape[1] * g / h
+def quasi_newton_step(g: np.ndarray, mean_square: np.ndarray) -> np.ndarray:
+    """Return the paper's quasi-Newton step (n, K) from the means of y and of y^2 (Algorithm 1)."""
+    r = g.shape[1] * g / mean_square
     return np.asarray(r - r.mean(axis=1, keepdims=True))
 
 
 def _line_search(share: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """Return the t in [0, 4] of each leaf that minimises sum_c share_c exp(-t f_c / (K - 1))."""
+    """Return the factor t in [0, 4] of each leaf's step f with the least exponential loss."""
     low, high = np.zeros(len(f)), np.full(len(f), _LONGEST)
     for _ in range(40):
         t = (low + high) / 2

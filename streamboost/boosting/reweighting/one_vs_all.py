@@ -10,7 +10,7 @@ from streamboost.boosting.committee import Committee
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_round import Gamble
 from streamboost.boosting.reweighting.row_weights import ExponentialState
-from streamboost.boosting.reweighting.voting_trees import Votes, VotingClassifier
+from streamboost.boosting.reweighting.voting_trees import VotingClassifier, VotingTrees
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
@@ -20,7 +20,7 @@ __all__ = ["OneVsAllAdaBoostClassifier"]
 
 @dataclass(slots=True)
 class _State:
-    """State of the binary problems, one for each class against all others.
+    """State of the binary problems, one per class against all other classes.
 
     `grown` lists the classes of the trees of the last round, in order.
     """
@@ -31,44 +31,46 @@ class _State:
 
 
 class _OneVsAll(Algorithm):
-    """One-vs-all algorithm: a tree for each class per round."""
+    """Algorithm that grows a binary tree for each class in each round."""
 
     family = "one against all"
     link = "sigmoid"
 
-    def __init__(self, booster: Votes | Gamble) -> None:
+    def __init__(self, booster: VotingTrees | Gamble) -> None:
         """Wrap a binary `booster`, whose score of the second class is half the log odds."""
         self._booster = booster
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        return self._booster.base(data, committee)
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        return self._booster.base_scores(data, committee)
 
     def temperature(self, n_classes: int) -> float:
         return 0.5
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> _State:
+    def initial_state(
+        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
+    ) -> _State:
         K = len(data.classes)
         problems = {}
         for k in [1] if K == 2 else range(K):  # two classes are one binary problem
             own = replace(data, y=(data.y == k).astype(np.uint32), classes=np.arange(2))
             f = scores[:, [k]] * [-1.0, 1.0]
-            problems[k] = self._booster.start(own, f, rng)
+            problems[k] = self._booster.initial_state(own, f, rng)
         return _State(K, problems)
 
-    def influence(self, state: _State) -> np.ndarray | None:
+    def row_weights(self, state: _State) -> np.ndarray | None:
         total = None
         for problem in state.problems.values():
             if not problem.ended and len(problem.present) == 2:
-                weight = self._booster.influence(problem)
+                weight = self._booster.row_weights(problem)
                 share = weight / (weight * problem.given).sum()
                 total = share if total is None else total + share
         return total
 
-    def round(self, state: _State, grow: Grower) -> list[Tree]:
+    def grow_round(self, state: _State, grower: Grower) -> list[Tree]:
         trees: list[Tree] = []
         state.grown = []
         for k, problem in state.problems.items():
-            for tree in self._booster.round(problem, grow):
+            for tree in self._booster.grow_round(problem, grower):
                 if state.n_classes > 2:
                     values = np.zeros((tree.n_leaves, state.n_classes), dtype=np.float32)
                     values[:, k] = tree.values[:, 1]
@@ -77,7 +79,7 @@ class _OneVsAll(Algorithm):
                 state.grown.append(k)
         return trees
 
-    def update(self, state: _State, trees: Sequence[Tree]) -> None:
+    def update_state(self, state: _State, trees: Sequence[Tree]) -> None:
         for k, tree in zip(state.grown, trees, strict=True):
             problem: ExponentialState = state.problems[k]
             f = tree.values[tree.leaf_of_row(len(problem.y)), k]
@@ -166,7 +168,7 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
     def _algorithm(self) -> Algorithm:
         if self.variant == "gentle":
             return _OneVsAll(Gamble(self.learning_rate, "scaled", self.criterion))
-        return _OneVsAll(Votes(self.learning_rate, self.criterion))
+        return _OneVsAll(VotingTrees(self.learning_rate, self.criterion))
 
-    def _leaves(self, n_classes: int) -> int:
+    def _max_leaf_nodes(self, n_classes: int) -> int:
         return self.max_leaf_nodes or 15

@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from streamboost.boosting.early_stopping import HeldOut
-from streamboost.boosting.reweighting.gamble_step import Step, quasi_newton
+from streamboost.boosting.early_stopping import ValidationSet
+from streamboost.boosting.reweighting.gamble_step import Step, quasi_newton_step
 from streamboost.boosting.training_data import TrainingData
 from streamboost.errors import ConfigurationError
 
@@ -24,27 +24,27 @@ _NOTHING = 1e-12  # length of a step below which the training ends
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
-    """Fitted regressors of y and of y^2 (None if the first gives both), and the step length."""
+class _FittedRound:
+    """Regressors of one round: of y, of y^2 (None if unneeded), and the step length."""
 
     of_y: Any
     of_square: Any | None
     length: float = 1.0
 
     def step(self, X: np.ndarray, n_classes: int) -> np.ndarray:
-        """Return the step (n, K) at `X`, from estimates clipped to the ranges of y and y^2."""
+        """Return the change of the scores at the rows `X`, (n, K)."""
         K = n_classes
         g = np.clip(self.of_y.predict(X), -1.0 / (K - 1), 1.0)
         if self.of_square is None:
             h = ((K - 2) * g + 1) / (K - 1)
         else:
             h = np.clip(self.of_square.predict(X), 1.0 / (K - 1) ** 2, 1.0)
-        return self.length * quasi_newton(g, h)
+        return self.length * quasi_newton_step(g, h)
 
 
 @dataclass(frozen=True, slots=True)
 class RegressorRounds:
-    """Boosted model F(x) = sum of the steps of all rounds, with the methods of a `Model`.
+    """Boosted model whose weak learners are scikit-learn regressors; a `Model`.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class RegressorRounds:
     """
 
     n_classes: int
-    rounds: Sequence[_Round]
+    rounds: Sequence[_FittedRound]
 
     def decision(self, X: np.ndarray) -> np.ndarray:
         """Return the scores F, float64 (n, K), of `X` (n, D)."""
@@ -65,7 +65,7 @@ class RegressorRounds:
         return scores
 
     def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield `decision` after each round."""
+        """Yield the scores of `X`, float64 (n, K), after each boosting round."""
         X = X.astype(np.float64)
         scores = np.zeros((len(X), self.n_classes))
         for one in self.rounds:
@@ -73,11 +73,11 @@ class RegressorRounds:
             yield scores
 
     def best(self, scores: np.ndarray) -> np.ndarray:
-        """Return the index of the largest score (n,) of `scores` (n, K); ties go to the first."""
+        """Return the index of the largest score of each row, (n,); ties go to the first class."""
         return np.asarray(scores.argmax(axis=1))
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Return the class probabilities (n, K) of `scores` (n, K)."""
+        """Return the class probabilities (n, K) that belong to `scores` (n, K)."""
         return np.asarray(softmax(scores / max(self.n_classes - 1, 1), axis=1))
 
 
@@ -90,9 +90,9 @@ def boost_regressor(
     step: Step | None,
     weight_floor: float,
     rng: np.random.Generator,
-    held_out: HeldOut | None = None,
+    held_out: ValidationSet | None = None,
 ) -> RegressorRounds:
-    """Fit clones of `weak_learner` in `n_estimators` rounds; end early if a step has no effect.
+    """Train `n_estimators` rounds of clones of a scikit-learn regressor; return the model.
 
     With a validation set `held_out`, early stopping may keep fewer rounds.
 
@@ -119,15 +119,15 @@ def boost_regressor(
     coded[rows, data.y] = 1.0
     own = np.zeros(len(X))
     least = weight_floor if K > 2 else 0.0
-    rounds: list[_Round] = []
+    rounds: list[_FittedRound] = []
     if held_out is not None:
-        held_out.begin(np.zeros(K), None, max(K - 1, 1))
+        held_out.start(np.zeros(K), None, max(K - 1, 1))
     for _ in range(n_estimators if K > 1 else 0):
         weight = data.weight * np.maximum(np.exp((own.min() - own) / (K - 1)), least)
         weight *= data.weight.sum() / weight.sum()
-        one = _fit(weak_learner, X, coded, weight, int(rng.integers(2**31 - 1)))
+        one = _fit_round(weak_learner, X, coded, weight, int(rng.integers(2**31 - 1)))
         own_f = one.step(X, K)[rows, data.y]
-        length = learning_rate * _length(step, own_f, weight, K)
+        length = learning_rate * _step_length(step, own_f, weight, K)
         if length * np.abs(own_f).max() < _NOTHING:
             break
         rounds.append(replace(one, length=length))
@@ -137,27 +137,27 @@ def boost_regressor(
             held_out.record_loss(held_out.scores)
             if held_out.has_converged:
                 break
-    return RegressorRounds(K, rounds if held_out is None else rounds[: held_out.best])
+    return RegressorRounds(K, rounds if held_out is None else rounds[: held_out.best_n_rounds])
 
 
-def _fit(
-    weak_learner: Any, X: np.ndarray, coded: np.ndarray, weight: np.ndarray, seed: int
-) -> _Round:
-    """Fit a clone to the class codes (n, K), and another to their squares where needed."""
+def _fit_round(
+    weak_learner: Any, X: np.ndarray, targets: np.ndarray, weight: np.ndarray, seed: int
+) -> _FittedRound:
+    """Fit a clone of the regressor to `targets` (n, K), and another to their squares if needed."""
     # For two classes y^2 is always 1, and so is the formula that replaces its estimate.
-    once = coded.shape[1] == 2 or _one_fit_gives_both(weak_learner)
+    once = targets.shape[1] == 2 or _one_fit_gives_both(weak_learner)
     fitted = []
-    for target in [coded] if once else [coded, coded**2]:
+    for target in [targets] if once else [targets, targets**2]:
         regressor = clone(weak_learner)
-        regressor.set_params(**dict.fromkeys(_seeds(regressor), seed))
+        regressor.set_params(**dict.fromkeys(_seed_parameters(regressor), seed))
         if not get_tags(regressor).target_tags.multi_output:
             regressor = MultiOutputRegressor(regressor)
         fitted.append(regressor.fit(X, target, sample_weight=weight))
-    return _Round(*fitted) if len(fitted) == 2 else _Round(fitted[0], None)
+    return _FittedRound(*fitted) if len(fitted) == 2 else _FittedRound(fitted[0], None)
 
 
-def _seeds(regressor: Any) -> list[str]:
-    """Return the names of the seed parameters of the regressor and its components."""
+def _seed_parameters(regressor: Any) -> list[str]:
+    """Return the names of the random_state parameters of a regressor and its components."""
     names = sorted(regressor.get_params(deep=True))
     return [name for name in names if name.split("__")[-1] == "random_state"]
 
@@ -177,14 +177,16 @@ def _one_fit_gives_both(weak_learner: Any) -> bool:
     )
 
 
-def _length(step: Step, own_f: np.ndarray, weight: np.ndarray, n_classes: int) -> float:
-    """Return the factor of the printed step, which is `own_f` (n,) at each row's own class."""
+def _step_length(
+    step: Step, own_class_step: np.ndarray, weight: np.ndarray, n_classes: int
+) -> float:
+    """Return the factor by which the quasi-Newton step is multiplied."""
     K = n_classes
     if step != "line":
         return (K - 1) / K if step == "scaled" else 1.0
     low, high = 0.0, _LONGEST
     for _ in range(40):
         t = (low + high) / 2
-        slope = float((weight * own_f * np.exp(-t * own_f / (K - 1))).sum())
+        slope = float((weight * own_class_step * np.exp(-t * own_class_step / (K - 1))).sum())
         low, high = (t, high) if slope > 0 else (low, t)
     return high

@@ -9,7 +9,7 @@ from streamboost.kernels.growing.criteria import ENTROPY, ERROR, GINI
 from streamboost.trees.statistics import Statistic, weight_statistic
 from streamboost.trees.tree import Tree
 
-__all__ = ["CRITERIA", "Criterion", "ExponentialState", "class_mass"]
+__all__ = ["CRITERIA", "Criterion", "ExponentialState", "class_weights_of_leaves"]
 
 Criterion = Literal["gini", "entropy", "error"]
 
@@ -19,7 +19,7 @@ CRITERIA: dict[Criterion, int] = {"gini": GINI, "entropy": ENTROPY, "error": ERR
 
 @dataclass(slots=True)
 class ExponentialState:
-    """State of the training rows: the weight of row i is s_i exp(-V_i) up to a constant.
+    """Training rows under an exponential loss; row i has weight s_i exp(-V_i).
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class ExponentialState:
         self.present = np.flatnonzero(np.bincount(self.y, minlength=self.n_classes))
 
     def weight(self, log_initial: np.ndarray | None = None) -> np.ndarray:
-        """Return the weight of one record of each row, float64 (n,), scaled to maximum 1.
+        """Return the weight per record of each row, float64 (n,), scaled to maximum 1.
 
         `log_initial` (n,) holds the logarithms of the initial weights; None if they are equal.
         """
@@ -55,19 +55,19 @@ class ExponentialState:
         return np.asarray(np.exp(log_weight - log_weight.max()))
 
     def statistic(self, weight: np.ndarray, kind: int = GINI) -> Statistic:
-        """Return the class-weight statistic of a tree, at a mean record weight of 1."""
+        """Return the statistic to grow a tree on row weights `weight` (n,) and criterion `kind`."""
         unit = float((weight * self.given).sum() / self.given.sum())
         return weight_statistic(weight, self.y, self.n_classes, kind, copies=self.given, unit=unit)
 
-    def follow(self, tree: Tree, temperature: float) -> None:
-        """Add a tree's leaf values to the own scores of all rows."""
+    def add_tree(self, tree: Tree, temperature: float) -> None:
+        """Add the leaf values of a tree to the scores of the rows' own classes."""
         self.own_score += tree.values[tree.leaf_of_row(len(self.y)), self.y] / temperature
 
 
-def class_mass(
+def class_weights_of_leaves(
     leaf: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: tuple[int, int]
 ) -> np.ndarray:
-    """Return the total weight of each class in each leaf, float64 of `shape` (leaves, K).
+    """Return the total weight of the rows of each class in each leaf, float64 (leaves, K).
 
     `leaf` (n,) is the leaf of each row. Rows outside the sample are included, as the leaf values
     depend on all rows. Integer weights of a statistic have exact sums, so that ties do not depend

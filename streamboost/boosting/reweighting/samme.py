@@ -5,7 +5,7 @@ from typing import Literal
 
 from streamboost.boosting.loop import Algorithm
 from streamboost.boosting.reweighting.gamble_round import Gamble
-from streamboost.boosting.reweighting.voting_trees import Votes, VotingClassifier
+from streamboost.boosting.reweighting.voting_trees import VotingClassifier, VotingTrees
 
 __all__ = ["AdaBoostM1Classifier", "SammeClassifier"]
 
@@ -80,7 +80,7 @@ class SammeClassifier(VotingClassifier):
     def _algorithm(self) -> Algorithm:
         if self.variant == "real":
             return Gamble(self.learning_rate, "exact", self.criterion)
-        return Votes(self.learning_rate, self.criterion)
+        return VotingTrees(self.learning_rate, self.criterion)
 
 
 class AdaBoostM1Classifier(VotingClassifier):
@@ -140,7 +140,7 @@ class AdaBoostM1Classifier(VotingClassifier):
     True
     """
 
-    _no_probabilities = "gives votes and no probabilities: use SammeClassifier for those"
+    _no_probabilities_reason = "gives votes and no probabilities: use SammeClassifier for those"
 
     def _algorithm(self) -> Algorithm:
-        return Votes(self.learning_rate, self.criterion, beats_guessing=False)
+        return VotingTrees(self.learning_rate, self.criterion, beats_guessing=False)

@@ -12,13 +12,13 @@ from streamboost.boosting.reweighting.row_weights import (
     CRITERIA,
     Criterion,
     ExponentialState,
-    class_mass,
+    class_weights_of_leaves,
 )
 from streamboost.boosting.training_data import TrainingData
 from streamboost.trees.grower import Grower
 from streamboost.trees.tree import Tree
 
-__all__ = ["VoteState", "Votes", "VotingClassifier"]
+__all__ = ["VoteState", "VotingClassifier", "VotingTrees"]
 
 _PERFECT = 1e-10  # least error, which bounds a vote; training ends at this error
 _LEVEL = 1e-6  # margin over chance, as a tree grown twice equals chance up to float32 rounding
@@ -26,7 +26,7 @@ _LEVEL = 1e-6  # margin over chance, as a tree grown twice equals chance up to f
 
 @dataclass(slots=True)
 class VoteState(ExponentialState):
-    """State of voting trees: class weights under two distributions.
+    """Training rows of voting trees, with weights for growing and for counting errors.
 
     Parameters
     ----------
@@ -42,15 +42,15 @@ class VoteState(ExponentialState):
     log_cost: np.ndarray | None = None
     unused: bool = True
 
-    def wrong(self, answers: np.ndarray) -> float:
-        """Return the share of the cost of the rows whose prediction in `answers` (n,) is wrong."""
+    def error_rate(self, predictions: np.ndarray) -> float:
+        """Return the weighted share of the rows whose prediction, (n,), is wrong."""
         cost = self.weight(self.log_cost) * self.given
         total = float(cost.sum())
-        return float(cost[answers != self.y].sum()) / total if total > 0 else 1.0
+        return float(cost[predictions != self.y].sum()) / total if total > 0 else 1.0
 
 
-class Votes(Algorithm):
-    """Algorithm of voting trees: each leaf votes for its class of the largest weight.
+class VotingTrees(Algorithm):
+    """Algorithm of AdaBoost: trees whose leaves vote for their class of the largest weight.
 
     The vote is ln((1 - err) / err), for SAMME plus ln(K - 1). With two classes, SAMME and
     AdaBoost.M1 are equal, and the scores are AdaBoost's f for the second class and -f for the
@@ -62,36 +62,38 @@ class Votes(Algorithm):
     def __init__(
         self, learning_rate: float, criterion: Criterion = "gini", *, beats_guessing: bool = True
     ) -> None:
-        """Set the parameters; if `beats_guessing` (SAMME), a tree must only beat 1 - 1/K."""
+        """Set the parameters; if `beats_guessing` (SAMME), a tree must be better than 1 - 1/K."""
         self._learning_rate = learning_rate
         self._kind = CRITERIA[criterion]
         self._beats_guessing = beats_guessing
 
-    def base(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return the scores before the first vote, or the base scores of the committee."""
-        return data.votes_before() if committee is None else committee.base
+    def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
+        """Return the initial scores (K,), or the base scores of the committee."""
+        return data.initial_votes() if committee is None else committee.base
 
-    def start(self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator) -> VoteState:
-        """Create the row state for `scores`."""
+    def initial_state(
+        self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
+    ) -> VoteState:
+        """Create the state of the training rows from their `scores` (n, K)."""
         own = scores[np.arange(len(data.y)), data.y]
         return VoteState(data.y, data.weight, own, len(data.classes), unused=not bool(own.any()))
 
-    def influence(self, state: VoteState) -> np.ndarray:
-        """Return the weights for growing the tree."""
+    def row_weights(self, state: VoteState) -> np.ndarray:
+        """Return the weight per record of each row for growing a tree, float64 (n,)."""
         return state.weight(state.log_shape)
 
-    def round(self, state: VoteState, grow: Grower) -> list[Tree]:
-        """Grow a tree and set its vote; return no tree if none is better than chance."""
+    def grow_round(self, state: VoteState, grower: Grower) -> list[Tree]:
+        """Grow the tree of a round and set its vote; return an empty list if it is not useful."""
         n_present = len(state.present)
         if state.ended or n_present < 2:
             return []
         guess = 1.0 - 1.0 / n_present
         chance = guess if self._beats_guessing else 0.5
-        tree, answer, wrong = self._grow(state, grow, state.log_shape)
+        tree, answer, wrong = self._grow_tree(state, grower, state.log_shape)
         if wrong >= chance - _LEVEL:
             # Grow again with all rows and features, under the weights for counting errors.
-            with grow.all_columns():
-                tree, answer, wrong = self._grow(state, grow, state.log_cost)
+            with grower.use_all_rows_and_features():
+                tree, answer, wrong = self._grow_tree(state, grower, state.log_cost)
         if wrong < chance - _LEVEL:
             error = max(wrong, _PERFECT)
             vote = self._learning_rate * np.log((1 - error) / error * chance / (1 - chance))
@@ -106,22 +108,22 @@ class Votes(Algorithm):
         tree.values = values.astype(np.float32)
         return [tree]
 
-    def _grow(
-        self, state: VoteState, grow: Grower, log_initial: np.ndarray | None
+    def _grow_tree(
+        self, state: VoteState, grower: Grower, log_initial: np.ndarray | None
     ) -> tuple[Tree, np.ndarray, float]:
-        """Return a tree, the class that each leaf predicts, and the error of the tree."""
+        """Return a grown tree, the class that each leaf predicts, and the tree's error rate."""
         statistic = state.statistic(state.weight(log_initial), self._kind)
-        tree = grow(statistic)
+        tree = grower(statistic)
         leaf = tree.leaf_of_row(len(state.y))
         shape = tree.n_leaves, state.n_classes
-        answer = class_mass(leaf, state.y, statistic.values, shape).argmax(axis=1)
-        return tree, answer, state.wrong(answer[leaf])
+        answer = class_weights_of_leaves(leaf, state.y, statistic.values, shape).argmax(axis=1)
+        return tree, answer, state.error_rate(answer[leaf])
 
-    def update(self, state: VoteState, trees: Sequence[Tree]) -> None:
-        """Update the weights by the vote."""
+    def update_state(self, state: VoteState, trees: Sequence[Tree]) -> None:
+        """Add the votes of the trees to the scores of all rows."""
         state.unused = False
         for tree in trees:
-            state.follow(tree, 1.0)
+            state.add_tree(tree, 1.0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -1,1 +1,1 @@
-"""Growing one tree: counting, split search and partition, kernels that call each other."""
+"""Kernels that grow a tree: histograms, split search and partition of rows."""

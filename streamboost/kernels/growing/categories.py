@@ -19,19 +19,19 @@ from streamboost.kernels.growing.criteria import (
     NEWTON,
     NEWTON_SUMS,
     STUMP,
-    pairs_up,
+    has_gradient_pairs,
 )
 from streamboost.kernels.jit import inner_kernel
 
-__all__ = ["gather", "keep_members"]
+__all__ = ["gather_sorted_histogram", "set_left_categories"]
 
 _LOW = np.int64(0xFFFFFFFF)
 _POWER_STEPS = 8  # of power iteration; the order of the bins needs no exact direction
 
 
 @inner_kernel
-def _describe(sums, limits, profile):
-    """Write the profile of a category, and return its weight; see `_order_sums`."""
+def _write_profile(sums, limits, profile):
+    """Write a category's profile (channels,), see `_write_sort_keys`; return its weight."""
     n, half = limits.channels, limits.channels // 2
     mass, mean = 0.0, 0.0
     if limits.kind == ERROR or limits.kind == STUMP:
@@ -54,24 +54,24 @@ def _describe(sums, limits, profile):
 
 
 @inner_kernel
-def _centre(profile, mass, n, width, mean):
+def _subtract_weighted_mean(profile, mass, n_profiles, width, mean):
     total = 0.0
     mean[:] = 0.0
-    for i in range(n):
+    for i in range(n_profiles):
         total += mass[i]
         for k in range(width):
             mean[k] += mass[i] * profile[i, k]
     if total > 0.0:
-        for i in range(n):
+        for i in range(n_profiles):
             for k in range(width):
                 profile[i, k] -= mean[k] / total
 
 
 @inner_kernel
-def _lead(profile, mass, n, width, direction, step):
-    """Write the direction of the largest weighted second moment of `n` profiles."""
+def _leading_direction(profile, mass, n_profiles, width, direction, step):
+    """Write the direction with the largest weighted second moment of `n_profiles` profiles."""
     largest, chosen = -1.0, 0
-    for i in range(n):
+    for i in range(n_profiles):
         size = 0.0
         for k in range(width):
             size += mass[i] * profile[i, k] * profile[i, k]
@@ -81,7 +81,7 @@ def _lead(profile, mass, n, width, direction, step):
         direction[k] = profile[chosen, k]
     for _ in range(_POWER_STEPS):
         step[:] = 0.0
-        for i in range(n):
+        for i in range(n_profiles):
             along = 0.0
             for k in range(width):
                 along += profile[i, k] * direction[k]
@@ -97,8 +97,8 @@ def _lead(profile, mass, n, width, direction, step):
 
 
 @inner_kernel
-def _order_sums(hist, first, n, limits, work):
-    """Write the sort keys of `n` categories: projections of their profiles on a leading direction.
+def _write_sort_keys(hist, first_bin, n_categories, limits, workspace):
+    """Write the sort key of each category: its profile projected on the leading direction.
 
     The profiles depend on the criterion:
 
@@ -114,25 +114,30 @@ def _order_sums(hist, first, n, limits, work):
     width = limits.channels
     if limits.kind == NEWTON_SUMS or limits.kind == MH:
         width //= 2
-    profile, mass, direction, step = work.profile, work.mass, work.direction, work.left
-    for i in range(n):
-        at = (first + work.order[i]) * limits.channels
-        mass[i] = _describe(hist[at : at + limits.channels], limits, profile[i])
+    profile, mass, direction, step = (
+        workspace.profile,
+        workspace.mass,
+        workspace.direction,
+        workspace.left,
+    )
+    for i in range(n_categories):
+        at = (first_bin + workspace.order[i]) * limits.channels
+        mass[i] = _write_profile(hist[at : at + limits.channels], limits, profile[i])
     if limits.kind != ERROR and limits.kind != STUMP:
-        _centre(profile, mass, n, width, direction)
-    _lead(profile, mass, n, width, direction, step)
-    for i in range(n):
+        _subtract_weighted_mean(profile, mass, n_categories, width, direction)
+    _leading_direction(profile, mass, n_categories, width, direction, step)
+    for i in range(n_categories):
         along = 0.0
         for k in range(width):
             along += profile[i, k] * direction[k]
-        work.key[i] = along
+        workspace.key[i] = along
 
 
 @inner_kernel
-def _sort(order, key, n):
+def _sort_by_key(order, key, n_categories):
     # Shellsort; equal keys are sorted by code, so that the order is unique.
     for gap in (132, 57, 23, 10, 4, 1):
-        for i in range(gap, n):
+        for i in range(gap, n_categories):
             code, value = order[i], key[i]
             j = i
             while j >= gap and (
@@ -144,7 +149,7 @@ def _sort(order, key, n):
 
 
 @inner_kernel
-def gather(hist, first, n_bins, missing, limits, work):
+def gather_sorted_histogram(hist, first_bin, n_bins, missing, limits, workspace):
     """Copy a feature's histogram in sorted order, then the bin of missing values.
 
     Categories whose sums are zero are omitted. Returns the number of categories copied.
@@ -152,30 +157,30 @@ def gather(hist, first, n_bins, missing, limits, work):
     n = limits.channels
     present = np.int64(0)
     for b in range(n_bins):
-        for k in range((first + b) * n, (first + b + 1) * n):
+        for k in range((first_bin + b) * n, (first_bin + b + 1) * n):
             if hist[k] != 0:
-                work.order[present] = b
+                workspace.order[present] = b
                 present += 1
                 break
-    if limits.kind == NEWTON or pairs_up(limits):
+    if limits.kind == NEWTON or has_gradient_pairs(limits):
         for i in range(present):
-            at = (first + work.order[i]) * n
+            at = (first_bin + workspace.order[i]) * n
             g = hist[at] >> 32 if limits.kind == NEWTON else hist[at]
             h = hist[at] & _LOW if limits.kind == NEWTON else hist[at + 1]
-            work.key[i] = float(g) / float(h)
+            workspace.key[i] = float(g) / float(h)
     else:
-        _order_sums(hist, first, present, limits, work)
-    _sort(work.order, work.key, present)
+        _write_sort_keys(hist, first_bin, present, limits, workspace)
+    _sort_by_key(workspace.order, workspace.key, present)
     for i in range(present + (1 if missing else 0)):
-        at = (first + (work.order[i] if i < present else n_bins)) * n
+        at = (first_bin + (workspace.order[i] if i < present else n_bins)) * n
         for k in range(n):
-            work.hist[i * n + k] = hist[at + k]
+            workspace.hist[i * n + k] = hist[at + k]
     return present
 
 
 @inner_kernel
-def keep_members(node, order, n):
-    """Set the node's `members` to the first `n` categories of `order`, which go left."""
+def set_left_categories(node, sorted_categories, n_left):
+    """Set the bits of the first `n_left` of `sorted_categories` in `node.members`: they go left."""
     node.members[:] = 0
-    for i in range(n):
-        node.members[order[i] >> 3] |= np.uint8(1 << (order[i] & 7))
+    for i in range(n_left):
+        node.members[sorted_categories[i] >> 3] |= np.uint8(1 << (sorted_categories[i] & 7))

@@ -1,4 +1,4 @@
-"""Split criteria: the scores of a child that a tree maximises, with S the child's sums."""
+"""Split criteria: scores of a child node, of which a split maximises the sum."""
 
 import numpy as np
 
@@ -14,10 +14,10 @@ __all__ = [
     "NEWTON_SUMS",
     "STUMP",
     "TIE",
-    "mass",
-    "pairs_up",
-    "score",
-    "score_stump",
+    "child_score",
+    "child_weight",
+    "has_gradient_pairs",
+    "stump_score",
 ]
 
 NEWTON = 0  # G^2 / (H + l2); gradient and Hessian packed in one int64
@@ -45,14 +45,14 @@ TIE = 1.0 + 1e-12
 
 
 @inner_kernel
-def pairs_up(limits):
-    """Return True if a row has one gradient and one Hessian, in an int64 each."""
+def has_gradient_pairs(limits):
+    """Return True if the criterion uses one gradient and one Hessian per row, an int64 each."""
     return limits.kind == NEWTON_SUMS and limits.channels == 2
 
 
 @inner_kernel
-def mass(sums, limits):
-    """Return the weight or Hessian sum of a child, which is compared with `min_child`."""
+def child_weight(sums, limits):
+    """Return the weight or Hessian sum of a child, which must be at least `min_child`."""
     n = limits.channels
     if limits.kind == ERROR or limits.kind == STUMP:
         return np.inf  # these sums have no weight, and an empty child has no gain
@@ -63,8 +63,8 @@ def mass(sums, limits):
 
 
 @inner_kernel
-def score(sums, limits):
-    """Return the score of a child with these sums."""
+def child_score(sums, limits):
+    """Return the score of a child with `sums` (channels,) under the criterion `limits.kind`."""
     n = limits.channels
     value = 0.0
     if limits.kind == GINI:
@@ -97,8 +97,8 @@ def score(sums, limits):
 
 
 @inner_kernel
-def score_stump(left, right, limits, totals):
-    """Return the score of both children of a stump; `totals` are the t_k."""
+def stump_score(left, right, limits, totals):
+    """Return the score of a stump with these sums of its children; `totals` are the t_k."""
     value = 0.0
     for k in range(limits.channels):
         d = left[k] - right[k]

@@ -4,17 +4,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamboost.kernels.growing.criteria import NEWTON, pairs_up
-from streamboost.kernels.growing.histograms import Columns, Statistic, count, join, subtract
-from streamboost.kernels.growing.nodes import CODES, best_leaf, halve, open_leaf
-from streamboost.kernels.growing.splits import find_best
+from streamboost.kernels.growing.criteria import NEWTON, has_gradient_pairs
+from streamboost.kernels.growing.histograms import (
+    FeatureSubset,
+    Statistic,
+    build_histogram,
+    fuse_features,
+    subtract_histogram,
+)
+from streamboost.kernels.growing.nodes import CODES, leaf_with_best_split, make_leaf, split_node
+from streamboost.kernels.growing.splits import find_best_split
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["grow", "grow_tree", "room"]
+__all__ = ["allocate_workspace", "grow", "grow_tree"]
 
 
-class _Work(NamedTuple):
-    """Workspace: sums (channels,), and the sorted bins of a categorical feature."""
+class _Workspace(NamedTuple):
+    """Reusable arrays for growing trees: sums (channels,), split scores and row buffers."""
 
     total: np.ndarray
     left: np.ndarray
@@ -38,19 +44,19 @@ class _Work(NamedTuple):
 
 
 @kernel
-def room(n, n_codes, n_splits, n_features, n_rows, n_slots):
-    """Allocate a workspace for trees of `n` channels, by numbers of codes, splits and so on."""
-    scores, n_pairs = np.empty(n_splits + 1), n // 2 if n_splits > 0 else 0
-    return _Work(
-        np.empty(n),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n),
+def allocate_workspace(n_channels, n_codes, n_splits, n_features, n_rows, n_slots):
+    """Allocate a workspace for growing trees whose histograms have `n_channels` per bin."""
+    scores, n_pairs = np.empty(n_splits + 1), n_channels // 2 if n_splits > 0 else 0
+    return _Workspace(
+        np.empty(n_channels),
+        np.empty(n_channels),
+        np.empty(n_channels),
+        np.empty(n_channels),
         np.empty(n_codes, np.int64),
         np.empty(n_codes),
         np.empty(n_codes),
-        np.empty((n_codes, n)),
-        np.empty((n_codes + 1) * n, np.int64),
+        np.empty((n_codes, n_channels)),
+        np.empty((n_codes + 1) * n_channels, np.int64),
         np.empty(CODES, np.uint8),
         np.empty(CODES, np.bool_),
         np.empty(n_rows, np.uint32),
@@ -66,97 +72,99 @@ def room(n, n_codes, n_splits, n_features, n_rows, n_slots):
 
 @kernel
 def grow(
-    codes, features, first, n_bins, missing, categorical, rows, rest, values, channel, totals,
-    limits, pool, nodes,
+    codes, features, offsets, n_bins, missing, categorical, rows, unsampled, values, channel,
+    totals, limits, pool, nodes,
 ):  # fmt: skip
-    """Grow one tree into `nodes`, and sort `rows` and `rest` by leaf.
+    """Grow one tree into `nodes`, and sort `rows` and `unsampled` rows by leaf.
 
-    The first six arguments are those of `Columns`; `values`, `channel` and `totals` are those of
-    `Statistic`. Further shapes: `rows` (sampled) and `rest` (not sampled) uint32; `limits` (1,)
-    LIMITS; `pool` int64 (slots, bins x channels), of any content; `nodes` (2 leaves - 1,) NODE.
-    Returns the number of nodes, and of additions to histograms.
+    The first six arguments are those of `FeatureSubset`; `values`, `channel` and `totals` are those
+    of `Statistic`. Further shapes: `rows` (sampled) and `unsampled` (not sampled) uint32; `limits`
+    (1,) LIMITS; `pool` int64 (slots, bins x channels), of any content; `nodes` (2 leaves - 1,)
+    NODE. Returns the number of nodes, and of additions to histograms.
 
     The pool needs at least two slots, and at most one per leaf is used. With fewer slots than
     leaves the tree is the same. If the histogram of a leaf was evicted from the pool, the
     histograms of both of its children are built from rows.
     """
-    columns = Columns(codes, features, first, n_bins, missing, categorical)
+    columns = FeatureSubset(codes, features, offsets, n_bins, missing, categorical)
     statistic = Statistic(values, channel, totals)
     lim = limits[0]
     packed = lim.kind == NEWTON
-    newton = packed or pairs_up(lim)
+    newton = packed or has_gradient_pairs(lim)
     widths = (n_bins + missing).astype(np.uint64)
-    joint = join(columns, widths[: features.size if packed else 0])
-    work = room(
+    fused = fuse_features(columns, widths[: features.size if packed else 0])
+    workspace = allocate_workspace(
         lim.channels,
         CODES if categorical.any() else 0,
         2 * pool.shape[1] if newton else 0,
         features.size,
-        max(rows.size, rest.size),
+        max(rows.size, unsampled.size),
         pool.shape[0],
     )
-    return grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work)
+    return grow_tree(columns, rows, unsampled, statistic, lim, pool, nodes, fused, workspace)
 
 
 @inner_kernel
-def _take_slot(nodes, i, sibling, owner):
-    """Assign leaf `i` a slot: a free one, or the slot of the smallest leaf except `sibling`."""
+def _assign_histogram_slot(nodes, leaf, sibling, slot_owners):
+    """Give a leaf a free slot for its histogram, or the slot of the smallest leaf but `sibling`."""
     at, fewest = -1, np.int64(0)
-    for slot in range(owner.size):
-        j = owner[slot]
+    for slot in range(slot_owners.size):
+        j = slot_owners[slot]
         if j < 0:
             at = slot
             break
         n_rows = nodes[j].stop - nodes[j].start
         if j != sibling and (at < 0 or n_rows < fewest):
             at, fewest = slot, n_rows
-    if owner[at] >= 0:
-        nodes[owner[at]].slot = -1
-    nodes[i].slot, owner[at] = at, i
+    if slot_owners[at] >= 0:
+        nodes[slot_owners[at]].slot = -1
+    nodes[leaf].slot, slot_owners[at] = at, leaf
 
 
 @inner_kernel
-def _count(nodes, i, columns, joint, rows, statistic, lim, pool, work):
-    """Write the histogram of leaf `i` to its slot; return the number of additions."""
-    node = nodes[i]
-    count(node, columns, joint, rows, statistic, lim, pool[node.slot], work.pairs)
+def _build_leaf_histogram(nodes, leaf, columns, fused, rows, statistic, limits, pool, workspace):
+    """Build the histogram of a leaf in its slot; return the number of additions."""
+    node = nodes[leaf]
+    build_histogram(node, columns, fused, rows, statistic, limits, pool[node.slot], workspace.pairs)
     return columns.features.size * (node.stop - node.start)
 
 
 @inner_kernel
-def _look(nodes, i, columns, statistic, lim, pool, work):
-    """Find the best split of leaf `i`; if there is none, release its slot."""
-    node = nodes[i]
-    find_best(node, pool[node.slot], columns, lim, statistic.totals, work)
+def _find_split_of_leaf(nodes, leaf, columns, statistic, limits, pool, workspace):
+    """Write the best split of a leaf to its node; without a split, release its slot."""
+    node = nodes[leaf]
+    find_best_split(node, pool[node.slot], columns, limits, statistic.totals, workspace)
     if node.gain <= 0.0:
-        work.owner[node.slot] = -1
+        workspace.owner[node.slot] = -1
         node.slot = -1
 
 
 @inner_kernel
-def grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
-    """Grow one tree in the workspace `work`; see `grow`."""
-    open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
+def grow_tree(columns, rows, unsampled, statistic, limits, pool, nodes, fused, workspace):
+    """Grow one tree as `grow` does, with a given workspace; return the same numbers."""
+    make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled.size)
     n_nodes = n_leaves = np.int64(1)  # with a literal, callees would be compiled twice
     if columns.features.size == 0:
         return n_nodes, np.int64(0)
-    owner = work.owner
+    owner = workspace.owner
     for slot in range(owner.size):
         owner[slot] = -1
-    _take_slot(nodes, 0, -1, owner)
-    n_adds = _count(nodes, 0, columns, joint, rows, statistic, lim, pool, work)
-    _look(nodes, 0, columns, statistic, lim, pool, work)
-    while n_leaves < lim.max_leaf_nodes:
-        i = best_leaf(nodes, n_nodes)
+    _assign_histogram_slot(nodes, 0, -1, owner)
+    n_adds = _build_leaf_histogram(
+        nodes, 0, columns, fused, rows, statistic, limits, pool, workspace
+    )
+    _find_split_of_leaf(nodes, 0, columns, statistic, limits, pool, workspace)
+    while n_leaves < limits.max_leaf_nodes:
+        i = leaf_with_best_split(nodes, n_nodes)
         if i < 0:
             break
         node = nodes[i]
         a, b = n_nodes, n_nodes + 1
-        middle = halve(nodes, i, a, columns, rows, rest, work)
+        middle = split_node(nodes, i, a, columns, rows, unsampled, workspace)
         n_nodes += 2
         n_leaves += 1
         slot, node.slot = node.slot, -1
-        if n_leaves == lim.max_leaf_nodes or node.depth + 1 >= lim.max_depth:
+        if n_leaves == limits.max_leaf_nodes or node.depth + 1 >= limits.max_depth:
             if slot >= 0:
                 owner[slot] = -1
             continue
@@ -164,12 +172,16 @@ def grow_tree(columns, rows, rest, statistic, lim, pool, nodes, joint, work):
         if slot >= 0:
             nodes[large].slot, owner[slot] = slot, large
         else:
-            _take_slot(nodes, large, -1, owner)
-            n_adds += _count(nodes, large, columns, joint, rows, statistic, lim, pool, work)
-        _take_slot(nodes, small, large, owner)
-        n_adds += _count(nodes, small, columns, joint, rows, statistic, lim, pool, work)
+            _assign_histogram_slot(nodes, large, -1, owner)
+            n_adds += _build_leaf_histogram(
+                nodes, large, columns, fused, rows, statistic, limits, pool, workspace
+            )
+        _assign_histogram_slot(nodes, small, large, owner)
+        n_adds += _build_leaf_histogram(
+            nodes, small, columns, fused, rows, statistic, limits, pool, workspace
+        )
         if slot >= 0:
-            subtract(pool[slot], pool[nodes[small].slot])
+            subtract_histogram(pool[slot], pool[nodes[small].slot])
         for child in (a, b):
-            _look(nodes, child, columns, statistic, lim, pool, work)
+            _find_split_of_leaf(nodes, child, columns, statistic, limits, pool, workspace)
     return n_nodes, n_adds

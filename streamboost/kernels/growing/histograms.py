@@ -8,40 +8,40 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamboost.kernels.growing.criteria import NEWTON, pairs_up
+from streamboost.kernels.growing.criteria import NEWTON, has_gradient_pairs
 from streamboost.kernels.jit import inner_kernel, kernel
 
 __all__ = [
-    "Coded",
-    "Columns",
-    "Joint",
+    "BinnedData",
+    "FeatureSubset",
+    "FusedHistogram",
     "Statistic",
-    "add_packed",
-    "add_rows",
-    "add_sums",
-    "count",
-    "join",
-    "subtract",
+    "add_packed_gradients",
+    "add_statistics",
+    "add_vectors",
+    "build_histogram",
+    "fuse_features",
+    "subtract_histogram",
 ]
 
 _JOINT = 16  # largest number of bin combinations of a group of features
 
 
-class Coded(NamedTuple):
-    """Binned training rows, and the bins of each of their D features."""
+class BinnedData(NamedTuple):
+    """Binned training rows, and the number of bins of each of the D features."""
 
     codes: np.ndarray  # uint8 (D, n)
     n_bins: np.ndarray  # int64 (D,), without the missing-value bin
     missing: np.ndarray  # bool (D,): whether there is a missing-value bin
     categorical: np.ndarray  # bool (D,)
 
-    def cut(self, rows: slice) -> "Coded":
-        """Return a slice of the rows."""
+    def slice_rows(self, rows: slice) -> "BinnedData":
+        """Return the same data with a slice of the rows."""
         return self._replace(codes=np.ascontiguousarray(self.codes[:, rows]))
 
 
-class Columns(NamedTuple):
-    """Binned training rows, and the subset of d features that is available to a tree."""
+class FeatureSubset(NamedTuple):
+    """Binned training rows, with the d features that a tree may split."""
 
     codes: np.ndarray  # uint8 (all features, all rows)
     features: np.ndarray  # uint32 (d,), ascending
@@ -52,15 +52,15 @@ class Columns(NamedTuple):
 
 
 class Statistic(NamedTuple):
-    """Statistic of the rows: the numbers that each row adds to a histogram."""
+    """Numbers of each row that are summed in histograms, such as gradients and Hessians."""
 
     values: np.ndarray  # int64: one per row, or one per row and channel, row by row
     channel: np.ndarray  # uint32, the row's class; empty if a row adds to all channels
     totals: np.ndarray  # float64: the t_k of STUMP
 
 
-class Joint(NamedTuple):
-    """Fused histogram: groups of features with few bins, with one addition per row and group."""
+class FusedHistogram(NamedTuple):
+    """Histogram over groups of features with few bins: one addition per row and group."""
 
     codes: np.ndarray  # uint8 (groups, all rows): the combination of a row's bins in each group
     groups: np.ndarray  # uint32 (groups,): 0, 1, ...
@@ -75,15 +75,15 @@ class Joint(NamedTuple):
 
 
 @inner_kernel
-def add_packed(hist, codes, features, first, rows, start, stop, values):
-    """Add the packed statistics of the rows to the bins of each feature."""
+def add_packed_gradients(hist, codes, features, offsets, rows, start, stop, values):
+    """Add the rows' gradients and Hessians, packed in one int64, to the features' histograms."""
     # Each pass handles four features, so that a row's index and statistic are read once for four.
     n = features.size
     j = 0
     while j + 4 <= n:
         c0, c1 = codes[features[j]], codes[features[j + 1]]
         c2, c3 = codes[features[j + 2]], codes[features[j + 3]]
-        o0, o1, o2, o3 = first[j], first[j + 1], first[j + 2], first[j + 3]
+        o0, o1, o2, o3 = offsets[j], offsets[j + 1], offsets[j + 2], offsets[j + 3]
         for i in range(start, stop):
             r = rows[i]
             s = values[r]
@@ -94,7 +94,7 @@ def add_packed(hist, codes, features, first, rows, start, stop, values):
         j += 4
     while j < n:
         c0 = codes[features[j]]
-        o0 = first[j]
+        o0 = offsets[j]
         for i in range(start, stop):
             r = rows[i]
             hist[o0 + c0[r]] += values[r]
@@ -102,8 +102,8 @@ def add_packed(hist, codes, features, first, rows, start, stop, values):
 
 
 @inner_kernel
-def _add_pairs(hist, codes, features, first, rows, start, stop, values, pairs):
-    """Add the gradients and Hessians of the rows, two numbers each, to the bins of each feature."""
+def _add_gradient_pairs(hist, codes, features, offsets, rows, start, stop, values, pairs):
+    """Add the rows' gradients and Hessians, an int64 each, to the features' histograms."""
     # The numbers of a node's rows are copied together, as many rows exceed the nearest caches.
     one, two, n = np.uint64(1), np.uint64(2), features.size
     for i in range(start, stop):
@@ -114,7 +114,7 @@ def _add_pairs(hist, codes, features, first, rows, start, stop, values, pairs):
     while j + 4 <= n:
         c0, c1 = codes[features[j]], codes[features[j + 1]]
         c2, c3 = codes[features[j + 2]], codes[features[j + 3]]
-        o0, o1, o2, o3 = first[j], first[j + 1], first[j + 2], first[j + 3]
+        o0, o1, o2, o3 = offsets[j], offsets[j + 1], offsets[j + 2], offsets[j + 3]
         for i in range(start, stop):
             r, at = rows[i], two * np.uint64(i - start)
             g, h = pairs[at], pairs[at + one]
@@ -131,29 +131,29 @@ def _add_pairs(hist, codes, features, first, rows, start, stop, values, pairs):
             hist[to] += g
             hist[to + one] += h
         j += 4
-    add_sums(hist, codes, features[j:], first[j:], rows, start, stop, values, 2)
+    add_vectors(hist, codes, features[j:], offsets[j:], rows, start, stop, values, 2)
 
 
 @kernel
-def _groups(widths):
+def _group_narrow_features(n_bins):
     """Group features with at most _JOINT bin combinations; return (start, members, others).
 
     A feature is only grouped if two features of its size fit into a group. Groups are formed in the
     order of the features.
     """
-    n = widths.size
+    n = n_bins.size
     start = np.zeros(n + 1, np.int64)
     members, others = np.empty(n, np.int64), np.empty(n, np.int64)
     n_groups, n_members, n_others, ways = 0, 0, 0, np.uint64(_JOINT)
     for j in range(n):
-        if widths[j] * widths[j] > _JOINT:
+        if n_bins[j] * n_bins[j] > _JOINT:
             others[n_others] = j
             n_others += 1
             continue
-        if ways * widths[j] > _JOINT:
+        if ways * n_bins[j] > _JOINT:
             n_groups += 1
             ways = np.uint64(1)
-        ways *= widths[j]
+        ways *= n_bins[j]
         members[n_members] = j
         n_members += 1
         start[n_groups] = n_members
@@ -161,10 +161,10 @@ def _groups(widths):
 
 
 @kernel
-def join(columns, widths):
-    """Group features for fused histograms; `widths` are the numbers of bins, empty for none."""
+def fuse_features(columns, n_bins):
+    """Combine features with few bins into groups; `n_bins` (d,) is empty for no groups."""
     codes, features, first = columns.codes, columns.features, columns.first
-    start, members, others = _groups(widths)
+    start, members, others = _group_narrow_features(n_bins)
     n_groups = start.size - 1
     joint, all_ways = np.zeros((n_groups, codes.shape[1]), np.uint8), np.empty(n_groups, np.uint64)
     for g in range(n_groups):
@@ -173,16 +173,16 @@ def join(columns, widths):
             column, stride = codes[features[members[m]]], np.uint8(ways)
             for i in range(column.size):
                 joint[g, i] += stride * column[i]
-            ways *= widths[members[m]]
+            ways *= n_bins[members[m]]
         all_ways[g] = ways
-    return Joint(
+    return FusedHistogram(
         joint,
         np.arange(n_groups).astype(np.uint32),
         (np.arange(n_groups) * _JOINT).astype(np.uint64),
         all_ways,
         start,
         members,
-        widths,
+        n_bins,
         np.empty(n_groups * _JOINT, np.int64),
         features[others],
         first[others],
@@ -190,18 +190,18 @@ def join(columns, widths):
 
 
 @inner_kernel
-def _add_joint(hist, first, joint, rows, start, stop, values):
-    sums = joint.hist
+def _add_fused(hist, offsets, fused, rows, start, stop, values):
+    sums = fused.hist
     sums[:] = 0
-    add_packed(sums, joint.codes, joint.groups, joint.first, rows, start, stop, values)
+    add_packed_gradients(sums, fused.codes, fused.groups, fused.first, rows, start, stop, values)
     # The sums of the combinations are added to the bins of each feature.
-    for g in range(joint.groups.size):
-        begin, ways = joint.first[g], np.uint64(1)
-        for m in range(joint.start[g], joint.start[g + 1]):
-            j = joint.members[m]
-            period = ways * joint.widths[j]
-            for at in range(begin, begin + joint.ways[g], period):
-                to = first[j]
+    for g in range(fused.groups.size):
+        begin, ways = fused.first[g], np.uint64(1)
+        for m in range(fused.start[g], fused.start[g + 1]):
+            j = fused.members[m]
+            period = ways * fused.widths[j]
+            for at in range(begin, begin + fused.ways[g], period):
+                to = offsets[j]
                 for b in range(at, at + period, ways):
                     total = np.int64(0)
                     for way in range(b, b + ways):
@@ -212,12 +212,12 @@ def _add_joint(hist, first, joint, rows, start, stop, values):
 
 
 @inner_kernel
-def add_sums(hist, codes, features, first, rows, start, stop, values, n):
-    """Add all `n` numbers of each row to the bins of each feature."""
-    width = np.uint64(n)
+def add_vectors(hist, codes, features, offsets, rows, start, stop, values, n_channels):
+    """Add the `n_channels` numbers of each row to the histogram of each feature."""
+    width = np.uint64(n_channels)
     for j in range(features.size):
         c = codes[features[j]]
-        o = first[j]
+        o = offsets[j]
         for i in range(start, stop):
             r = rows[i]
             to, at = (o + c[r]) * width, r * width
@@ -226,47 +226,53 @@ def add_sums(hist, codes, features, first, rows, start, stop, values, n):
 
 
 @inner_kernel
-def _add_classes(hist, codes, features, first, rows, start, stop, values, channel, n):
-    width = np.uint64(n)
+def _add_class_weights(
+    hist, codes, features, offsets, rows, start, stop, values, channel, n_channels
+):
+    width = np.uint64(n_channels)
     for j in range(features.size):
         c = codes[features[j]]
-        o = first[j]
+        o = offsets[j]
         for i in range(start, stop):
             r = rows[i]
             hist[(o + c[r]) * width + channel[r]] += values[r]
 
 
 @inner_kernel
-def add_rows(hist, codes, features, first, rows, start, stop, statistic, n):
-    """Add the statistics of the rows, `n` numbers or one for the class, to each feature's bins."""
+def add_statistics(hist, codes, features, offsets, rows, start, stop, statistic, n_channels):
+    """Add the statistic of each row, a vector or a class weight, to the features' histograms."""
     values, channel = statistic.values, statistic.channel
     if channel.size:
-        _add_classes(hist, codes, features, first, rows, start, stop, values, channel, n)
+        _add_class_weights(
+            hist, codes, features, offsets, rows, start, stop, values, channel, n_channels
+        )
     else:
-        add_sums(hist, codes, features, first, rows, start, stop, values, n)
+        add_vectors(hist, codes, features, offsets, rows, start, stop, values, n_channels)
 
 
 @inner_kernel
-def count(node, columns, joint, rows, statistic, limits, hist, pairs):
-    """Build the histogram of a node; `pairs` is a workspace of two numbers per row."""
+def build_histogram(node, columns, fused, rows, statistic, limits, hist, workspace):
+    """Build the histogram of a node in `hist`; `workspace` holds two int64 per row."""
     hist[:] = 0
     codes, features, first = columns.codes, columns.features, columns.first
     start, stop = node.start, node.stop
-    if pairs_up(limits):
-        _add_pairs(hist, codes, features, first, rows, start, stop, statistic.values, pairs)
+    if has_gradient_pairs(limits):
+        _add_gradient_pairs(
+            hist, codes, features, first, rows, start, stop, statistic.values, workspace
+        )
         return
     if limits.kind != NEWTON:
-        add_rows(hist, codes, features, first, rows, start, stop, statistic, limits.channels)
+        add_statistics(hist, codes, features, first, rows, start, stop, statistic, limits.channels)
         return
     values = statistic.values
-    if joint.groups.size > 0 and stop - start > 2 * _JOINT:
-        _add_joint(hist, first, joint, rows, start, stop, values)
-        features, first = joint.plain, joint.plain_first
-    add_packed(hist, codes, features, first, rows, start, stop, values)
+    if fused.groups.size > 0 and stop - start > 2 * _JOINT:
+        _add_fused(hist, first, fused, rows, start, stop, values)
+        features, first = fused.plain, fused.plain_first
+    add_packed_gradients(hist, codes, features, first, rows, start, stop, values)
 
 
 @inner_kernel
-def subtract(hist, other):
-    """Subtract a child's histogram `other` from its parent's `hist`, to get the sibling's."""
+def subtract_histogram(hist, child_hist):
+    """Subtract a child's histogram from its parent's `hist`, which becomes the sibling's."""
     for b in range(hist.size):
-        hist[b] -= other[b]
+        hist[b] -= child_hist[b]

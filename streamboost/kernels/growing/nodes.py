@@ -7,12 +7,12 @@ from streamboost.kernels.jit import inner_kernel
 __all__ = [
     "CODES",
     "NODE",
-    "best_leaf",
-    "halve",
-    "open_leaf",
-    "partition",
-    "place_unseen",
-    "sides",
+    "leaf_with_best_split",
+    "make_leaf",
+    "mark_left_codes",
+    "partition_rows",
+    "send_unseen_left",
+    "split_node",
 ]
 
 NODE = np.dtype(
@@ -37,9 +37,9 @@ CODES = 256
 
 
 @inner_kernel
-def open_leaf(nodes, i, depth, start, stop, rest_start, rest_stop):
-    """Make node `i` a leaf with these rows."""
-    node = nodes[i]
+def make_leaf(nodes, leaf, depth, start, stop, rest_start, rest_stop):
+    """Make the node at index `leaf` a leaf with these ranges of sampled and unsampled rows."""
+    node = nodes[leaf]
     node.gain, node.feature, node.bin, node.left, node.slot = 0.0, -1, -1, -1, -1
     node.depth, node.missing_left = depth, False
     node.start, node.stop = start, stop
@@ -47,8 +47,8 @@ def open_leaf(nodes, i, depth, start, stop, rest_start, rest_stop):
 
 
 @inner_kernel
-def best_leaf(nodes, n_nodes):
-    """Return the leaf whose split has the largest gain; ties go to the first; -1 without gain."""
+def leaf_with_best_split(nodes, n_nodes):
+    """Return the index of the leaf whose split has the largest gain; -1 if no gain is positive."""
     best, at = 0.0, -1
     for i in range(n_nodes):
         if nodes[i].left < 0 and nodes[i].gain > best:
@@ -57,8 +57,8 @@ def best_leaf(nodes, n_nodes):
 
 
 @inner_kernel
-def partition(rows, start, stop, column, side, buffer):
-    """Move the rows whose code goes left to the front; return the index of the first other row.
+def partition_rows(rows, start, stop, column, left_mask, buffer):
+    """Move the rows that go left to the front of the range; return the index of the first other.
 
     The partition is stable, so that the rows of a leaf keep their order and memory is read
     sequentially.
@@ -66,7 +66,7 @@ def partition(rows, start, stop, column, side, buffer):
     at, over = start, np.int64(0)
     for i in range(start, stop):
         r = rows[i]
-        goes_left = np.int64(side[column[r]])
+        goes_left = np.int64(left_mask[column[r]])
         rows[at] = r
         buffer[over] = r
         at += goes_left
@@ -77,50 +77,52 @@ def partition(rows, start, stop, column, side, buffer):
 
 
 @inner_kernel
-def sides(node, categorical, n_bins, side):
-    """Write the mask of the codes that go left to `side`."""
+def mark_left_codes(node, categorical, n_bins, left_mask):
+    """Set `left_mask` uint8 (256,) to 1 for the codes that go left, and to 0 for others."""
     for code in range(CODES):
         if categorical:
-            side[code] = (node.members[code >> 3] >> (code & 7)) & 1
+            left_mask[code] = (node.members[code >> 3] >> (code & 7)) & 1
         else:
-            side[code] = code <= node.bin
-    side[n_bins] = node.missing_left
+            left_mask[code] = code <= node.bin
+    left_mask[n_bins] = node.missing_left
 
 
 @inner_kernel
-def _look_for(node, column, rows, seen):
-    """Write the mask of the categories of the node's rows to `seen`."""
+def _mark_seen_categories(node, column, rows, seen):
+    """Set `seen` bool (256,) to True for the categories of the node's rows."""
     seen[:] = False
     for i in range(node.start, node.stop):
         seen[column[rows[i]]] = True
 
 
 @inner_kernel
-def place_unseen(node, n_bins, side, seen):
-    """Send the categories absent from the node's rows left, together with missing values."""
+def send_unseen_left(node, n_bins, left_mask, seen):
+    """Let categories that no row of the node has go left, as missing values do."""
     for code in range(n_bins):
         if not seen[code]:
             node.members[code >> 3] |= np.uint8(1 << (code & 7))
-            side[code] = 1
+            left_mask[code] = 1
 
 
 @inner_kernel
-def halve(nodes, i, left, columns, rows, rest, work):
-    """Partition the rows of node `i` into the leaves `left` and `left + 1`; write `work.side`."""
-    node = nodes[i]
+def split_node(nodes, parent, first_child, columns, rows, unsampled, workspace):
+    """Split node `parent` into two leaves, and partition its rows; return the first right row."""
+    node = nodes[parent]
     j = node.feature
-    column, side, buffer = columns.codes[columns.features[j]], work.side, work.buffer
+    column, side, buffer = columns.codes[columns.features[j]], workspace.side, workspace.buffer
     categorical, n_bins = columns.categorical[j], columns.n_bins[j]
-    node.left = left
-    sides(node, categorical, n_bins, side)
-    middle = partition(rows, node.start, node.stop, column, side, buffer)
+    node.left = first_child
+    mark_left_codes(node, categorical, n_bins, side)
+    middle = partition_rows(rows, node.start, node.stop, column, side, buffer)
     if not columns.missing[j]:
         # The feature has no missing values in training: later ones go to the larger child.
         node.missing_left = 2 * middle >= node.start + node.stop
     if categorical and node.missing_left:
-        _look_for(node, column, rows, work.seen)
-        place_unseen(node, n_bins, side, work.seen)
-    rest_middle = partition(rest, node.rest_start, node.rest_stop, column, side, buffer)
-    open_leaf(nodes, left, node.depth + 1, node.start, middle, node.rest_start, rest_middle)
-    open_leaf(nodes, left + 1, node.depth + 1, middle, node.stop, rest_middle, node.rest_stop)
+        _mark_seen_categories(node, column, rows, workspace.seen)
+        send_unseen_left(node, n_bins, side, workspace.seen)
+    rest_middle = partition_rows(unsampled, node.rest_start, node.rest_stop, column, side, buffer)
+    make_leaf(nodes, first_child, node.depth + 1, node.start, middle, node.rest_start, rest_middle)
+    make_leaf(
+        nodes, first_child + 1, node.depth + 1, middle, node.stop, rest_middle, node.rest_stop
+    )
     return middle

@@ -9,9 +9,9 @@ __all__ = ["pack_trees"]
 
 @kernel
 def pack_trees(
-    grown, sizes, weights, cuts, first, n_nodes, n_leaves, nodes, roots, gain, cover, at
+    grown, sizes, weights, cuts, offsets, n_nodes, n_leaves, nodes, roots, gain, cover, source
 ):
-    """Write the inner nodes of `grown` trees one after another, and link them.
+    """Copy the inner nodes of the `grown` trees into the arrays of a forest, and link them.
 
     Parameters
     ----------
@@ -19,13 +19,13 @@ def pack_trees(
         NODE, and int64 (trees,), the number of nodes of each tree.
     weights
         float64 (leaves,), the total weight of the rows of each leaf.
-    cuts, first
+    cuts, offsets
         float32, the cuts between the bins of each feature. The cuts of feature f are
-        `cuts[first[f]:first[f + 1]]`, with `first` int64 (D + 1,). A split after the last cut
+        `cuts[offsets[f]:offsets[f + 1]]`, with `offsets` int64 (D + 1,). A split after the last cut
         sends all values left.
     n_nodes, n_leaves
         Numbers of existing nodes and leaves, after which the new ones are numbered.
-    nodes, roots, gain, cover, at
+    nodes, roots, gain, cover, source
         Outputs: FOREST_NODE (inner,); int32 (trees,); float32 (inner,), the gain per record;
         float32 (leaves,), the share of the tree's weight; int64 (inner,), the index of each node
         in `grown`.
@@ -40,17 +40,17 @@ def pack_trees(
                 total += weights[leaf]
                 leaf += 1
             else:
-                place[i], at[inner] = inner + n_nodes, i
+                place[i], source[inner] = inner + n_nodes, i
                 inner += 1
         roots[t] = place[start]
         for m in range(first_leaf, leaf):
             cover[m] = weights[m] / total
         for m in range(first_inner, inner):
-            node, into = grown[at[m]], nodes[m]
+            node, into = grown[source[m]], nodes[m]
             f, left = node.feature, start + node.left
-            cut = first[f] + node.bin
+            cut = offsets[f] + node.bin
             into.feature, into.missing_left = f, node.missing_left
-            into.threshold = cuts[cut] if cut < first[f + 1] else np.float32(np.inf)
+            into.threshold = cuts[cut] if cut < offsets[f + 1] else np.float32(np.inf)
             into.left, into.right = place[left], place[left + 1]
             gain[m] = node.gain / total
         start = end

@@ -19,17 +19,28 @@ from streamboost.kernels.growing.criteria import (
     NEWTON,
     NEWTON_SUMS,
     TIE,
-    mass,
-    pairs_up,
-    score,
+    child_score,
+    child_weight,
+    has_gradient_pairs,
 )
-from streamboost.kernels.growing.grow import room
-from streamboost.kernels.growing.histograms import Columns, Statistic, add_packed, add_rows
-from streamboost.kernels.growing.nodes import CODES, best_leaf, halve, open_leaf, partition
-from streamboost.kernels.growing.splits import find_best, scan
+from streamboost.kernels.growing.grow import allocate_workspace
+from streamboost.kernels.growing.histograms import (
+    FeatureSubset,
+    Statistic,
+    add_packed_gradients,
+    add_statistics,
+)
+from streamboost.kernels.growing.nodes import (
+    CODES,
+    leaf_with_best_split,
+    make_leaf,
+    partition_rows,
+    split_node,
+)
+from streamboost.kernels.growing.splits import best_split_of_feature, find_best_split
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["grow"]
+__all__ = ["grow_pruned"]
 
 _FIRST = 0.9  # share of a node's weight on which the histograms of all features are built
 _STEPS = 20  # number of equal parts of the remaining weight
@@ -37,8 +48,8 @@ _ABOVE = 1.0 + 1e-6  # factor that exceeds the relative rounding error of any su
 _LOW = np.int64(0xFFFFFFFF)
 
 
-class _Work(NamedTuple):
-    """Workspace for a node and its d features."""
+class _Workspace(NamedTuple):
+    """Workspace for finding the best split of a node with d features."""
 
     sums: np.ndarray  # LIMITS (1,), of sums that are not packed
     bins: np.ndarray  # int64 (2 x codes,): unpacked sums of a packed feature
@@ -48,42 +59,46 @@ class _Work(NamedTuple):
     bound: np.ndarray  # float64 (d,): upper bound of the score of a feature's best split
     finished: np.ndarray  # bool (d,): whether the histogram has all rows
     places: np.ndarray  # int64 (d,): indices of the candidate features
-    some: Columns  # columns of the candidate features
+    some: FeatureSubset  # columns of the candidate features
     room: Any  # workspace of `growing.grow`, to find a split and partition the rows
 
 
 @inner_kernel
-def _add_to_total(r, statistic, lim, total):
+def _add_row_to_total(row, statistic, limits, total):
     values, channel, width = statistic.values, statistic.channel, total.size
     if channel.size:
-        total[channel[r]] += values[r]
-    elif lim.kind == NEWTON:
-        total[0] += values[r] >> 32
-        total[1] += values[r] & _LOW
+        total[channel[row]] += values[row]
+    elif limits.kind == NEWTON:
+        total[0] += values[row] >> 32
+        total[1] += values[row] & _LOW
     else:
         for k in range(width):
-            total[k] += values[r * np.uint64(width) + np.uint64(k)]
+            total[k] += values[row * np.uint64(width) + np.uint64(k)]
 
 
 @inner_kernel
-def _schedule(heavy, start, stop, most, statistic, lim, least, work):
-    """Divide a node's rows into parts, which are added to the histograms one after another.
+def _divide_rows_into_parts(
+    rows_by_score, start, stop, max_scores, statistic, limits, min_rows, workspace
+):
+    """Divide a node's rows into parts, to be added to histograms one after another.
 
     Writes the end of each part, the cumulated sums, and a bound of the score of the remaining rows.
-    Returns the number of parts. A part has at least `least` rows, unless the node is one part, as a
-    search of a histogram costs as much as adding some rows.
+    Returns the number of parts. A part has at least `min_rows` rows, unless the node is one part,
+    as a search of a histogram costs as much as adding some rows.
     """
-    ends, totals, rest = work.ends, work.totals, work.rest
+    ends, totals, rest = workspace.ends, workspace.totals, workspace.rest
     whole = 0.0
     for i in range(start, stop):
-        whole += most[heavy[i]]
+        whole += max_scores[rows_by_score[i]]
     for k in range(totals.shape[1]):
         totals[0, k] = 0.0
     n_parts, begin, before, so_far, wanted = 0, start, 0.0, 0.0, _FIRST * whole
     for i in range(start, stop):
-        _add_to_total(heavy[i], statistic, lim, totals[n_parts])
-        so_far += most[heavy[i]]
-        enough = before + so_far >= wanted and i + 1 - begin >= least and stop - i - 1 >= least
+        _add_row_to_total(rows_by_score[i], statistic, limits, totals[n_parts])
+        so_far += max_scores[rows_by_score[i]]
+        enough = (
+            before + so_far >= wanted and i + 1 - begin >= min_rows and stop - i - 1 >= min_rows
+        )
         if (enough and n_parts + 1 < ends.size) or i + 1 == stop:
             ends[n_parts], rest[n_parts] = i + 1, so_far
             n_parts += 1
@@ -100,86 +115,125 @@ def _schedule(heavy, start, stop, most, statistic, lim, least, work):
 
 
 @inner_kernel
-def _add(hist, columns, j, end, heavy, start, stop, statistic, lim):
-    """Add rows to the histograms of the features `j` to `end`."""
-    codes, features, first = columns.codes, columns.features[j:end], columns.first[j:end]
-    if lim.kind == NEWTON:
-        add_packed(hist, codes, features, first, heavy, start, stop, statistic.values)
+def _add_rows_to_histograms(
+    hist, columns, first_feature, end_feature, rows_by_score, start, stop, statistic, limits
+):
+    """Add rows to the histograms of the features from `first_feature` to `end_feature`."""
+    codes, features, first = (
+        columns.codes,
+        columns.features[first_feature:end_feature],
+        columns.first[first_feature:end_feature],
+    )
+    if limits.kind == NEWTON:
+        add_packed_gradients(
+            hist, codes, features, first, rows_by_score, start, stop, statistic.values
+        )
     else:
-        add_rows(hist, codes, features, first, heavy, start, stop, statistic, lim.channels)
+        add_statistics(
+            hist, codes, features, first, rows_by_score, start, stop, statistic, limits.channels
+        )
 
 
 @inner_kernel
-def _worth(hist, columns, j, lim, least, total, floor, work):
-    """Return the score of the best split of feature `j` with children of `least` weight."""
-    first, n_bins, missing = np.int64(columns.first[j]), columns.n_bins[j], columns.missing[j]
-    if lim.kind == NEWTON:
+def _best_split_score(hist, columns, feature, limits, min_weight, total, floor, workspace):
+    """Return the score of a feature's best split into children of at least `min_weight`."""
+    first, n_bins, missing = (
+        np.int64(columns.first[feature]),
+        columns.n_bins[feature],
+        columns.missing[feature],
+    )
+    if limits.kind == NEWTON:
         for b in range(n_bins + missing):
             packed = hist[first + b]
-            work.bins[2 * b], work.bins[2 * b + 1] = packed >> 32, packed & _LOW
-        hist, first = work.bins, np.int64(0)
-    left, right = work.room.left, work.room.right
-    worth, _, _ = scan(
-        hist, first, n_bins, missing, work.sums[0], least, total, total, floor, left, right
+            workspace.bins[2 * b], workspace.bins[2 * b + 1] = packed >> 32, packed & _LOW
+        hist, first = workspace.bins, np.int64(0)
+    left, right = workspace.room.left, workspace.room.right
+    worth, _, _ = best_split_of_feature(
+        hist,
+        first,
+        n_bins,
+        missing,
+        workspace.sums[0],
+        min_weight,
+        total,
+        total,
+        floor,
+        left,
+        right,
     )
     return worth
 
 
 @inner_kernel
-def _bound(hist, columns, j, lim, part, work):
-    """Return an upper bound of the score of feature `j`, from the rows up to the end of `part`.
+def _score_bound(hist, columns, feature, limits, part, workspace):
+    """Return an upper bound of a feature's score from its rows up to the end of `part`.
 
     The bound is the score of the best split of these rows plus the bound of the remaining rows.
     The children have no least weight here, as with one, the error on fewer rows could be larger.
     """
-    total = work.totals[part]
-    worth = _worth(hist, columns, j, lim, 0.0, total, score(total, work.sums[0]), work)
-    return work.rest[part] + worth
+    total = workspace.totals[part]
+    worth = _best_split_score(
+        hist, columns, feature, limits, 0.0, total, child_score(total, workspace.sums[0]), workspace
+    )
+    return workspace.rest[part] + worth
 
 
 @kernel
-def _finish(node, columns, heavy, statistic, lim, hist, n_parts, whole, slack, work):
-    """Complete the histograms of candidate features, in the order of their bounds, with pruning.
+def _complete_histograms(
+    node, columns, rows_by_score, statistic, limits, hist, n_parts, node_score, tolerance, workspace
+):
+    """Complete the histograms of the features that can have the best split; skip the others.
 
     Returns the score of the best split, and the number of additions.
     """
-    ends, bound, total, d = work.ends, work.bound, work.totals[n_parts - 1], columns.features.size
+    ends, bound, total, d = (
+        workspace.ends,
+        workspace.bound,
+        workspace.totals[n_parts - 1],
+        columns.features.size,
+    )
     hist[:] = 0
-    _add(hist, columns, 0, d, heavy, node.start, ends[0], statistic, lim)
+    _add_rows_to_histograms(
+        hist, columns, 0, d, rows_by_score, node.start, ends[0], statistic, limits
+    )
     for j in range(d):
-        bound[j] = _bound(hist, columns, j, lim, 0, work)
+        bound[j] = _score_bound(hist, columns, j, limits, 0, workspace)
     adds = d * (ends[0] - node.start)
-    best = whole
-    work.finished[:] = False
+    best = node_score
+    workspace.finished[:] = False
     for j in np.argsort(-bound, kind="mergesort"):
         part = 1
-        while part < n_parts and bound[j] >= best - abs(best) * slack:
+        while part < n_parts and bound[j] >= best - abs(best) * tolerance:
             start, stop = ends[part - 1], ends[part]
-            _add(hist, columns, j, j + 1, heavy, start, stop, statistic, lim)
+            _add_rows_to_histograms(
+                hist, columns, j, j + 1, rows_by_score, start, stop, statistic, limits
+            )
             adds += stop - start
             if part + 1 < n_parts:
-                bound[j] = _bound(hist, columns, j, lim, part, work)
+                bound[j] = _score_bound(hist, columns, j, limits, part, workspace)
             part += 1
         if part == n_parts:
-            work.finished[j] = True
-            bound[j] = _worth(hist, columns, j, lim, lim.min_child, total, whole, work)
+            workspace.finished[j] = True
+            bound[j] = _best_split_score(
+                hist, columns, j, limits, limits.min_child, total, node_score, workspace
+            )
             best = max(best, bound[j])
     return best, adds
 
 
 @inner_kernel
-def _choose(node, hist, columns, lim, totals, least_worth, work):
-    """Write the best split of the completed features with a score of at least `least_worth`."""
-    places, some, n = work.places, work.some, 0
+def _write_best_split(node, hist, columns, limits, totals, min_score, workspace):
+    """Write the best split with a score of at least `min_score` among completed features."""
+    places, some, n = workspace.places, workspace.some, 0
     for j in range(columns.features.size):
-        if work.finished[j] and work.bound[j] >= least_worth:
+        if workspace.finished[j] and workspace.bound[j] >= min_score:
             places[n], some.features[n] = j, columns.features[j]
             some.n_bins[n], some.missing[n] = columns.n_bins[j], columns.missing[j]
             some.first[n] = columns.first[j] - columns.first[places[0]]
             n += 1
     if n == 0:
         return
-    these = Columns(
+    these = FeatureSubset(
         columns.codes,
         some.features[:n],
         some.first[:n],
@@ -187,40 +241,48 @@ def _choose(node, hist, columns, lim, totals, least_worth, work):
         some.missing[:n],
         some.categorical[:n],
     )
-    begin = np.int64(columns.first[places[0]]) * lim.channels
-    find_best(node, hist[begin:], these, lim, totals, work.room)
+    begin = np.int64(columns.first[places[0]]) * limits.channels
+    find_best_split(node, hist[begin:], these, limits, totals, workspace.room)
     if node.gain > 0.0:
         node.feature = places[node.feature]
 
 
 @kernel
-def _find_best(node, columns, heavy, most, statistic, lim, hist, work):
-    """Write the best split of the node; return the number of additions to histograms."""
+def _find_split_of_node(
+    node, columns, rows_by_score, max_scores, statistic, limits, hist, workspace
+):
+    """Write the best split of a node to it; return the number of additions to histograms."""
     least = hist.size // (2 * columns.features.size)
-    n_parts = _schedule(heavy, node.start, node.stop, most, statistic, lim, least, work)
+    n_parts = _divide_rows_into_parts(
+        rows_by_score, node.start, node.stop, max_scores, statistic, limits, least, workspace
+    )
     if n_parts == 0:
         return 0
-    total = work.totals[n_parts - 1]
-    if mass(total, work.sums[0]) < 2 * lim.min_child:
+    total = workspace.totals[n_parts - 1]
+    if child_weight(total, workspace.sums[0]) < 2 * limits.min_child:
         return 0
-    whole = score(total, work.sums[0])
+    whole = child_score(total, workspace.sums[0])
     # Features within this margin of the best are kept, as they could decide near ties: each
     # candidate may change the best by up to a tie, and Newton's score is a difference.
-    slack = (TIE - 1.0) * (hist.size // lim.channels * 2 + 16)
-    if lim.kind == NEWTON or lim.kind == NEWTON_SUMS:
+    slack = (TIE - 1.0) * (hist.size // limits.channels * 2 + 16)
+    if limits.kind == NEWTON or limits.kind == NEWTON_SUMS:
         slack += 1e-7
-    best, adds = _finish(node, columns, heavy, statistic, lim, hist, n_parts, whole, slack, work)
-    _choose(node, hist, columns, lim, statistic.totals, best - abs(best) * slack, work)
+    best, adds = _complete_histograms(
+        node, columns, rows_by_score, statistic, limits, hist, n_parts, whole, slack, workspace
+    )
+    _write_best_split(
+        node, hist, columns, limits, statistic.totals, best - abs(best) * slack, workspace
+    )
     return adds
 
 
 @kernel
-def _make_room(columns, sums, lim, n_bins, n_rows):
-    d, n, n_splits = columns.features.size, sums[0].channels, 0
-    if lim.kind == NEWTON or pairs_up(lim):
+def _allocate_node_workspace(columns, sum_limits, limits, n_bins, n_rows):
+    d, n, n_splits = columns.features.size, sum_limits[0].channels, 0
+    if limits.kind == NEWTON or has_gradient_pairs(limits):
         n_splits = 2 * n_bins
-    return _Work(
-        sums,
+    return _Workspace(
+        sum_limits,
         np.empty(2 * CODES, np.int64),
         np.empty(_STEPS + 2, np.int64),
         np.empty((_STEPS + 2, n)),
@@ -228,7 +290,7 @@ def _make_room(columns, sums, lim, n_bins, n_rows):
         np.empty(d),
         np.empty(d, np.bool_),
         np.empty(d, np.int64),
-        Columns(
+        FeatureSubset(
             columns.codes,
             columns.features.copy(),
             columns.first.copy(),
@@ -236,46 +298,56 @@ def _make_room(columns, sums, lim, n_bins, n_rows):
             columns.missing.copy(),
             columns.categorical,
         ),
-        room(n, 0, n_splits, d, n_rows, 0),
+        allocate_workspace(n, 0, n_splits, d, n_rows, 0),
     )
 
 
 @kernel
-def grow(
-    codes, features, first, n_bins, missing, rows, heavy, rest, most, values, channel, limits,
-    hist, nodes,
+def grow_pruned(
+    codes, features, offsets, n_bins, missing, rows, rows_by_score, unsampled, max_scores, values,
+    channel, limits, hist, nodes,
 ):  # fmt: skip
-    """Grow one tree into `nodes` as `growing.grow` does, for ERROR, Newton or class weights.
+    """Grow one tree as `growing.grow` does, and skip features that cannot have the best split.
 
-    Shapes are as in that kernel. In addition: `most` float64 (n,), the largest score that each row
-    can add to a leaf, not negative and finite; `heavy` uint32, the rows of `rows` in descending
-    order of `most`; `hist` int64 (bins x channels,), of any content. Returns the number of nodes,
-    and of additions to histograms.
+    Shapes are as in that kernel. In addition: `max_scores` float64 (n,), the largest score that
+    each row can add to a leaf, not negative and finite; `rows_by_score` uint32, the rows of `rows`
+    in descending order of `max_scores`; `hist` int64 (bins x channels,), of any content. Returns
+    the number of nodes, and of additions to histograms.
     """
-    open_leaf(nodes, 0, 0, 0, rows.size, 0, rest.size)
+    make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled.size)
     if features.size == 0:
         return 1, 0
     lim = limits[0]
-    columns = Columns(codes, features, first, n_bins, missing, np.zeros(features.size, np.bool_))
+    columns = FeatureSubset(
+        codes, features, offsets, n_bins, missing, np.zeros(features.size, np.bool_)
+    )
     statistic = Statistic(values, channel, np.empty(0))
     apart = limits.copy()
     if lim.kind == NEWTON:
         apart[0].kind, apart[0].channels = NEWTON_SUMS, 2
-    work = _make_room(columns, apart, lim, hist.size, max(rows.size, rest.size))
-    n_adds = _find_best(nodes[0], columns, heavy, most, statistic, lim, hist, work)
+    workspace = _allocate_node_workspace(
+        columns, apart, lim, hist.size, max(rows.size, unsampled.size)
+    )
+    n_adds = _find_split_of_node(
+        nodes[0], columns, rows_by_score, max_scores, statistic, lim, hist, workspace
+    )
     n_nodes, n_leaves = 1, 1
     while n_leaves < lim.max_leaf_nodes:
-        i = best_leaf(nodes, n_nodes)
+        i = leaf_with_best_split(nodes, n_nodes)
         if i < 0:
             break
         node = nodes[i]
-        halve(nodes, i, n_nodes, columns, rows, rest, work.room)
+        split_node(nodes, i, n_nodes, columns, rows, unsampled, workspace.room)
         column = codes[features[node.feature]]
-        partition(heavy, node.start, node.stop, column, work.room.side, work.room.buffer)
+        partition_rows(
+            rows_by_score, node.start, node.stop, column, workspace.room.side, workspace.room.buffer
+        )
         n_nodes += 2
         n_leaves += 1
         if n_leaves == lim.max_leaf_nodes or node.depth + 1 >= lim.max_depth:
             continue
         for child in (n_nodes - 2, n_nodes - 1):
-            n_adds += _find_best(nodes[child], columns, heavy, most, statistic, lim, hist, work)
+            n_adds += _find_split_of_node(
+                nodes[child], columns, rows_by_score, max_scores, statistic, lim, hist, workspace
+            )
     return n_nodes, n_adds

@@ -2,93 +2,117 @@
 
 import numpy as np
 
-from streamboost.kernels.growing.nodes import CODES, partition, place_unseen, sides
-from streamboost.kernels.growing.sketch import finish, weigh
-from streamboost.kernels.growing.steps import advance, bounds, leaf_sums, leaf_values, mark
+from streamboost.kernels.growing.nodes import (
+    CODES,
+    mark_left_codes,
+    partition_rows,
+    send_unseen_left,
+)
+from streamboost.kernels.growing.sketch import finalize_nodes, sum_leaf_weights
+from streamboost.kernels.growing.steps import (
+    bounds_to_float,
+    leaf_sums,
+    leaf_values,
+    mark_leaves,
+    update_gradients,
+)
 from streamboost.kernels.jit import kernel
-from streamboost.kernels.softmax import scale_up
+from streamboost.kernels.softmax import quantize_without_overflow
 
-__all__ = ["follow", "scale", "settle", "step", "sum_up", "tell"]
+__all__ = [
+    "count_rows",
+    "partition_unsampled",
+    "quantize_gradients",
+    "sum_leaves",
+    "update_and_bound_gradients",
+    "write_leaf_values",
+]
 
 
 @kernel
-def follow(rows, direction, work, sums):
-    """Update the probabilities by the last tree; write bounds of gradients and Hessians, (2,)."""
+def update_and_bound_gradients(rows, direction, workspace, sums):
+    """Apply the last tree to the probabilities; compute gradients and write their bounds, (2,)."""
     P, y, weight = rows.probabilities, rows.y, rows.weight
-    sums[0], sums[1] = advance(
-        P, rows.leaf, rows.factors, direction, y, weight, work.gradient, work.hessian
+    sums[0], sums[1] = update_gradients(
+        P, rows.leaf, rows.factors, direction, y, weight, workspace.gradient, workspace.hessian
     )
 
 
 @kernel
-def scale(rows, work, sums, wide):
-    """Quantize gradients and Hessians with the global bounds; return the scale factors."""
-    sum_g, sum_h = bounds(sums[0], sums[1])
-    return scale_up(work.gradient, work.hessian, rows.weight, sum_g, sum_h, wide, work.statistic)
+def quantize_gradients(rows, workspace, sums, wide):
+    """Convert gradients and Hessians to integers by the global bounds; return both scales."""
+    sum_g, sum_h = bounds_to_float(sums[0], sums[1])
+    return quantize_without_overflow(
+        workspace.gradient, workspace.hessian, rows.weight, sum_g, sum_h, wide, workspace.statistic
+    )
 
 
 @kernel
-def tell(tree, size, columns, rows, told):
-    """Count the rows of each node, int64 (size,), followed by the rows of each category.
+def count_rows(tree, size, columns, rows, counts):
+    """Write the number of rows of each node, int64 (size,), then those of each category.
 
     Each node that splits a categorical feature has counts (256,), the rows of each category.
-    `told` must contain zeros.
+    `counts` must contain zeros.
     """
     at = size
     for i in range(size):
         node = tree[i]
-        told[i] = node.stop - node.start
+        counts[i] = node.stop - node.start
         if node.left >= 0 and columns.categorical[node.feature]:
             column = columns.codes[columns.features[node.feature]]
             for r in range(node.start, node.stop):
-                told[at + column[rows[r]]] += 1
+                counts[at + column[rows[r]]] += 1
             at += CODES
 
 
 @kernel
-def settle(tree, size, columns, told, rest, work):
-    """Set the side of unseen missing values by the global counts, and partition the `rest` rows.
+def partition_unsampled(tree, size, columns, counts, unsampled, workspace):
+    """Partition the unsampled rows, with the sides of missing values set by global counts.
 
     The rules are those of `halve`, for a tree whose sampled rows are already partitioned.
     """
     at = size
-    tree[0].rest_start, tree[0].rest_stop = 0, rest.size
+    tree[0].rest_start, tree[0].rest_stop = 0, unsampled.size
     for i in range(size):
         node = tree[i]
         if node.left < 0:
             continue
         j = node.feature
         if not columns.missing[j]:
-            node.missing_left = 2 * told[node.left] >= told[i]
-        sides(node, columns.categorical[j], columns.n_bins[j], work.side)
+            node.missing_left = 2 * counts[node.left] >= counts[i]
+        mark_left_codes(node, columns.categorical[j], columns.n_bins[j], workspace.side)
         if columns.categorical[j]:
             if node.missing_left:
                 for code in range(CODES):
-                    work.seen[code] = told[at + code] > 0
-                place_unseen(node, columns.n_bins[j], work.side, work.seen)
+                    workspace.seen[code] = counts[at + code] > 0
+                send_unseen_left(node, columns.n_bins[j], workspace.side, workspace.seen)
             at += CODES
         column = columns.codes[columns.features[j]]
-        middle = partition(rest, node.rest_start, node.rest_stop, column, work.side, work.buffer)
+        middle = partition_rows(
+            unsampled, node.rest_start, node.rest_stop, column, workspace.side, workspace.buffer
+        )
         left, right = tree[node.left], tree[node.left + 1]
         left.rest_start, left.rest_stop = node.rest_start, middle
         right.rest_start, right.rest_stop = middle, node.rest_stop
 
 
 @kernel
-def sum_up(tree, size, columns, worth, rows, chosen, trained, rest, ends, sums, weights):
-    """Finish the tree, and write the sums for its leaf values, and the weights of its leaves.
+def sum_leaves(
+    tree, size, columns, gain_unit, rows, is_sampled, sampled, unsampled, ends, sums, weights
+):
+    """Write the leaves of all rows, the sums for the leaf values, and the leaf weights.
 
     `sums` is int64 (2, leaves, K), `weights` int64 (leaves,), and `ends` (4, leaves) a workspace.
     """
-    finish(tree, size, columns.features, worth, ends)
-    mark(trained, ends[0], ends[1], rows.leaf)
-    mark(rest, ends[2], ends[3], rows.leaf)
-    leaf_sums(rows.probabilities, rows.y, rows.weight, rows.leaf, chosen, sums[0], sums[1])
-    order = np.concatenate((trained, rest))
-    weigh(order, trained.size, rows.records, ends, weights)
+    finalize_nodes(tree, size, columns.features, gain_unit, ends)
+    mark_leaves(sampled, ends[0], ends[1], rows.leaf)
+    mark_leaves(unsampled, ends[2], ends[3], rows.leaf)
+    leaf_sums(rows.probabilities, rows.y, rows.weight, rows.leaf, is_sampled, sums[0], sums[1])
+    order = np.concatenate((sampled, unsampled))
+    sum_leaf_weights(order, sampled.size, rows.records, ends, weights)
 
 
 @kernel
-def step(rows, sums, l2, clamp, rate, values):
-    """Write the leaf values float32 (leaves, K), and the factors that update probabilities."""
+def write_leaf_values(rows, sums, l2, clamp, rate, values):
+    """Write the leaf values float32 (leaves, K), and their exponentials to `rows.factors`."""
     leaf_values(sums[0], sums[1], l2, clamp, rate, values, rows.factors)

@@ -5,18 +5,34 @@ from typing import NamedTuple
 import numpy as np
 
 from streamboost.kernels.growing.criteria import NEWTON
-from streamboost.kernels.growing.grow import grow_tree, room
-from streamboost.kernels.growing.histograms import Columns, Statistic, join
+from streamboost.kernels.growing.grow import allocate_workspace, grow_tree
+from streamboost.kernels.growing.histograms import FeatureSubset, Statistic, fuse_features
 from streamboost.kernels.growing.nodes import CODES
-from streamboost.kernels.growing.steps import advance, bounds, leaf_sums, leaf_values, mark
+from streamboost.kernels.growing.steps import (
+    bounds_to_float,
+    leaf_sums,
+    leaf_values,
+    mark_leaves,
+    update_gradients,
+)
 from streamboost.kernels.jit import inner_kernel, kernel
-from streamboost.kernels.softmax import scale_up
+from streamboost.kernels.softmax import quantize_without_overflow
 
-__all__ = ["Drawn", "Grown", "Room", "SketchRows", "boost", "deal", "finish", "offer", "weigh"]
+__all__ = [
+    "GrownTrees",
+    "RandomDraws",
+    "RoundWorkspace",
+    "SketchRows",
+    "boost_rounds",
+    "finalize_nodes",
+    "order_by_sample",
+    "select_features",
+    "sum_leaf_weights",
+]
 
 
 class SketchRows(NamedTuple):
-    """State of the n training rows; a tree updates the probabilities when the next is started."""
+    """Training rows with their probabilities, which are updated when the next tree is started."""
 
     y: np.ndarray  # uint32 (n,)
     weight: np.ndarray  # float32 (n,), in lots of records
@@ -25,23 +41,23 @@ class SketchRows(NamedTuple):
     factors: np.ndarray  # float32 (leaves, K): the exponentials of the leaf values
     records: np.ndarray  # int64 (n,), or (1,) if equal: weights, also if 0 in float32
 
-    def cut(self, rows: slice) -> "SketchRows":
-        """Return the state of a slice of the rows, for a shard."""
+    def slice_rows(self, rows: slice) -> "SketchRows":
+        """Return the state of a slice of the rows, as the state of one shard."""
         records = self.records if self.records.size < self.y.size else self.records[rows]
         of_each = self.y[rows], self.weight[rows], self.probabilities[rows], self.leaf[rows]
         return SketchRows(*of_each, self.factors.copy(), records)
 
 
-class Drawn(NamedTuple):
-    """Random draws of each round."""
+class RandomDraws(NamedTuple):
+    """Random class directions, features and rows of each boosting round."""
 
     directions: np.ndarray  # float32 (rounds, K)
     features: np.ndarray  # uint32 (rounds, d), ascending; or (1, d), the same in each round
     chosen: np.ndarray  # bool (rounds, n): the rows to train on; or (0, n), all in each round
 
 
-class Grown(NamedTuple):
-    """Grown trees, one per round, in arrays one after another."""
+class GrownTrees(NamedTuple):
+    """Grown trees of several rounds, one tree per round, with their arrays concatenated."""
 
     nodes: np.ndarray  # NODE; features are indices of the codes, and gains are in lots
     sizes: np.ndarray  # int64 (rounds,): number of nodes of each tree
@@ -49,8 +65,8 @@ class Grown(NamedTuple):
     weights: np.ndarray  # int64 (leaves,): total weight, in the units of `SketchRows.records`
 
 
-class Room(NamedTuple):
-    """Workspace of a round."""
+class RoundWorkspace(NamedTuple):
+    """Workspace of a boosting round."""
 
     order: np.ndarray  # uint32 (n,): the rows, sampled rows first
     gradient: np.ndarray  # float32 (n,)
@@ -62,78 +78,82 @@ class Room(NamedTuple):
 
 
 @kernel
-def boost(coded, rows, drawn, limits, rate, clamp, work, grown):
-    """Grow a tree for each drawn round; return the number of additions to histograms.
+def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
+    """Grow a tree for each round in `draws`; return the number of additions to histograms.
 
     `limits` (1,) LIMITS are in the same unit (lots) as the weights, and are scaled for each tree.
     `rate` multiplies the leaf values after they are clamped.
     """
     lim, P, y, weight = limits[0], rows.probabilities, rows.y, rows.weight
     most, least, l2, wide = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
-    g, h, ends, leaf = work.gradient, work.hessian, work.ends, rows.leaf
-    d, (slots, width) = drawn.features.shape[1], work.pool.shape
-    growing = room(lim.channels, np.int64(CODES), 2 * width, d, y.size, slots)
-    statistic = Statistic(work.statistic, y[:0], np.empty(0))
-    columns, joint = offer(coded, drawn.features[0], wide)
+    g, h, ends, leaf = workspace.gradient, workspace.hessian, workspace.ends, rows.leaf
+    d, (slots, width) = draws.features.shape[1], workspace.pool.shape
+    growing = allocate_workspace(lim.channels, np.int64(CODES), 2 * width, d, y.size, slots)
+    statistic = Statistic(workspace.statistic, y[:0], np.empty(0))
+    columns, joint = select_features(binned, draws.features[0], wide)
     at, n_leaves, n_adds = 0, 0, 0
-    for m in range(drawn.directions.shape[0]):
-        if 0 < m < drawn.features.shape[0]:
-            columns, joint = offer(coded, drawn.features[m], wide)
-        chosen = drawn.chosen[m] if drawn.chosen.shape[0] > 0 else drawn.chosen.ravel()
-        n_rows = deal(chosen, work.order)
-        trained, rest = work.order[:n_rows], work.order[n_rows:]
-        given = P, leaf, rows.factors, drawn.directions[m], y, weight, g, h
-        sum_g, sum_h = bounds(*advance(*given))
-        scale_g, scale_h = scale_up(g, h, weight, sum_g, sum_h, wide, work.statistic)
-        lim.min_child, lim.l2 = max(1.0, least * scale_h), l2 * scale_h
-        nodes = grown.nodes[at : at + 2 * most - 1]
-        size, counted = grow_tree(
-            columns, trained, rest, statistic, lim, work.pool, nodes, joint, growing
+    for m in range(draws.directions.shape[0]):
+        if 0 < m < draws.features.shape[0]:
+            columns, joint = select_features(binned, draws.features[m], wide)
+        chosen = draws.chosen[m] if draws.chosen.shape[0] > 0 else draws.chosen.ravel()
+        n_rows = order_by_sample(chosen, workspace.order)
+        trained, rest = workspace.order[:n_rows], workspace.order[n_rows:]
+        given = P, leaf, rows.factors, draws.directions[m], y, weight, g, h
+        sum_g, sum_h = bounds_to_float(*update_gradients(*given))
+        scale_g, scale_h = quantize_without_overflow(
+            g, h, weight, sum_g, sum_h, wide, workspace.statistic
         )
-        finish(nodes, size, columns.features, scale_h / scale_g / scale_g, ends)
+        lim.min_child, lim.l2 = max(1.0, least * scale_h), l2 * scale_h
+        nodes = trees.nodes[at : at + 2 * most - 1]
+        size, counted = grow_tree(
+            columns, trained, rest, statistic, lim, workspace.pool, nodes, joint, growing
+        )
+        finalize_nodes(nodes, size, columns.features, scale_h / scale_g / scale_g, ends)
         k = (size + 1) // 2
-        mark(trained, ends[0, :k], ends[1, :k], leaf)
-        mark(rest, ends[2, :k], ends[3, :k], leaf)
-        first, second = work.sums[0, :k], work.sums[1, :k]
+        mark_leaves(trained, ends[0, :k], ends[1, :k], leaf)
+        mark_leaves(rest, ends[2, :k], ends[3, :k], leaf)
+        first, second = workspace.sums[0, :k], workspace.sums[1, :k]
         leaf_sums(P, y, weight, leaf, chosen, first, second)
-        values = grown.values[n_leaves : n_leaves + k]
+        values = trees.values[n_leaves : n_leaves + k]
         leaf_values(first, second, l2, clamp, rate, values, rows.factors)
-        weigh(work.order, n_rows, rows.records, ends, grown.weights[n_leaves : n_leaves + k])
-        grown.sizes[m] = size
+        sum_leaf_weights(
+            workspace.order, n_rows, rows.records, ends, trees.weights[n_leaves : n_leaves + k]
+        )
+        trees.sizes[m] = size
         at, n_leaves, n_adds = at + size, n_leaves + k, n_adds + counted
     return n_adds
 
 
 @kernel
-def offer(coded, features, wide):
-    """Return the columns of the given features, and the groups with fused histograms."""
+def select_features(binned, features, wide):
+    """Return the binned columns of `features`, and the groups with fused histograms."""
     n = features.size
     first, n_bins = np.empty(n, np.uint64), np.empty(n, np.int64)
     missing, categorical = np.empty(n, np.bool_), np.empty(n, np.bool_)
     widths, end = np.empty(0 if wide else n, np.uint64), np.uint64(0)
     for j in range(n):
         f = features[j]
-        first[j], n_bins[j] = end, coded.n_bins[f]
-        missing[j], categorical[j] = coded.missing[f], coded.categorical[f]
+        first[j], n_bins[j] = end, binned.n_bins[f]
+        missing[j], categorical[j] = binned.missing[f], binned.categorical[f]
         width = np.uint64(n_bins[j] + missing[j])
         end += width
         if not wide:
             widths[j] = width
-    columns = Columns(coded.codes, features, first, n_bins, missing, categorical)
-    return columns, join(columns, widths)
+    columns = FeatureSubset(binned.codes, features, first, n_bins, missing, categorical)
+    return columns, fuse_features(columns, widths)
 
 
 @inner_kernel
-def deal(chosen, order):
-    """Write the rows to `order`, the `chosen` sample first; return the size of the sample."""
+def order_by_sample(is_sampled, order):
+    """Write all rows to `order`, sampled rows first; return the number of sampled rows."""
     n_rows = order.size
-    if chosen.size > 0:
+    if is_sampled.size > 0:
         n_rows = np.int64(0)
         for i in range(order.size):
-            n_rows += chosen[i]
+            n_rows += is_sampled[i]
     at, rest = 0, n_rows
     for i in range(order.size):
-        if chosen.size == 0 or chosen[i]:
+        if is_sampled.size == 0 or is_sampled[i]:
             order[at] = i
             at += 1
         else:
@@ -143,8 +163,8 @@ def deal(chosen, order):
 
 
 @inner_kernel
-def finish(nodes, size, features, worth, ends):
-    """Write the `ends` of the leaves; convert features to code indices, and gains to lots."""
+def finalize_nodes(nodes, size, features, gain_unit, ends):
+    """Write the row ranges of the leaves; convert features to columns, and gains to lots."""
     leaf = 0
     for i in range(size):
         node = nodes[i]
@@ -154,12 +174,12 @@ def finish(nodes, size, features, worth, ends):
             leaf += 1
             continue
         node.feature = features[node.feature]
-        node.gain *= worth
+        node.gain *= gain_unit
 
 
 @inner_kernel
-def weigh(order, n_rows, records, ends, weights):
-    """Write the total weight of the rows of each leaf, sampled or not."""
+def sum_leaf_weights(order, n_sampled_rows, records, ends, weights):
+    """Write the total weight of the rows of each leaf, sampled or not, int64 (leaves,)."""
     for leaf in range(weights.size):
         total = np.int64(0)
         if records.size == 1:
@@ -168,6 +188,6 @@ def weigh(order, n_rows, records, ends, weights):
             continue
         for i in range(ends[0, leaf], ends[1, leaf]):
             total += records[order[i]]
-        for i in range(n_rows + ends[2, leaf], n_rows + ends[3, leaf]):
+        for i in range(n_sampled_rows + ends[2, leaf], n_sampled_rows + ends[3, leaf]):
             total += records[order[i]]
         weights[leaf] = total

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamboost.kernels.jit import inner_kernel, row_kernel
 
-__all__ = ["advance", "bounds", "leaf_sums", "leaf_values", "mark"]
+__all__ = ["bounds_to_float", "leaf_sums", "leaf_values", "mark_leaves", "update_gradients"]
 
 _ONE = np.float32(2.0**30)  # a probability of 1, as an integer of 32 bits
 _BOUND = np.float32(2.0**24)  # a gradient of 1; sums of 2^33 rows, |g| at most 2, fit an int64
@@ -18,14 +18,14 @@ _FAR = 60.0  # bound of exponents, as exp would overflow float32
 
 
 @row_kernel
-def advance(probabilities, leaf, factors, direction, y, weight, gradient, hessian):
-    """Update the probabilities by the last tree; write gradients and Hessians for the next tree.
+def update_gradients(probabilities, leaf, factors, direction, y, weight, gradient, hessian):
+    """Apply the last tree to the probabilities; write gradients and Hessians for the next tree.
 
     The `probabilities` float32 (n, K) become p exp(v), renormalised. The exponentials are the
     `factors` float32 (leaves, K) of each row's `leaf` uint16 (n,), one per leaf and class.
     Gradients and Hessians are along u, the `direction` float32 (K,), for a row of weight 1. The
     negative gradient is u_y - u.p, and the Hessian is sum u^2 p - (u.p)^2. Returns bounds of the
-    weighted sums of |gradient| and of Hessians, as integers: see `bounds`.
+    weighted sums of |gradient| and of Hessians, as integers: see `bounds_to_float`.
     """
     n, n_classes = probabilities.shape
     sum_g, sum_h = np.int64(0), np.int64(0)
@@ -53,52 +53,53 @@ def advance(probabilities, leaf, factors, direction, y, weight, gradient, hessia
 
 
 @inner_kernel
-def bounds(sum_g, sum_h):
-    """Convert the integer bounds of `advance`, of one shard or of all, to float64."""
+def bounds_to_float(sum_g, sum_h):
+    """Convert the integer bounds of `update_gradients`, summed over shards, to float64."""
     return sum_g / np.float64(_BOUND), sum_h / np.float64(_BOUND)
 
 
 @inner_kernel
-def mark(rows, start, stop, leaf):
-    """Write the leaf of each of `rows` to `leaf` uint16 (n,)."""
+def mark_leaves(rows, start, stop, leaf):
+    """Write the leaf index of each of `rows` to `leaf` uint16 (n,)."""
     for m in range(start.size):
         for i in range(start[m], stop[m]):
             leaf[rows[i]] = m
 
 
 @row_kernel
-def leaf_sums(probabilities, y, weight, leaf, chosen, first, second):
-    """Write the sums for the Newton step of each leaf: int64 (leaves, K), in units of 2^-30.
+def leaf_sums(probabilities, y, weight, leaf, is_sampled, gradient_sums, hessian_sums):
+    """Write the gradient and Hessian sums of each leaf and class: int64 (leaves, K), times 2^30.
 
-    `first` is sum w (r - p), and `second` is sum w p (1 - p). The sums are over the rows that
-    `chosen` bool (n,) marks, or over all rows if `chosen` is empty. Numbers are rounded before they
-    are multiplied by the weight, so that a row of weight 2 equals two rows exactly.
+    `gradient_sums` is sum w (r - p), and `hessian_sums` is sum w p (1 - p). The sums are over the
+    rows that `is_sampled` bool (n,) marks, or over all rows if `is_sampled` is empty. Numbers are
+    rounded before they are multiplied by the weight, so that a row of weight 2 equals two rows
+    exactly.
     """
     n_classes = probabilities.shape[1]
-    first[:] = 0
-    second[:] = 0
+    gradient_sums[:] = 0
+    hessian_sums[:] = 0
     for i in range(leaf.size):
-        if chosen.size > 0 and not chosen[i]:
+        if is_sampled.size > 0 and not is_sampled[i]:
             continue
         m, w = leaf[i], np.float64(weight[i])
         if w == 1.0:
             for k in range(n_classes):
                 p = probabilities[i, k]
                 scaled = p * _ONE
-                first[m, k] -= np.int64(np.int32(scaled))
-                second[m, k] += np.int64(np.int32(scaled - scaled * p))
+                gradient_sums[m, k] -= np.int64(np.int32(scaled))
+                hessian_sums[m, k] += np.int64(np.int32(scaled - scaled * p))
         else:
             for k in range(n_classes):
                 p = probabilities[i, k]
                 scaled = p * _ONE
-                first[m, k] -= np.int64(w * np.int32(scaled))
-                second[m, k] += np.int64(w * np.int32(scaled - scaled * p))
-        first[m, y[i]] += np.int64(w * np.float64(_ONE))
+                gradient_sums[m, k] -= np.int64(w * np.int32(scaled))
+                hessian_sums[m, k] += np.int64(w * np.int32(scaled - scaled * p))
+        gradient_sums[m, y[i]] += np.int64(w * np.float64(_ONE))
 
 
 @inner_kernel
-def leaf_values(first, second, l2, clamp, rate, values, factors):
-    """Write the step of each leaf float32 (leaves, K), `rate` times Newton's, and its exponentials.
+def leaf_values(gradient_sums, hessian_sums, l2, clamp, rate, values, factors):
+    """Write the leaf values float32 (leaves, K), `rate` times a Newton step, and exponentials.
 
     The Newton step is diagonal: (K-1)/K of sum w (r - p) / (sum w p (1 - p) + l2), centred, then
     clamped.
@@ -108,14 +109,14 @@ def leaf_values(first, second, l2, clamp, rate, values, factors):
     for m in range(values.shape[0]):
         mean = 0.0
         for k in range(n_classes):
-            mean += _newton(first[m, k], second[m, k], l2, one) / n_classes
+            mean += _newton_step(gradient_sums[m, k], hessian_sums[m, k], l2, one) / n_classes
         for k in range(n_classes):
-            step = _newton(first[m, k], second[m, k], l2, one) - mean
+            step = _newton_step(gradient_sums[m, k], hessian_sums[m, k], l2, one) - mean
             step *= (n_classes - 1) / n_classes
             values[m, k] = rate * min(max(step, -clamp), clamp)
             factors[m, k] = np.exp(min(max(values[m, k], -_FAR), _FAR))
 
 
 @inner_kernel
-def _newton(first, second, l2, one):
-    return (first / one) / max(second / one + l2, 1e-12)
+def _newton_step(gradient_sum, hessian_sum, l2, scale):
+    return (gradient_sum / scale) / max(hessian_sum / scale + l2, 1e-12)

@@ -4,7 +4,7 @@ import pytest
 from naive_vectors import adaboost, problem
 
 from streamboost import AdaBoostMHClassifier, RebelClassifier
-from streamboost.boosting.costs.coupled_loss import bound, coefficients
+from streamboost.boosting.costs.coupled_loss import loss_bound, optimal_coefficients
 from streamboost.boosting.costs.subcosts import Costs
 from streamboost.errors import DataError
 
@@ -53,7 +53,7 @@ def test_five_rows_and_one_error_give_adaboosts_step():
     f = a.decision_function(X) / 2
     error = 2 / 12  # the third row
     np.testing.assert_allclose(np.abs(f), np.log((1 - error) / error) / 2, atol=1e-6)
-    one_in_five = coefficients(np.array([1.0, 1.0]), np.array([-0.6, 0.6]), 0.0)
+    one_in_five = optimal_coefficients(np.array([1.0, 1.0]), np.array([-0.6, 0.6]), 0.0)
     np.testing.assert_allclose(one_in_five, [0.693147, -0.693147], atol=1e-6)
 
 
@@ -70,14 +70,14 @@ def test_subcosts_of_the_hand_worked_matrix():
 def test_coefficients_of_the_hand_worked_stump():
     X, y = np.array([[1.0], [1], [0], [0]]), np.array([0, 0, 1, 2])
     total, difference = np.full(3, 0.5), np.array([-0.5, 0.25, 0.25])
-    a = coefficients(total, difference, 1e-3)
+    a = optimal_coefficients(total, difference, 1e-3)
     np.testing.assert_allclose(a, [3.108303, -0.546654, -0.546654], atol=1e-6)
     exact = np.array([np.inf, -0.549306, -0.549306])
     s_plus, s_minus = (total + difference) / 2, (total - difference) / 2
     assert 2 * np.sqrt(s_plus * s_minus).sum() == pytest.approx(0.866025, abs=1e-6)
-    assert bound(total, difference, np.zeros(3)) == 1.5
+    assert loss_bound(total, difference, np.zeros(3)) == 1.5
     np.testing.assert_allclose(
-        coefficients(total, difference, 0.0), np.minimum(exact, 4), atol=1e-6
+        optimal_coefficients(total, difference, 0.0), np.minimum(exact, 4), atol=1e-6
     )
     model = RebelClassifier(n_estimators=1, smoothing=0).fit(X, y)
     np.testing.assert_allclose(model.committee_.base, [0, -0.549306, -0.549306], atol=1e-6)

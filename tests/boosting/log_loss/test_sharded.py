@@ -13,9 +13,9 @@ from slow import slow
 
 from streamboost import SketchLogitBoostClassifier
 from streamboost.boosting.log_loss import sharded, sketch
-from streamboost.boosting.training_data import masses, training_data
+from streamboost.boosting.training_data import total_class_weights, training_data
 from streamboost.trees.bins import Bins
-from streamboost.trees.sums import AllReduce, Shard, ThreadAllReduce, in_units
+from streamboost.trees.sums import AllReduce, Shard, ThreadAllReduce, weights_in_units
 
 N = 600
 rng = np.random.default_rng(7)
@@ -49,21 +49,21 @@ def estimator(**settings):
 def in_shards(model, owner, weight, committee=None, n_shards=None, X=X, y=y):
     """Train with row i in shard `owner[i]`: a committee of each."""
     known = None if committee is None else committee.classes
-    whole = training_data(X, y, weight, known, model._categorical(X))
+    whole = training_data(X, y, weight, known, model._categorical_mask(X))
     bins = Bins.fit(X, weight, model.max_bins, whole.categorical)
     n_shards = n_shards or owner.max() + 1
     together = ThreadAllReduce(n_shards)
 
     def train(i):
         places = np.flatnonzero(owner == i)
-        shard = Shard(len(X), places, together.part(i), bins)
+        shard = Shard(len(X), places, together.for_thread(i), bins)
         of_each = {name: getattr(whole, name)[places] for name in ("X", "y", "weight")}
         try:
             return model._boost(
                 replace(whole, **of_each, shard=shard), 5, np.random.default_rng(3), committee
             )
         except BaseException:
-            together.end()
+            together.abort()
             raise
 
     with ThreadPoolExecutor(n_shards) as pool:
@@ -141,10 +141,10 @@ def test_turns_are_far_fewer_than_leaves():
     model, turns = estimator(n_estimators=1, max_leaf_nodes=80, min_child_weight=0.001), []
 
     class Counted(ThreadAllReduce):
-        def _add(self, i, values):
+        def _sum_over_threads(self, thread, values):
             turns.append(values.shape)
 
-    shard = Shard(N, np.arange(N), Counted(1).part(0))
+    shard = Shard(N, np.arange(N), Counted(1).for_thread(0))
     data = replace(training_data(X, y, None, None), shard=shard)
     committee = model._boost(data, 1, np.random.default_rng(3), None)
     assert len(committee.learners.values) == 80
@@ -171,14 +171,14 @@ def test_threads_stop_early_where_one_does(monkeypatch):
 
 
 def test_few_rows_are_left_to_one_thread(monkeypatch):
-    monkeypatch.setattr(sketch, "in_threads", None)
+    monkeypatch.setattr(sketch, "run_in_threads", None)
     assert sketch._ROWS_A_THREAD * 2 == 200_000
     estimator(n_jobs=2).fit(X, y)
 
 
 def test_the_fault_of_one_thread_is_raised_and_nobody_waits_for_it(monkeypatch):
     monkeypatch.setattr(sketch, "_ROWS_A_THREAD", 100)
-    grow, met = sharded.ShardRounds._grow, []
+    grow, met = sharded.ShardRounds._grow_tree, []
 
     def fail_once(self, *given):
         met.append(self)
@@ -186,7 +186,7 @@ def test_the_fault_of_one_thread_is_raised_and_nobody_waits_for_it(monkeypatch):
             raise MemoryError("no room")
         return grow(self, *given)
 
-    monkeypatch.setattr(sharded.ShardRounds, "_grow", fail_once)
+    monkeypatch.setattr(sharded.ShardRounds, "_grow_tree", fail_once)
     with pytest.raises(MemoryError, match="no room"):
         estimator(n_jobs=3).fit(X, y)
 
@@ -216,9 +216,9 @@ def test_an_interruption_while_threads_begin_ends_the_training(monkeypatch):
 
 def test_who_waits_for_a_thread_that_ended_is_told():
     together = ThreadAllReduce(2)
-    together.end()
+    together.abort()
     with pytest.raises(BrokenBarrierError):
-        together.part(0).add(np.zeros(3, np.int64))
+        together.for_thread(0).sum_over_shards(np.zeros(3, np.int64))
 
 
 @settings(max_examples=50, deadline=None)
@@ -230,24 +230,24 @@ def test_masses_do_not_depend_on_the_order_of_rows(weights, seed):
     weight, rng = np.array(weights), np.random.default_rng(seed)
     y = rng.integers(0, 3, len(weight)).astype(np.uint32)
     order = rng.permutation(len(weight))
-    found = masses(y, weight, 3)
-    np.testing.assert_array_equal(masses(y[order], weight[order], 3), found)
+    found = total_class_weights(y, weight, 3)
+    np.testing.assert_array_equal(total_class_weights(y[order], weight[order], 3), found)
     exact = [weight[y == k].astype(float).sum() for k in range(3)]
     np.testing.assert_allclose(found, exact, atol=weight.max() * 1e-9, rtol=1e-9)
 
 
 def test_units_are_exact_where_weights_are_alike_and_small_ones_are_kept():
-    units, scale = in_units(np.full(1000, 0.1))
+    units, scale = weights_in_units(np.full(1000, 0.1))
     assert len(units) == 1
     assert units[0] / scale == pytest.approx(0.1, rel=1e-12)
-    units, _ = in_units(np.array([1e-300, 1.0]))
+    units, _ = weights_in_units(np.array([1e-300, 1.0]))
     assert units[0] == 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 1000, 2**17 - 1, 2**17, 2**17 + 1])
 @pytest.mark.parametrize("weight", [5e-324, 1e-310, 2.3e-308, 1e-9, 0.1, 1.0, 3.0, 1e9, 1.7e308])
 def test_units_of_rows_that_weigh_alike_are_those_of_one_shard_of_several(weight, n):
-    units, scale = in_units(np.full(n, weight))
-    others, their_scale = in_units(np.full(n, weight), AllReduce())
+    units, scale = weights_in_units(np.full(n, weight))
+    others, their_scale = weights_in_units(np.full(n, weight), AllReduce())
     assert scale == their_scale
     assert (units.dtype, units.tolist()) == (others.dtype, others.tolist())

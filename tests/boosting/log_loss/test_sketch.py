@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss
 
 from streamboost import SketchLogitBoostClassifier
 from streamboost.boosting.log_loss import sketch
-from streamboost.boosting.loop import BoostingParameters, Sampling
+from streamboost.boosting.loop import BoostingParameters, RoundSampler
 from streamboost.trees.bins import Bins
 from streamboost.trees.grower import Grower
 
@@ -31,7 +31,7 @@ def drawn(X, weight, K, seed, max_features, subsample):
     grow = Grower(bins, bins.transform(X), **limits, l2_regularization=0.0)
     params = BoostingParameters(5, None, 64, max_features, subsample)
     rng = np.random.default_rng(seed)
-    ((_, features, chosen),) = Sampling(grow, params, rng, weight).batches(4, 4)
+    ((_, features, chosen),) = RoundSampler(grow, params, rng, weight).draw_batches(4, 4)
     chosen = chosen if len(chosen) else np.ones((4, len(X)), dtype=bool)
     features = np.broadcast_to(features, (4, features.shape[1]))
     directions = sketch.class_directions(4, K, rng).astype(float)
@@ -124,9 +124,11 @@ def test_kept_probabilities_stay_the_softmax_of_the_scores(digits):
 def test_probabilities_of_hundreds_of_rounds_are_the_softmax_of_their_scores(
     rate, digits, monkeypatch
 ):
-    states, start = [], sketch._SketchLogitBoost.start
+    states, start = [], sketch._SketchLogitBoost.initial_state
     monkeypatch.setattr(
-        sketch._SketchLogitBoost, "start", lambda *args: states.append(start(*args)) or states[0]
+        sketch._SketchLogitBoost,
+        "initial_state",
+        lambda *args: states.append(start(*args)) or states[0],
     )
     X, y, *_ = digits
     fitted = model(n_estimators=300, learning_rate=rate, max_leaf_nodes=8).fit(X, y)

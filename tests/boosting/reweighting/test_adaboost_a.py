@@ -6,7 +6,7 @@ import pytest
 from weight_data import ALL, clouds
 
 from streamboost import AdaBoostAClassifier, SammeClassifier
-from streamboost.boosting.reweighting.adaboost_a import log_geometric, log_zipf
+from streamboost.boosting.reweighting.adaboost_a import log_geometric_weights, log_zipf_weights
 from streamboost.boosting.reweighting.voting_trees import VoteState
 from streamboost.errors import ConfigurationError
 
@@ -55,7 +55,7 @@ def test_distributions_of_the_hand_worked_round():
             ((y + 1) // 2).astype(np.uint32), np.ones(5), np.zeros(5), 2,
             log_shape=np.log(D1), log_cost=np.log(p),
         )  # fmt: skip
-    A = state.wrong((h + 1) // 2)
+    A = state.error_rate((h + 1) // 2)
     alpha = 0.5 * np.log((1 - A) / A)
     assert alpha == pytest.approx(0.693147, abs=1e-6)
     state.own_score += alpha * y * h
@@ -91,9 +91,9 @@ def test_a_tree_that_fails_under_the_cost_is_grown_again_under_it():
 @pytest.mark.parametrize("n", [1, 7])
 def test_distributions_are_the_papers(n):
     i, ones = np.arange(n), np.ones(n)
-    np.testing.assert_allclose(np.exp(log_zipf(i, ones)), 1 / (i + 1.0))
+    np.testing.assert_allclose(np.exp(log_zipf_weights(i, ones)), 1 / (i + 1.0))
     q = 2 ** (-1 / 3)
-    np.testing.assert_allclose(np.exp(log_geometric(i, ones, 3.0)), q**i)
+    np.testing.assert_allclose(np.exp(log_geometric_weights(i, ones, 3.0)), q**i)
 
 
 @pytest.mark.parametrize("distribution", ["geometric", "zipf"])

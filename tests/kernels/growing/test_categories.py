@@ -150,7 +150,7 @@ def test_no_set_of_categories_beats_the_best_prefix_of_a_newton_order(seed, l2):
     g, h = g.astype(float), h.astype(float)
     best = naive_categories.grow(
         codes, bins.n_bins, [True], lambda rows: naive.newton_score(g, h, rows, l2), None,
-        lambda rows: h[rows].sum(), 2, sets_of=naive_categories.all_sets,
+        lambda rows: h[rows].sum(), 2, bins_to_codes=naive_categories.all_sets,
     )  # fmt: skip
     gain = sum(naive.newton_score(g, h, list(leaf), l2) for leaf in leaf_sets(tree))
     wanted = sum(naive.newton_score(g, h, list(leaf), l2) for leaf in naive.leaves_of(best))
@@ -171,7 +171,14 @@ def test_no_set_beats_the_best_prefix_for_two_classes(seed, kind):
     grow, bins, codes = grower(X, np.ones(1, bool), max_leaf_nodes=2)
     tree = grow(weight_statistic(w, y, 2, kind))
     best = naive_categories.grow(
-        codes, bins.n_bins, [True], score, None, rows_only, 2, sets_of=naive_categories.all_sets
+        codes,
+        bins.n_bins,
+        [True],
+        score,
+        None,
+        rows_only,
+        2,
+        bins_to_codes=naive_categories.all_sets,
     )
     wanted = sum(score(list(leaf)) for leaf in naive.leaves_of(best))
     assert sum(score(list(leaf)) for leaf in leaf_sets(tree)) == pytest.approx(wanted)
@@ -204,7 +211,7 @@ def test_categories_without_a_row_follow_the_missing_values():
     y = np.array([0, 1, 1, 1, 0, 1], np.uint32)
     for sign, y_ in ((1, y), (-1, 1 - y)):
         grow, _, _ = grower(X, np.ones(1, bool), max_leaf_nodes=2)
-        grow.sample(grow.splittable, np.arange(4, dtype=np.uint32), np.array([4, 5], np.uint32))
+        grow.set_sample(grow.splittable, np.arange(4, dtype=np.uint32), np.array([4, 5], np.uint32))
         tree = grow(weight_statistic(np.ones(6), y_.astype(np.uint32), 2))
         leaf = tree.leaf_of_row(6)
         assert leaf[4] == leaf[5] == leaf[1], sign

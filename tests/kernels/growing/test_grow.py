@@ -267,7 +267,7 @@ def test_rows_not_sampled_are_routed_but_not_counted():
     grow, _, codes = grower(X)
     rows = np.arange(0, 100, 2, dtype=np.uint32)
     rest = np.arange(1, 100, 2, dtype=np.uint32)
-    grow.sample(grow.splittable, rows, rest)
+    grow.set_sample(grow.splittable, rows, rest)
     tree = grow(weight_statistic(np.ones(100), y, 3))
     alone = Grower(
         Bins([np.arange(6) + 0.5] * 5, np.ones(5, bool)),
