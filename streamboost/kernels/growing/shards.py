@@ -69,7 +69,7 @@ def count_rows(tree, size, columns, rows, counts):
 def partition_unsampled(tree, size, columns, counts, unsampled, workspace):
     """Partition the unsampled rows, with the sides of missing values set by global counts.
 
-    The rules are those of `halve`, for a tree whose sampled rows are already partitioned.
+    The rules are those of `split_node`, for a tree whose sampled rows are already partitioned.
     """
     at = size
     tree[0].rest_start, tree[0].rest_stop = 0, unsampled.size
