@@ -25,7 +25,7 @@ def advance(P, leaf, values, u, y, w):
     return g, h, bounds
 
 
-@pytest.mark_leaves.parametrize("K", [2, 3, 7, 26, 40])
+@pytest.mark.parametrize("K", [2, 3, 7, 26, 40])
 def test_probabilities_follow_the_leaves_and_gradients_are_the_loss_derivatives(K):
     rng, F, y, w, leaf, values = rows(0, K=K)
     u, P = class_directions(1, K, rng)[0], naive.softmax(F.astype(float)).astype(np.float32)
@@ -68,9 +68,9 @@ def leaf_values(P, y, w, leaf, chosen, l2=0.3, clamp=4.0, rate=0.5, n_leaves=3):
 EVERY = np.zeros(0, dtype=bool)
 
 
-@pytest.mark_leaves.parametrize("weighted", [False, True])
-@pytest.mark_leaves.parametrize("sampled", [False, True])
-@pytest.mark_leaves.parametrize("K", [2, 3, 7, 26])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("K", [2, 3, 7, 26])
 def test_leaf_values_are_the_plain_transcription(K, sampled, weighted):
     rng, F, y, w, leaf, _ = rows(1, K=K)
     w = w if weighted else np.ones_like(w)
