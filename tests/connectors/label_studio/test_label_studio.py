@@ -50,7 +50,7 @@ def test_tasks_are_made_and_found_again(studio):
 
 
 def test_a_suggested_answer_is_of_the_form_that_the_project_wants(studio, server):
-    result = studio.choices().result("left")
+    result = studio.choices().annotation_result("left")
     prediction = {"model_version": "1", "score": 0.5, "result": result}
     (number,) = studio.create_tasks([task("a") | {"predictions": [prediction]}])
     (kept,) = server.tasks[number]["predictions"]

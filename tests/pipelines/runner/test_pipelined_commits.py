@@ -161,7 +161,7 @@ def test_a_checkpoint_is_of_what_is_committed(world, make_records):
         seen.append((loop.pipeline.sequence, committed.sequence))
         assert loop.snapshot()[1]["positions"] == committed.positions
 
-    loop.checkpoint = checkpoint
+    loop.save_checkpoint = checkpoint
     world.run()
     assert seen == [(2, 2), (4, 4)]
 

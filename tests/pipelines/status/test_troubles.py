@@ -66,7 +66,7 @@ def _no_space(content):
 def test_what_cannot_be_told_is_logged_once_and_stops_nothing(grown, tmp_path, caplog, monkeypatch):
     world, _ = grown
     evaluation = type(world.pipeline.learner.evaluation)
-    monkeypatch.setattr(evaluation, "both", lambda self: 1 / 0)
+    monkeypatch.setattr(evaluation, "both_reports", lambda self: 1 / 0)
     run(world, tmp_path)
     assert len(world.read("predictions")) == 300
     assert caplog.text.count("the status cannot be published") == 1

@@ -45,6 +45,7 @@ def test_a_link_asks_and_a_button_ends_what_it_began(come):
     second = page.context.new_page()
     second.goto(page.url + "label?pipeline=segments")
     second.wait_for_selector("main h1")
+    second.wait_for_function("() => window.did_handshake")
     page.get_by_role("button", name="Log out").click()
     page.get_by_role("heading", name="Logged out").wait_for()
     assert page.context.cookies() == []
