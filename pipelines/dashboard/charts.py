@@ -140,12 +140,12 @@ def accuracy_curves(view: StatusSnapshot) -> Curves:
     series = (
         Series("unbiased", unbiased, "series-1", low, high),
         Series("naive", naive, "series-2", dash="dashed"),
-        Series("repeat last", repeated, "grey", dash="dotted"),
+        Series("baseline", repeated, "grey", dash="dotted"),
     )
     newest = next((one for one in reversed(found) if one is not None), None)
     summary = (
         f"Unbiased {estimate_text(newest)}, naive {percent_text(_last_value(naive))}, "
-        f"repeating the last label {percent_text(_last_value(repeated))}."
+        f"baseline (repeating the last label) {percent_text(_last_value(repeated))}."
         f"{_unevaluated_records_text(view)}"
     )
     return Curves(summary, "percent", _point_times(view), series, _event_groups(view), high=1.0)
@@ -172,7 +172,7 @@ def label_budget_curves(view: StatusSnapshot) -> Curves:
     if audits:
         series = (
             *series,
-            Series("audit requests", _point_column(view, "audits"), "series-3", dash="dotted"),
+            Series("random audits", _point_column(view, "audits"), "series-3", dash="dotted"),
         )
     asked, allowed = last.get("requests"), last.get("budget_allowed")
     summary = f"{number_text(asked)} labels requested"

@@ -27,7 +27,7 @@ MOST = 50
 
 _TO_DO = (
     "Nothing was predicted or learned from them. Open a message to see the error. Fix its text and "
-    "send it again, or fix the program that sends such messages. A message that is not needed may "
+    "resend it, or fix the program that sends such messages. A message that is not needed may "
     "stay: newer ones replace it."
 )
 
@@ -56,7 +56,7 @@ def show_dead_letters(
                 _add_reason_filter(name, n, name, served.name, is_chosen=name == reason)
         shown = [one for one in letters if reason is None or one.get("reason") == reason][:MOST]
         if not shown:
-            Tag("p", "None of that reason are kept.", "summary empty")
+            Tag("p", "None has this reason.", "summary empty")
         said = Sentence("p", "said", role="status", aria_live="polite")
         with Tag("ul", classes="letters whole"):
             for number, letter in enumerate(shown):
@@ -107,7 +107,7 @@ def _show_dead_letter(
                 except StreamBoostError as error:
                     result_sentence.show_text("{}", sentence(str(error)))
                 else:
-                    result_sentence.show_text("Sent again, to the {}.", str(letter.get("source")))
+                    result_sentence.show_text("Resent to the {}.", str(letter.get("source")))
 
             resend = ResendEditor()
             resend.show(text=str(letter.get("payload", "")), number=number)
@@ -136,7 +136,7 @@ def resend_dead_letter(
     try:
         message = _decode(corrected_text)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError) as error:
-        raise DataError(f"that is no JSON object: {error}") from None
+        raise DataError(f"that is not a JSON object: {error}") from None
     if letter.get("source") != "labels":
         served.records.write([message])
         return
@@ -144,6 +144,6 @@ def resend_dead_letter(
     of_id, of_label = schema.label_fields.id or schema.id, schema.label_fields.label
     id, label = getter(of_id)(message), getter(of_label)(message)
     if not isinstance(id, str | int) or not isinstance(label, str | int):
-        raise DataError(f"{of_id!r} or {of_label!r} is no text or integer: set both fields")
+        raise DataError(f"{of_id!r} or {of_label!r} is not a text or integer: set both fields")
     # The user who resends a label is its annotator: only programs label on behalf of others.
     served.queue.post(person, [Label(str(id), label_as_text(label), None, person.name)])

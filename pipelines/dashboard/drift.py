@@ -157,7 +157,7 @@ def shift_history(view: StatusSnapshot, feature: str) -> Mapping[str, Any] | Non
 def shift_start_text(view: StatusSnapshot, feature: Mapping[str, Any]) -> str:
     """Describe the estimated start of a feature's shift; if unknown, the detection time."""
     if not feature.get("started"):
-        return f"by {time_text(feature['began'])}"
+        return f"before {time_text(feature['began'])}"
     records, time = feature["started"]
     if view.document("workers"):  # the learner sees only the requested records
         return f"at about {time_text(time)}"
@@ -254,7 +254,7 @@ def feature_table(view: StatusSnapshot) -> Table:
         Column("PSI now"),
         Column("Largest PSI"),
         Column("Shift began"),
-        Column("Record number"),
+        Column("From record"),
         Column("Detected at"),
         Column("Importance"),
         Column("Mean now"),
@@ -293,7 +293,7 @@ def _first_shift_texts(view: StatusSnapshot, feature: Mapping[str, Any]) -> tupl
         return "never", NOTHING, "never"
     counted = time_text(feature["began"])
     if not feature.get("started"):
-        return f"by {counted}", NOTHING, counted
+        return f"before {counted}", NOTHING, counted
     records, time = feature["started"]
     # With distributed scoring, the learner sees only the requested records.
     return time_text(time), NOTHING if view.document("workers") else number_text(records), counted

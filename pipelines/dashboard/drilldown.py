@@ -106,7 +106,7 @@ def _add_record_page(pages: _PageBuilder) -> None:
     async def record_page(request: Request, id: str = "", pipeline: str | None = None) -> None:
         served = pages.find_pipeline(pipeline)
         found = await asyncio.to_thread(served.status.labelled_record, id)
-        title = f"Record {id}" if id else "Which record?"
+        title = f"Record {id}" if id else "Find a record"
         view, content, live = await pages.open_page("/record", title, served, request)
         with content:
             if found is not None:
@@ -209,7 +209,7 @@ def _can_correct(served: ServedState, person: User, record: Status) -> bool:
 def _refuse_blind_annotator(served: ServedState, request: Request) -> None:
     """Raise HTTPException if an annotator in blind mode requests a page with class counts."""
     if served.blind_mode.is_blind(request.state.person):
-        raise HTTPException(403, "this page shows predictions per class: ask an operator")
+        raise HTTPException(403, "only operators see predictions per class: ask an operator")
 
 
 def _add_versions_page(pages: _PageBuilder) -> None:

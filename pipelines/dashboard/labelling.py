@@ -181,7 +181,7 @@ class LabellingPage:
         async with self._busy:
             found = await asyncio.to_thread(self._find_correctable_entry, id)
             if found is None:
-                self._said.show_text("The label of record {} is not yours to change.", id)
+                self._said.show_text("You cannot change the label of record {}.", id)
             else:
                 await self._start_correction(found)
 
@@ -224,7 +224,7 @@ class LabellingPage:
             is_annotator = self._person.role != "operator"
             leaves = self._blind and is_annotator and entry.action == "label"
             others = " Other annotators will get it, as the prediction was shown." if leaves else ""
-            return f"Taken back: record {{}}.{others}", entry.id
+            return f"Undone: record {{}}.{others}", entry.id
         if self._changing is not None and action == "label":
             label = labelling_request.chosen_label(answer, self._view.label_type)
             id, before = self._changing.id, str(self._changing.label)
@@ -250,7 +250,8 @@ class LabellingPage:
         label = labelling_request.chosen_label(answer, self._view.label_type)
         entry = self._queue.answer(self._person, self._id, label)
         text, *names = prediction_text(self._request) if self._blind else ("",)
-        given_text = f"Record {{}} is {{}}. U takes it back for a few seconds. {text}".rstrip()
+        undo_hint = "Press U within a few seconds to undo."
+        given_text = f"Record {{}} is {{}}. {undo_hint} {text}".rstrip()
         return given_text, entry.id, str(entry.label), *names
 
     async def _show_next_request(self) -> None:
@@ -345,7 +346,7 @@ _STAGES = {
     "writing": "being written",
     "written": "written",
     "late": "came too late",
-    "undone": "taken back",
+    "undone": "undone",
 }
 
 

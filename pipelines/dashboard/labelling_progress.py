@@ -23,9 +23,9 @@ class AccuracyGain:
     """A change of the accuracy, and the half-width of its 95 % interval, both from 0 to 1.
 
     >>> print(AccuracyGain(0.041, 0.032))
-    +4 points (± 3) since your first label
+    accuracy +4 points (± 3) since your first label
     >>> print(AccuracyGain(-0.012, 0.03))
-    no clear change since your first label (-1 point, ± 3)
+    no clear change in accuracy since your first label (-1 point, ± 3)
     """
 
     change: float
@@ -45,8 +45,9 @@ class AccuracyGain:
         points, margin = round(100 * self.change), round(100 * self.margin)
         unit = "point" if abs(points) == 1 else "points"
         if abs(self.change) <= self.margin:
-            return f"no clear change since your first label ({points:+d} {unit}, ± {margin})"
-        return f"{points:+d} {unit} (± {margin}) since your first label"
+            size = f"{points:+d} {unit}, ± {margin}"
+            return f"no clear change in accuracy since your first label ({size})"
+        return f"accuracy {points:+d} {unit} (± {margin}) since your first label"
 
 
 class AccuracyGainTracker:
@@ -94,7 +95,7 @@ def progress_text(
 
     >>> gain = AccuracyGain(0.041, 0.032)
     >>> progress_text(LabellingProgress(8, 12.2, 0), 29, gain, has_record=True)
-    '8 today · 29 open · 12 s a label · +4 points (± 3) since your first label'
+    '8 today · 29 open · 12 s a label · accuracy +4 points (± 3) since your first label'
     >>> progress_text(LabellingProgress(), 0, None, has_record=True)
     '0 today · 1 open'
     >>> progress_text(LabellingProgress(3), 1, None, has_record=False)

@@ -201,8 +201,7 @@ def request_reason(request: OpenRequest, query: Mapping[str, Any]) -> str:
     '1 in 20 records is requested at random, for an unbiased accuracy.'
     >>> chance = {"strategy": "margin", "selection": "probability"}
     >>> request_reason({"label": "a", "propensity": 0.25, "utility": 0.4}, chance)
-    'Picked with a chance of 25.0 %: the more a label would teach, the better its chance (utility
-    0.4).'
+    'Requested with probability 25.0 %, which grows with the utility (utility 0.4).'
     >>> request_reason({"label": "a", "excluded_annotators": ["ann"], "propensity": 1.0}, chance)
     'Somebody labelled it already, and that label looks wrong: it is asked for again.'
     """
@@ -213,8 +212,8 @@ def request_reason(request: OpenRequest, query: Mapping[str, Any]) -> str:
     propensity = float(request.get("propensity") or 0.0)
     if query.get("selection") == "probability" and query.get("strategy") != "random":
         return (
-            f"Picked with a chance of {percent_text(propensity)}: the more a label would teach, "
-            f"the better its chance ({_utility_text(request)})."
+            f"Requested with probability {percent_text(propensity)}, which grows with the utility "
+            f"({_utility_text(request)})."
         )
     if propensity >= 1:
         utility = UTILITIES.get(str(query.get("strategy")))
@@ -228,8 +227,8 @@ def request_reason(request: OpenRequest, query: Mapping[str, Any]) -> str:
             "random, for an unbiased accuracy."
         )
     return (
-        f"A record this uncertain ({_utility_text(request)}) is asked for with a "
-        f"chance of {percent_text(propensity)}."
+        f"Uncertain ({_utility_text(request)}): requested with probability "
+        f"{percent_text(propensity)}."
     )
 
 
@@ -328,9 +327,9 @@ def _likely_class_medians(
 
 def _scale_legend(class_names: Sequence[str]) -> str:
     text = "Centre: median. Band: quartiles of the newest records."
-    signs = zip(("one line", "two lines"), class_names, strict=False)
-    told = " and ".join(f"{sign} {name}" for sign, name in signs)
-    return f"{text} Marks: class medians, {told}." if told else text
+    signs = zip(("one line", "two"), class_names, strict=False)
+    told = ", ".join(f"{sign} for {name}" for sign, name in signs)
+    return f"{text} Marks are class medians: {told}." if told else text
 
 
 def _scale_cell(
@@ -375,7 +374,7 @@ def _deviation_text(deviations: float) -> str:
     return f"{abs(deviations):.1f} sd {'above' if deviations > 0 else 'below'}"
 
 
-UNTOLD = "The committee's guess is told once you have answered."
+UNTOLD = "The prediction is shown after your answer."
 
 
 class RequestPanel:
@@ -498,16 +497,16 @@ def prediction_text(request: OpenRequest) -> tuple[str, ...]:
     """Describe the predicted class; return a text and the names to put into its ``{}``."""
     label = label_as_text(request.get("label"))
     if label is None:
-        return ("The committee had no guess.",)
+        return ("There was no prediction.",)
     share = (request.get("probabilities") or {}).get(str(label))
     sure = "" if share is None else f", {100 * share:.0f} % sure"
-    return f"The committee guesses {{}}{sure}.", str(label)
+    return f"The committee predicts {{}}{sure}.", str(label)
 
 
 def _no_request_text(pipeline_document: Mapping[str, Any]) -> str:
     if not pipeline_document:
         return UNSTARTED
     return (
-        "No request for you. The others are for other annotators, or answered but not yet read by "
-        "the pipeline. New requests appear automatically."
+        "No request for you. Other open requests are for other annotators, or answered but not yet "
+        "read by the pipeline. New requests appear automatically."
     )

@@ -262,7 +262,7 @@ def _named_items_sentence(
 
 _QUESTIONS = {
     "promote": "Promote the challenger now, before its evaluation has ended?",
-    "rollback": "Roll back to version {version}, under a new number? {lasts}. A running training "
+    "rollback": "Roll back to version {version} (as a new version)? {lasts}. A running training "
     "is discarded.",
     "retrain": "Start another training as soon as no training is running?",
     "pause": "Keep the active version, and pause training until it is resumed?",

@@ -111,7 +111,7 @@ class MetricTiles:
 
     NAMES = (
         "Accuracy",
-        "Repeat last label",
+        "Baseline accuracy",
         "Labels requested",
         "Open requests",
         "Records",
@@ -167,7 +167,7 @@ def _tile_values(view: StatusSnapshot) -> list[tuple[str, str]]:
     budget = view.document("pipeline").get("budget")
     return [
         _accuracy_tile(view),
-        (percent_text(_metric_value(last.get("repeat_last"))), "baseline without learning"),
+        (percent_text(_metric_value(last.get("repeat_last"))), "repeats the last label"),
         (
             number_text(asked),
             ""
@@ -205,7 +205,7 @@ def _accuracy_tile(view: StatusSnapshot) -> tuple[str, str]:
         return NOTHING, "too few labels"
     interval = f"{100 * found['low']:.1f} to {100 * found['high']:.1f}"
     records, labels = plural(recent["records"], "record"), plural(recent["answered"], "label")
-    return percent_text(found["value"]), f"{interval}; last {records}, {labels}"
+    return percent_text(found["value"]), f"{interval} (95 %); last {records}, {labels}"
 
 
 def _metric_value(metric: Any) -> float | None:

@@ -29,9 +29,9 @@ Kind = Literal["chart", "table"]
 BuildContent = Callable[[StatusSnapshot], Curves | Table]
 
 _ABOUT_ACCURACY = (
-    "Share of the newest records predicted correctly on arrival. Unbiased: weighted by the "
-    "inclusion probabilities of the requested labels, with a 95 % interval. Naive: over the "
-    "requested labels alone, which are the hard ones."
+    "Share of the newest records predicted correctly (prequential: predicted on arrival, before "
+    "the label is learned). Unbiased: weighted by the inclusion probabilities of the requested "
+    "labels, with a 95 % interval. Naive: over the requested labels alone, which are the hard ones."
 )
 _ABOUT_CONFUSION = "Rows are true classes, columns predicted ones. Each count links to its records."
 
@@ -56,7 +56,7 @@ _ABOUT_ANNOTATORS = (
     "Outvoted: recent records for which a majority chose one other class."
 )
 
-_LEARNER = ", at the learner with distributed scoring"
+_LEARNER = " (of the learner if scorers run)"
 
 PANELS: tuple[tuple[str, str, Kind, BuildContent], ...] = (
     ("Accuracy", _ABOUT_ACCURACY, "chart", charts.accuracy_curves),

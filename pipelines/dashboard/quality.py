@@ -17,7 +17,7 @@ __all__ = ["class_table", "metrics_table", "reliability_table"]
 _WAITING = "Shown once enough requested labels have arrived."
 
 _FIGURES = (
-    ("Accuracy", ("committee", "accuracy"), "share predicted correctly on arrival"),
+    ("Accuracy", ("committee", "accuracy"), "share predicted correctly (prequential)"),
     ("Balanced accuracy", ("committee", "balanced_accuracy"), "mean of the classes' recall"),
     ("Kappa", ("committee", "kappa"), "Cohen's: 0 % is chance, 100 % is perfect"),
     ("Log loss", ("log_loss",), "of the probabilities, in nats: lower is better"),

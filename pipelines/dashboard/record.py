@@ -162,9 +162,10 @@ def record_history_texts(
         told.append((f"It came at {when}. {UNTOLD}",))
     elif not record.get("asked"):
         if label is None:
-            told.append((f"It was labelled at {when}, without a prediction and unasked.",))
+            told.append((f"It was labelled at {when}, without a prediction or a request.",))
         else:
-            told.append((f"It was predicted as {{}}, and labelled at {when}, unasked.", str(label)))
+            text = f"It was predicted as {{}}, and labelled at {when}, without a request."
+            told.append((text, str(label)))
     elif label is None:
         told.append((f"It was asked about at {when}, before there was any prediction.",))
     else:
@@ -220,15 +221,15 @@ def _single_vote_warning(
     sources = [name for name, label in record_votes(record) if label == record["truth"]]
     if len(sources) != 1 or sources[0] not in unreliable_annotators:
         return []
-    text = "Only {} says so, who disagrees with others significantly often."
+    text = "The only vote is by {}, who often disagrees with others."
     return [(text, sources[0])]
 
 
 def _request_text(record: StoredRecord) -> str:
     utility, chance = number_text(record.get("utility")), percent_text(record.get("propensity"))
     return (
-        f"Its label was asked for in batch {number_text(record.get('sequence'))}: its utility was "
-        f"{utility}, and its chance of being asked for {chance}."
+        f"Requested in batch {number_text(record.get('sequence'))}: utility {utility}, "
+        f"probability {chance}."
     )
 
 
@@ -496,12 +497,12 @@ _LABELLED = "labelled"
 
 
 def _state_at_prediction(record: StoredRecord, neighbour: StoredRecord) -> str:
-    """Return "labelled", "labelled later" or "arrived later", relative to `record`'s arrival."""
+    """Return "labelled", "not labelled" or "not arrived", as of `record`'s arrival."""
     when = record.get("arrived") or 0
     labels = neighbour.get("labels") or ()
     if (neighbour.get("arrived") or 0) > when:
-        return "arrived later"
-    return "labelled later" if labels and labels[0][0] > when else _LABELLED
+        return "not arrived"
+    return "not labelled" if labels and labels[0][0] > when else _LABELLED
 
 
 def _show_fields(record: StoredRecord) -> None:

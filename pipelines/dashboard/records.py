@@ -87,7 +87,7 @@ def _show_filter_form(view: StatusSnapshot, record_filter: RecordFilter, pipelin
                     Tag("option", one, value=one, **_boolean_attribute("selected", one == chosen))
         for name, title, is_chosen in (
             ("wrong", "Mistakes only", record_filter.wrong),
-            ("contested", "Where people disagree", record_filter.contested),
+            ("contested", "Any disagreement", record_filter.contested),
             ("disputed", "Disputed labels only", record_filter.disputed is True),
         ):
             with Tag("label"):
@@ -172,7 +172,9 @@ def class_count_texts(
     if record_filter.truth is not None and record_filter.said is None:
         return "Predicted as ", [("nothing yet",) if s is None else ("{}", s) for _, s, _ in some]
     if record_filter.truth is None and record_filter.wrong:
-        return "Mistaken most: ", [("{} for {}", t, s) for t, s, _ in some if s is not None]
+        return "Most frequent errors: ", [
+            ("{} predicted as {}", t, s) for t, s, _ in some if s is not None
+        ]
     return "", []
 
 
@@ -214,10 +216,10 @@ def _filter_text(n_records: int | None, record_filter: RecordFilter) -> tuple[st
     elif record_filter.wrong:
         parts.append("predicted wrongly")
     if record_filter.by is not None:
-        parts.append(f"labelled by {{}}{', and otherwise by others' * record_filter.contested}")
+        parts.append(f"labelled by {{}}{', and differently by others' * record_filter.contested}")
         names.append(record_filter.by)
     elif record_filter.contested:
-        parts.append("about which people disagree")
+        parts.append("with labels that disagree")
     if record_filter.disputed:
         parts.append("with disputed labels")
     told = f": {', '.join(parts)}" if parts else ""

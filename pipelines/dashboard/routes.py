@@ -58,7 +58,7 @@ def add_pages(app: FastAPI, pipelines: Sequence[ServedState]) -> None:
     nicegui_app.add_exception_handler(Exception, _server_error_response)
     ui.add_head_html(_style_element(STATIC / "pages.css"), shared=True)
     # Shown until the scripts that draw the page have loaded.
-    ui.add_body_html('<p class="opening"><b>streamboost</b> is opening</p>', shared=True)
+    ui.add_body_html('<p class="opening"><b>streamboost</b> is loading</p>', shared=True)
     ui.run_with(
         app,
         title="streamboost",
@@ -170,7 +170,7 @@ def _not_found_response(request: Request, error: Exception) -> Response:
 
 def _server_error_response(request: Request, error: Exception) -> Response:
     _log.error("%s could not be shown", request.url.path, exc_info=error)
-    return PlainTextResponse("500 Internal Server Error: the log of serve says more\n", 500)
+    return PlainTextResponse("500 Internal Server Error: see the log of `streamboost serve`\n", 500)
 
 
 def _selected_pipeline(name: str | None, names: Sequence[str]) -> str | None:

@@ -115,10 +115,10 @@ def _notices(view: StatusSnapshot) -> list[Notice]:
         found.append(Notice("Paused", "training is paused", page_address("/versions", name)))
     if fell := significant_recall_drop(view):
         first, *others = fell.names
-        more = f", as did {others[0] if len(others) == 1 else len(others)}" * bool(others)
+        more = f" and {others[0] if len(others) == 1 else len(others)}" * bool(others)
         more += " other classes" * (len(others) > 1)
         link = f"{page_address('/versions', name, a=fell.version)}#since"
-        found.append(Notice("Regression", f"{first} got worse{more}", link))
+        found.append(Notice("Regression", f"recall of {first}{more} fell", link))
     if moved := shifted_features(view):
         link = page_address("/features", name, feature=moved[0])
         found.append(Notice("Feature drift", shift_summary(view), link))

@@ -183,7 +183,7 @@ def field_problem_table(view: StatusSnapshot) -> Table:
     unknown, unreadable = (found.get(key) or {} for key in ("unknown", "unreadable"))
     columns = [
         Column("Field", "words"),
-        Column("Unknown to the schema (records)"),
+        Column("Not in the schema (records)"),
         Column("Unreadable"),
     ]
     names = sorted(
@@ -208,7 +208,7 @@ def field_problem_table(view: StatusSnapshot) -> Table:
         )
     lost = plural(sum(unreadable.values()), "value")
     summary = (
-        f"{plural(len(unknown), 'field')} {'is' if len(unknown) == 1 else 'are'} unknown to the "
+        f"{plural(len(unknown), 'field')} {'is' if len(unknown) == 1 else 'are'} not in the "
         f"schema, and {lost} could not be read."
     )
     return Table("Unknown and unreadable fields", columns, rows, summary)

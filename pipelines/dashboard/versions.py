@@ -319,7 +319,7 @@ def version_table(
     if len(rollback_targets) > OFFERED + 1:
         summary += (
             f" Operators: the buttons above roll back to the newest {OFFERED} inactive versions. "
-            "For another version, open its comparison by its number."
+            "For another version, select its number below."
         )
     return Table("Versions", columns, rows, summary)
 
@@ -444,7 +444,7 @@ class VersionComparison:
         with Tag("section", classes="panel whole", aria_labelledby="sides-title", id="sides"):
             if left == right:
                 Tag("h2", "Side by side", id="sides-title")
-                said = f"Nothing to compare: version {right} is the nearest known on both sides."
+                said = f"Nothing to compare: both sides are version {right}, the nearest known."
                 Tag("p", said, "summary empty")
                 return
             title = (
@@ -550,7 +550,7 @@ def _baseline_text(
     since = sum(version >= baseline for version in versions)
     return (
         f"Default baseline: version {baseline}; {since:,} of {plural(len(versions), 'label')} are "
-        "for this or a later version. The baseline moves forward as labels arrive. Compare fixes "
+        "for this or a later version. The baseline moves forward as labels arrive. Compare keeps "
         "it in the address."
     )
 
@@ -564,4 +564,4 @@ def _missing_versions_text(offered_versions: Collection[int]) -> str:
     named = ", ".join(map(str, gone[:NAMED])) + f" and {len(gone) - NAMED:,} more" * (
         len(gone) > NAMED
     )
-    return f"Not offered, as no usable labels are kept: {named}."
+    return f"Versions without usable labels: {named}."

@@ -28,8 +28,8 @@ NOTHING = "—"
 """Placeholder for an unknown value."""
 
 COUNTERS = {
-    "records": "predicted",
-    "duplicate_ids": "records whose id was held already (dead letters)",
+    "records": "records predicted",
+    "duplicate_ids": "records whose id was kept already (dead letters)",
     "labels": "labels that came",
     "answered": "first labels of requested records (learned)",
     "unsolicited": "labels that came without a request (learned)",

@@ -18,7 +18,7 @@ export default {
         h("th", { scope: "row" }, [h("bdi", row.id)]),
         h("td", [
           h("bdi", row.answer),
-          row.others && h("span", { class: "others" }, [" but ", h("bdi", row.others)]),
+          row.others && h("span", { class: "others" }, ["; ", h("bdi", row.others)]),
         ]),
         h("td", [h("bdi", row.person)]),
         h("td", row.when),

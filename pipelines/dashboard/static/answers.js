@@ -51,7 +51,7 @@ export default {
     const button = (words, name, label) =>
       h("button", { type: "button", onClick: () => this.give("label", label, true) }, [words, h("bdi", name)]);
     const doubt = this.doubt && h("div", { class: "doubt", role: "alert" }, [
-      h("p", [h("bdi", this.doubt.name), " would be a new class. Is it ", h("bdi", this.doubt.near), "?"]),
+      h("p", [h("bdi", this.doubt.name), " is a new class. Did you mean ", h("bdi", this.doubt.near), "?"]),
       h("div", { class: "actions" }, [
         button("Yes, it is ", this.doubt.near, this.doubt.known),
         button("No, add ", this.doubt.name, this.doubt.label),
@@ -66,7 +66,7 @@ export default {
     const changing = this.changing && h("div", { class: "doubt changing", role: "alert", tabindex: -1 }, [
       h("p", ["Record ", h("bdi", this.changing.id), " is ", h("bdi", this.changing.label), ". What is it instead?"]),
       h("div", { class: "actions" }, [
-        h("button", { type: "button", "aria-keyshortcuts": "Escape", onClick: () => this.give("keep") }, [key("Esc"), "Leave it"]),
+        h("button", { type: "button", "aria-keyshortcuts": "Escape", onClick: () => this.give("keep") }, [key("Esc"), "Cancel"]),
       ]),
     ]);
     const answerable = this.open || Boolean(this.changing);

@@ -1,4 +1,4 @@
-// Editor for a dead letter: its text is fixed here and sent again.
+// Editor for a dead letter: its text is fixed here and resent.
 export default {
   props: { text: String, number: Number },
   emits: ["sent"],
@@ -8,7 +8,7 @@ export default {
   render() {
     const id = `letter-${this.number}`;
     return Vue.h("form", { class: "resend", onSubmit: this.submit }, [
-      Vue.h("label", { for: id }, "Mend it and send it again"),
+      Vue.h("label", { for: id }, "Fix and resend it"),
       Vue.h("textarea", {
         id,
         rows: 5,
@@ -16,7 +16,7 @@ export default {
         value: this.value,
         onInput: (event) => (this.value = event.target.value),
       }),
-      Vue.h("button", { type: "submit", disabled: !this.value.trim() }, "Send again"),
+      Vue.h("button", { type: "submit", disabled: !this.value.trim() }, "Resend"),
     ]);
   },
   methods: {

@@ -17,7 +17,7 @@ export default {
   render() {
     const silent = (this.now - this.told) / 1000;
     const isCut = silent > SILENT;
-    const parts = isCut ? [`serve has not answered for ${Math.round(silent)} s`] : [...(this.parts ?? [])];
+    const parts = isCut ? [`no answer from the server for ${Math.round(silent)} s`] : [...(this.parts ?? [])];
     const notices = isCut ? [] : (this.notices ?? []);
     if (this.age !== null && this.age !== undefined) parts.push(ago(this.age + silent));
     return Vue.h("p", { class: ["state", isCut ? "grey" : this.tone] }, [

@@ -208,7 +208,8 @@ class Guard:
         # For read requests, a browser sends an Origin only if a script of another site asks.
         is_plain = is_reading and ("origin" not in headers or person is None)
         if person not in (PROGRAM, SCORER) and not is_plain and not _has_own_origin(scope, headers):
-            return _error_response(scope, 403, "this must come from one of this server's own pages")
+            text = "cross-site request refused: send it from one of this server's own pages"
+            return _error_response(scope, 403, text)
         return None
 
     def _unauthenticated_response(self, scope: Scope, *, is_wrong: bool) -> Response:
@@ -216,8 +217,8 @@ class Guard:
         if is_wrong and (
             wait := self._failures.take_token(client_address_key(scope.get("client")))
         ):
-            _log.warning("somebody tries secrets that are none")
-            text = "too many secrets that are none"
+            _log.warning("too many invalid tokens")
+            text = "too many invalid tokens"
             return _error_response(scope, 429, text, {"Retry-After": str(ceil(wait))})
         return _error_response(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
 

@@ -25,7 +25,7 @@ LOGOUT = "/logout"
 
 _USED = (
     "this login link was used already, or is too old: `streamboost serve` prints another at its "
-    "next start, and an operator can make one; where this browser is logged in, go to /\n"
+    "next start, and an operator can make one; if you are logged in, open /\n"
 )
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title} | streamboost</title>
@@ -43,12 +43,12 @@ button {{ font: inherit; padding: 0.5rem 1.25rem; min-height: 2.75rem; cursor: p
 """
 # A link may be opened by another page, or by a program that scans messages. The link therefore logs
 # in only after a confirmation. The key is in the address, so that the form needs no body.
-_ASK = """<p>{now} You would be {role}.</p>
+_ASK = """<p>{now} Role after login: {role}.</p>
 <form method="post" action="{login}?key={key}"><button autofocus>Log in as
 <bdi>{name}</bdi></button></form>"""
 _ROLES = {
-    "annotator": "an annotator, who reads and labels",
-    "operator": "an operator, who may do all",
+    "annotator": "annotator (reads and labels)",
+    "operator": "operator (all rights)",
 }
 
 
@@ -87,7 +87,7 @@ def login_router(
     @router.post(LOGOUT)
     async def log_out(request: Request) -> Response:
         people.log_out(request.cookies.get(settings.cookie, ""))
-        content = "<p>This browser needs another login link to come in again.</p>"
+        content = "<p>To log in again, open a new login link.</p>"
         answer = _html_page(request, "Logged out", content)
         answer.delete_cookie(settings.cookie, **_cookie_attributes(request))
         return answer
@@ -108,7 +108,7 @@ def _add_health_checks(router: APIRouter, is_ready: Callable[[], bool]) -> None:
 
 def _invalid_key_response(request: Request, failures: RateLimiter) -> Response:
     if wait := failures.take_token(client_address_key(request.scope.get("client"))):
-        text = "too many login links that are none\n"
+        text = "too many invalid login links\n"
         return PlainTextResponse(text, 429, {"Retry-After": str(ceil(wait))})
     return PlainTextResponse(_USED, 401)
 

@@ -201,7 +201,7 @@ class LabelQueue:
         """
         if not self._corrects:
             raise StateError(
-                "nothing would come of it: the first label of a record stays, as [labels] "
+                "no effect: the first label of a record stays, as [labels] "
                 'on_conflict = "first" says'
             )
         with self._store.writing() as connection:
@@ -219,7 +219,7 @@ class LabelQueue:
                 raise StateError(
                     f"record {before.id!r} was labelled by somebody else"
                     if before.person != person.name
-                    else f"the guess for record {before.id!r} was told since: ask an operator"
+                    else f"you saw the prediction of record {before.id!r}: ask an operator"
                 )
             (tidy,) = self._labels.check([Label(before.id, label)])
             if (since := newest_label(connection, before.id, number)) is not None:
@@ -316,11 +316,11 @@ class LabelQueue:
         if person.name in request.get("excluded_annotators", ()):
             raise StateError(f"record {id!r} is asked about again, of somebody else: take another")
         if self._leases.lease_holder(connection, id) not in (None, person.seat):
-            raise StateError(f"somebody else has record {id!r} before them: take another")
+            raise StateError(f"somebody else is labelling record {id!r}: take another")
         if is_answered(connection, request):
             raise StateError(f"record {id!r} was answered already: take another")
         if self._leases.has_seen_prediction(connection, person, request):
-            raise StateError(f"the guess for record {id!r} was told already: take another")
+            raise StateError(f"you saw the prediction of record {id!r}: take another")
         return request
 
     def _check_may_label(self, connection: Connection, person: User, id: str) -> None:

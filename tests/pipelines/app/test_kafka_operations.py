@@ -108,7 +108,7 @@ def test_inspect_shows_what_the_state_tells_where_no_broker_answers(
     assert second.startswith("not known        what came after them, and how much is to be read: ")
     assert f"{broker.servers} cannot be reached: KafkaConnectionError: 111 ECONNREFUSED" in second
     assert "records          continues after 40 offsets" in rest
-    assert "    records                 40  predicted" in rest
+    assert "    records                 40  records predicted" in rest
     assert (found["sequence"], found["lag"]) == (2, {})
     assert found["unknown"].keys() == {"committed", "lag"}
     assert describe(made.config.state, made.config)["unknown"] == {}

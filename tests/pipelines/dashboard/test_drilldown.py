@@ -200,7 +200,7 @@ def test_whoever_calls_a_prediction_wrong_is_named_right_after_it():
     told = [text.format(*names) for text, *names in record_history_texts(AGREED)]
     assert told[0].startswith("Predicted as cement by version 12")
     assert told[1] == "That was wrong: bob says it is grass."
-    assert told[2].startswith("Its label was asked for")
+    assert told[2].startswith("Requested in batch")
 
 
 def test_where_one_alone_says_it_whose_labels_go_against_the_others_that_is_said():
@@ -212,13 +212,14 @@ def test_where_one_alone_says_it_whose_labels_go_against_the_others_that_is_said
         text.format(*names)
         for text, *names in record_history_texts(alone, disagreeing_annotators(view))
     ]
-    assert told[2] == ("Only bob says so, who disagrees with others significantly often.")
+    assert told[2] == "The only vote is by bob, who often disagrees with others."
     assert not any(
-        "Only" in text
+        "only vote" in text
         for text, *_ in record_history_texts(alone, disagreeing_annotators(StatusSnapshot()))
     )
     assert not any(
-        "Only" in text for text, *_ in record_history_texts(AGREED, disagreeing_annotators(view))
+        "only vote" in text
+        for text, *_ in record_history_texts(AGREED, disagreeing_annotators(view))
     ), "eve says so, too"
 
 
@@ -269,7 +270,7 @@ def test_likes_that_came_or_were_labelled_after_a_prediction_are_no_reasons_for_
         *beside(1, "sky", arrived=1_100, labels=[[1_200, "sky", "ann"]]),
     ]
     table = record.neighbour_table(FOUND, near, "p")
-    assert [texts(row)[3] for row in table.rows] == ["labelled", "labelled later", "arrived later"]
+    assert [texts(row)[3] for row in table.rows] == ["labelled", "not labelled", "not arrived"]
     assert [row[0].picture for row in table.rows] == [picture, None, None]
     assert "2 of them had no label yet" in table.summary
 
@@ -423,13 +424,13 @@ def test_the_shift_that_matters_most_is_told_first_with_when_it_began_and_when_t
         "hue ranks first by largest PSI times importance of the 3 features that ever shifted "
         "(largest PSI 0.60, importance 60.0 %). Its shift "
         f"began after about 1,234 records, at {time_text(1_500)}. Its largest PSI was 0.60, at "
-        f"{time_text(3_000)}; the PSI is 0.05 now. Starts of the other shifts: row by "
+        f"{time_text(3_000)}; the PSI is 0.05 now. Starts of the other shifts: row before "
         f"{time_text(1_000)} (largest PSI 0.30, importance 20.0 %); noise after about 70 records, "
         f"at {time_text(900)} (largest PSI 5.00, importance 1.0 %, which is low)."
     )
     rows = {texts(row)[0]: texts(row)[1:6] for row in features.feature_table(weighed).rows}
     assert rows["hue"] == ["0.05", "0.60", time_text(1_500), "1,234", time_text(2_000)]
-    assert rows["row"] == ["0.30", "0.30", f"by {time_text(1_000)}", "—", time_text(1_000)]
+    assert rows["row"] == ["0.30", "0.30", f"before {time_text(1_000)}", "—", time_text(1_000)]
     apart = features.largest_shift_text(seen(hue, workers={"0": {}}))
     assert "1,234 records" not in apart, "the learner has but the records that were asked about"
     points = [{"time": 1, "psi": {"hue": 0.3}}]

@@ -52,6 +52,6 @@ def test_answers_are_said_in_words():
     rows = labelling.history_rows(entries, {}, ANN)
     assert [(one["answer"], one["state"]) for one in rows] == [
         ("skipped", "recorded"),
-        ("not sure", "taken back"),
+        ("not sure", "undone"),
         ("a", "can be undone"),
     ]

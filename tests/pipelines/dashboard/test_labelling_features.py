@@ -39,7 +39,7 @@ def test_what_is_typical_of_the_two_likeliest_classes_is_marked():
     assert first.scale.marks == pytest.approx([0.5 + 1.0 / WIDTH, 0.0])
     assert first.note == "median 1; median of x: 3; median of z: -99"
     assert second.scale.marks == [None, None], "nothing is known of it"
-    assert table.summary.endswith("one line x and two lines z.")
+    assert table.summary.endswith("one line for x, two for z.")
 
 
 @pytest.mark.parametrize("typical", [{}, {"classes": [], "names": [], "medians": []}])

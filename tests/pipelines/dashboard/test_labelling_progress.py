@@ -50,4 +50,4 @@ def test_a_first_label_that_is_taken_back_is_none():
 def test_what_may_be_chance_is_not_called_a_gain():
     assert "no clear change" in str(AccuracyGain(0.02, 0.03))
     assert "no clear change" in str(AccuracyGain(-0.02, 0.03))
-    assert str(AccuracyGain(-0.06, 0.03)).startswith("-6 points")
+    assert str(AccuracyGain(-0.06, 0.03)).startswith("accuracy -6 points")

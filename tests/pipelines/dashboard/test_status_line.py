@@ -196,7 +196,7 @@ def test_a_pipeline_of_which_a_class_got_worse_is_not_ok_and_leads_to_where_that
     found = pipeline_status(view, NOW)
     assert (found.word, found.tone) == ("Regression", "warn")
     (notice,) = found.notices
-    assert (notice.text, notice.link) == ("b got worse", "/versions?a=8#since")
+    assert (notice.text, notice.link) == ("recall of b fell", "/versions?a=8#since")
 
 
 FELL = ((4, "a", 3), (4, "b", 5), (8, "a", 4), (8, "b", 35))

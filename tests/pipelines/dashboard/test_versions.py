@@ -47,7 +47,7 @@ def test_what_came_since_the_version_that_nobody_chose_is_counted():
 def test_of_a_version_between_others_it_is_said_that_nothing_is_kept_as_it_stands_in_the_menu():
     _, panels = shown(TOLD, [8, 9], a=2, b=5)
     assert "No usable labels are kept for version 5.\n" in panels["since"]
-    assert "Not offered, as no usable labels are kept: 3, 4, 6, 7." in panels["since"]
+    assert "Versions without usable labels: 3, 4, 6, 7." in panels["since"]
     _, panels = shown(TOLD, [8, 9], a=0, b=99)
     for wanted, nearest in ((0, 1), (99, 9)):
         text = f"No usable labels are kept for version {wanted}; {nearest} is the nearest."
@@ -61,7 +61,7 @@ def test_no_version_stands_beside_itself():
     for a, b in ((1, 2), (None, 8), (9, 9), (None, 2)):
         sides, panels = shown(TOLD, [8, 9], a, b)
         assert len(set(sides)) == 1
-        text = f"Nothing to compare: version {sides[0]} is the nearest known on both sides."
+        text = f"Nothing to compare: both sides are version {sides[0]}, the nearest known."
         assert text in panels["sides"]
         assert "weigh" not in panels
     sides, panels = shown(TOLD, [8, 9], 8, 9)

@@ -94,7 +94,7 @@ def test_inspect_does_not_say_of_a_learner_that_it_predicts(tmp_path, make_recor
     assert not found["distributed"]
     said = description_text(found)
     assert "records          continues after" in said
-    assert "records                 20  predicted" in said
+    assert "records                 20  records predicted" in said
     said = description_text(found | {"distributed": True})
     assert "progress         continues after" in said
     assert "records                 20  requested records received by the learner" in said

@@ -77,7 +77,7 @@ def test_a_cell_leads_to_its_records_and_a_record_to_what_made_it_so(answered, v
     who = one["labels"][-1][2] or "unknown annotator"
     wrong = f"That was wrong: {who} says it is {truth}"
     assert (f"That was right, says {who}" if truth == said else wrong) in main
-    assert main.index("That was") < main.index("Its label was asked for")
+    assert main.index("That was") < main.index("Requested in batch")
     (most, _), *_ = contrast_contributions(
         one["why"], said, contrast_class(one["why"], said, truth)
     )
@@ -221,7 +221,7 @@ def test_versions_begins_with_one_that_it_names_and_offers_all_that_labels_tell_
     offered = set(map(int, page.locator("#version-a option").all_inner_texts()))
     assert offered >= {one.version for one in answered.status.label_evidence()}
     gone = sorted(set(range(min(offered), max(offered))) - offered)
-    said = page.get_by_text("Not offered, as no usable labels are kept")
+    said = page.get_by_text("Versions without usable labels")
     assert said.count() == bool(gone)
     for number in gone[:1]:  # it may be compared all the same
         page.goto(f"{page.url}&a={number}")
@@ -294,12 +294,12 @@ def test_dead_letters_are_filtered_by_reason_and_one_is_mended_and_sent_again(jo
     assert page.locator(".letters > li").count() == 1
     by_keys(page.locator(".letters summary"))
     assert SCRIPT.replace('"', '\\"') in text_of(page, ".letters pre")
-    page.get_by_label("Mend it").fill('{"text": "still no id"}')
-    page.get_by_role("button", name="Send again").click()
+    page.get_by_label("Fix and resend it").fill('{"text": "still no id"}')
+    page.get_by_role("button", name="Resend").click()
     page.locator(".said", has_text="id").wait_for()
-    page.get_by_label("Mend it").fill(f'{{"id": "{job.fed}"}}')
-    page.get_by_role("button", name="Send again").click()
-    page.get_by_text("Sent again, to the records").wait_for()
+    page.get_by_label("Fix and resend it").fill(f'{{"id": "{job.fed}"}}')
+    page.get_by_role("button", name="Resend").click()
+    page.get_by_text("Resent to the records").wait_for()
     job.fed += 1
     annotator = visit("/dead-letters?pipeline=segments&reason=missing_id")
     annotator.locator(".letters summary").click()

@@ -78,7 +78,7 @@ def is_taken_back(page, id):
     """
     page.keyboard.press("u")
     said = page.locator(".said").first
-    undone, too_late = f"Taken back: record {id}", f"of record '{id}' was written already"
+    undone, too_late = f"Undone: record {id}", f"of record '{id}' was written already"
     until(lambda: undone in said.inner_text() or too_late in said.inner_text())
     if too_late in said.inner_text():
         return False
@@ -180,7 +180,7 @@ def test_a_new_class_near_an_old_one_is_asked_about_first(job, visit):
     id, name = record(page), page.locator(".choice .name").first.inner_text()
     type_class(page, f" {name.upper()} ")
     page.wait_for_selector(".doubt")
-    assert f"{name.upper()} would be a new class. Is it {name}?" in text_of(page, ".doubt")
+    assert f"{name.upper()} is a new class. Did you mean {name}?" in text_of(page, ".doubt")
     assert page.evaluate("document.activeElement.textContent") == f"Yes, it is {name}"
     assert record(page) == id, "nothing is given yet"
     page.keyboard.press("Enter")
@@ -378,13 +378,13 @@ def test_where_labelling_is_blind_the_guess_is_told_after_the_answer(job, chromi
         page = context.new_page()
         page.goto(link.partition("/login")[0] + "/label")
         id = record(page)
-        assert text_of(page, ".guess") == "The committee's guess is told once you have answered."
+        assert text_of(page, ".guess") == "The prediction is shown after your answer."
         assert set(page.locator(".choice .share").all_inner_texts()) == {""}
         assert page.locator(".choice.guess, .choice .bar, .scale .mark").count() == 0
         assert "%" not in page.locator(".desk").inner_text()
         page.keyboard.press("1")
         wait_for_record_after(page, id)
-        until_said(page, "U takes it back for a few seconds. The committee guesses ")
+        until_said(page, "Press U within a few seconds to undo. The committee predicts ")
         truth = job.truth[int(job.status.confused_records(limit=1)[0]["id"])]
         page.goto(f"{link.partition('/login')[0]}/records?true={truth}")
         page.locator("#listed tbody tr").first.wait_for()

@@ -25,7 +25,7 @@ pytestmark = in_a_browser
 
 def test_something_is_seen_before_the_scripts_that_draw_a_page_have_come(visit):
     page, held = visit(DASHBOARD), []
-    opening, top = page.get_by_text("is opening"), page.locator(".top")
+    opening, top = page.get_by_text("is loading"), page.locator(".top")
     assert not opening.is_visible()
     page.route("**/nicegui.js", lambda route: held.append(route))
     page.reload(wait_until="commit")
@@ -132,7 +132,7 @@ def test_the_line_turns_grey_while_serve_is_silent_and_back(job, visit):
     job.serving.send_signal(signal.SIGSTOP)
     try:
         assert_says(line, "No contact")
-        assert "serve has not answered for" in line.inner_text()
+        assert "no answer from the server for" in line.inner_text()
         assert "grey" in line.get_attribute("class")
     finally:
         job.serving.send_signal(signal.SIGCONT)

@@ -50,7 +50,7 @@ def test_whoever_does_not_come_back_loses_the_record(desk):
     assert desk.before(BEN) == "1"
     desk.now += 1
     assert desk.before(User("cy", "seat 3")) == "0"
-    with pytest.raises(StateError, match="somebody else has record '0'"):
+    with pytest.raises(StateError, match="somebody else is labelling record '0'"):
         desk.queue.answer(ANN, "0", "left")
 
 
