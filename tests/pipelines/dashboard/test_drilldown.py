@@ -108,7 +108,7 @@ def test_of_a_record_that_is_not_kept_is_said_what_became_of_it_as_far_as_anybod
         "version 12, 90.0 % sure."
     )
     assert absent(RecordTraces({"id": "7", "asked": False, "hidden": True})).endswith(
-        "have answered."
+        "after your answer."
     )
     assert absent(RecordTraces(is_open=True)) == "Record 7 was requested, and has no label yet."
     kept = RecordTraces(predictions=500, records=6)

@@ -123,7 +123,7 @@ def test_whoever_may_not_change_a_label_is_told_so(answered, visit):
     page = visit(f"/record?pipeline=segments&id={one['id']}")
     assert page.get_by_role("link", name="Change the label").count() == 0
     page.goto(page.url.partition("/record")[0] + f"/label?pipeline=segments&change={one['id']}")
-    page.locator(".said", has_text=f"The label of record {one['id']} is not yours").wait_for()
+    page.locator(".said", has_text=f"You cannot change the label of record {one['id']}").wait_for()
     assert page.locator(".changing").count() == 0
 
 
