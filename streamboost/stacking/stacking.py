@@ -178,12 +178,15 @@ class OnlineStacking:
         self._newest = None
 
     def score(self, committee: "Committee", X: np.ndarray) -> Scored:
-        """Predict records `X` (n, D) with all experts; the committee ignores additional columns.
+        """Return the ensemble's predictions for the records `X` (n, D).
+
+        Columns that were added after the committee was trained are used by other experts only.
 
         Raises
         ------
         ConfigurationError
-            When the settings correct committees, and this committee cannot be corrected.
+            When the committee alone predicts, with `correction.rounds` above 0, but its scores are
+            not log probabilities, so that stumps cannot correct them.
         """
         if not self._combines_experts(committee):
             return score_with_committee(self.scoring_model(committee), X)

@@ -104,7 +104,11 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
     def _round_grower(
         self, rows: SketchRows, sampling: RoundSampler, limits: np.ndarray
     ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
-        """Yield a function that grows rounds in a kernel call, in threads, or on one shard."""
+        """Context manager: yields a function that grows one tree per round for the given draws.
+
+        It runs on this shard if training is distributed, else in up to `n_jobs` threads if there
+        are enough rows, else in this thread.
+        """
         n, coded, shard = len(rows.y), sampling.grow.coded, sampling.shard
         n_threads = min(self._n_jobs, n // _ROWS_A_THREAD)
         given = limits, self._learning_rate, CLAMP
