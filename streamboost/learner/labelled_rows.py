@@ -267,7 +267,7 @@ class LabelledRows:
                 yield id, row, label_of[row.order]
 
     def _stored_orders(self) -> np.ndarray:
-        """Return the label numbers, int64 (n,), of all rows, also with retracted labels."""
+        """Return the sequence numbers, int64 (n,), of all rows, also with retracted labels."""
         unlabelled = [row.order for id in self._unlabelled if (row := self._named.find(id))]
         return np.append(self._rows.view().order, np.array(unlabelled, dtype=np.int64))
 
@@ -457,7 +457,7 @@ class LabelledRows:
 
 
 def _distinct_codes(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the distinct class numbers among rows of positive weight, ascending.
+    """Return the distinct class indices among rows of positive weight, ascending.
 
     The weight of the oldest rows may underflow to 0: training excludes these rows.
     """

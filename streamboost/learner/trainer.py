@@ -392,7 +392,10 @@ class Trainer:
         self._worker.abandon()
 
     def start_due_training(self) -> tuple[Training, ...]:
-        """Deploy a challenger that has won, and start the training that is due; return it."""
+        """Deploy a challenger that has won its evaluation, then start a training if one is due.
+
+        Returns the started training, or nothing: while trainings are paused, none starts.
+        """
         if self.paused:
             return ()
         self._decide_promotion()
