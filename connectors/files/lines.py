@@ -185,10 +185,10 @@ class LineSource(SinglePartitionSource):
         return []
 
     def _find_unread_copy(self, file: BinaryIO, mtime_ns: int) -> Path | None:
-        """Return the copy of a file that was copied and truncated before any line was read.
+        """Return the copy of a file that logrotate's copytruncate emptied before it was read.
 
-        `mtime_ns` is the modification time of the open file. It identifies a file of which nothing
-        was read.
+        None if there is no such copy. `mtime_ns` is the modification time of the open file. A copy
+        is a rotated file modified after the time that was stored before anything was read.
         """
         segment = self._current_segment()
         if self._next == self._base:

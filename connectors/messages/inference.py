@@ -68,9 +68,9 @@ def parse_json_objects(payloads: Sequence[bytes], id_field: str | None) -> list[
 def inference_report(
     inference: Inference, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
 ) -> str:
-    """Return a report of the inferred fields of `records`, with a line for each.
+    """Return a report with one line per field of `records`: its inferred kind, or why it is unused.
 
-    `roles` are the fields with another meaning, such as the id.
+    `roles` maps the name of each field that is not a feature, such as the id, to its role.
     """
     n = len(records)
     kinds = [
@@ -98,7 +98,10 @@ def _present_roles(
 
 
 def _group_fields(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Combine many (name, kind, reason) rows of equal kind and reason to one row."""
+    """Return the (name, kind, reason) rows, with more than `_ALIKE` of one kind and reason merged.
+
+    The merged row has the first two names and the number of further ones.
+    """
     alike: dict[tuple[str, str], list[str]] = {}
     for name, kind, why in rows:
         alike.setdefault((kind, why), []).append(name)
