@@ -44,7 +44,7 @@ READ = ("records", "labels", "initial_data")
 class Inputs:
     """Input of one step, live or replayed.
 
-    Messages are in canonical order: by partition, then offset. `initial_data` are labelled records
+    Messages are sorted by partition, then offset. `initial_data` are labelled records
     of the initial data set; a batch that has such records has no others.
 
     `caught_up` names the sources (records, labels) that were read to their end at some time since

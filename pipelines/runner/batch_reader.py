@@ -266,7 +266,7 @@ def log_rejection(command: str, error: Exception) -> None:
 
 
 def _no_timestamp(message: Message) -> None:
-    """Return None as the timestamp, for a source whose messages must not be buffered."""
+    """Return None for any message: `BufferedSource` never buffers messages without a timestamp."""
 
 
 def _offset_ranges(
