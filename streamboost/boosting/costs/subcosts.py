@@ -47,8 +47,8 @@ class Costs:
     def subcosts(self, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
         """Return REBEL's subcosts (c+, c-), each float64 (K, K), with one row per true class.
 
-        In row j and column k, c+ weights a raised score of class k for records of class j, and c-
-        weights a lowered one (Appel, 2017, section 4.3).
+        In row j and column k, c+ penalizes a high score of class k for records of class j, and c-
+        a low score (Appel, 2017, section 4.3).
         """
         C = self.checked_matrix(n_classes)
         if self.kind == "linear" and self.matrix is not None:

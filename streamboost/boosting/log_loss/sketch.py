@@ -71,10 +71,10 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         """Create the state of the rows: probabilities, and weights as integers."""
         P = scores.astype(np.float32)
         softmax(P, P)
-        records, scale = weights_in_units(data.weight, data.total)
+        records, scale = weights_in_units(data.weight, data.all_reduce)
         n_alike = len(P) // max(len(records), 1)  # an array (1,) is for all rows
         total = np.array([records.sum() * n_alike])
-        data.total.sum_over_shards(total)
+        data.all_reduce.sum_over_shards(total)
         return _State(data.y, data.weight.astype(np.float32), P, records, scale, total[0] / scale)
 
     def train(
