@@ -298,7 +298,7 @@ class Evaluation:
         if into is not None:
             code = self._class_number(into)
             self._queue.recode(self.labels[label], code, len(self._known))
-        self._known.rename(label, into)
+        self._known.rename_or_remove_class(label, into)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Close the open requests of these records as unanswered."""

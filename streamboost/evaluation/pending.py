@@ -77,7 +77,7 @@ class ClassCounts:
         self._update_most_frequent()
         return truth
 
-    def rename(self, label: Label, into: Label | None) -> None:
+    def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
         """Move the counts of one class to another, which may be new; None drops the counts."""
         before = self.codes[label]
         counted, self.counts[before] = self.counts[before], 0

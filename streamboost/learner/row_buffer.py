@@ -137,7 +137,7 @@ class RowBlock:
         place = self._index_of(order)
         return float(self._rows.propensity[place]), float(self._rows.weight[place])
 
-    def recode(self, order: int, code: int) -> None:
+    def set_class_index(self, order: int, code: int) -> None:
         """Set the class index of the row with sequence number `order`, which must exist."""
         self._rows.codes[self._index_of(order)] = code
 
@@ -239,22 +239,22 @@ class SlidingRows:
         """Return propensity and weight of the row `order`, which must exist."""
         return self._block.propensity_and_weight(order)
 
-    def recode(self, order: int, code: int) -> None:
+    def set_class_index(self, order: int, code: int) -> None:
         """Set the class index of the row with sequence number `order`, which must exist."""
-        self._block.recode(order, code)
+        self._block.set_class_index(order, code)
 
     def drop(self, order: int) -> None:
         """Drop the row with sequence number `order`, which must exist."""
         self._block.drop(order)
 
-    def rename(self, code: int, into: int | None) -> None:
+    def recode_or_drop_class(self, code: int, into: int | None) -> None:
         """Change the class index of all rows of class `code` to `into`; None drops the rows."""
         rows = self.view()
         for order in rows.order[rows.codes == code].tolist():
             if into is None:
                 self.drop(order)
             else:
-                self._block.recode(order, into)
+                self._block.set_class_index(order, into)
 
     def drop_before(self, before: int) -> None:
         """Drop all rows with a sequence number below `before`."""
@@ -316,14 +316,14 @@ class BalancedRows(SlidingRows):
         orders = self._orders[code]
         return len(orders), -orders[0]
 
-    def recode(self, order: int, code: int) -> None:
+    def set_class_index(self, order: int, code: int) -> None:
         """Set the class index of the row with sequence number `order`, which must exist."""
-        super().recode(order, code)
+        super().set_class_index(order, code)
         self._rebuild_class_orders()
 
-    def rename(self, code: int, into: int | None) -> None:
+    def recode_or_drop_class(self, code: int, into: int | None) -> None:
         """Change the class index of all rows of class `code` to `into`; None drops the rows."""
-        super().rename(code, into)
+        super().recode_or_drop_class(code, into)
         self._rebuild_class_orders()
 
     def drop(self, order: int) -> None:
