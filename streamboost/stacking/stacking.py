@@ -351,7 +351,7 @@ class OnlineStacking:
 
     @property
     def _evaluates_young(self) -> bool:
-        return self.young is not None and self.young.is_judging
+        return self.young is not None and self.young.updates_weights_at_next_label
 
     def _update_young_weights(self, scored: Scored, row: np.ndarray, k: int) -> None:
         """Update the weights of stack and young committees by a row (D,) of class index `k`.
