@@ -13,7 +13,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from streamboost.kernels.growing.histograms import add_packed_gradients, add_vectors
+from streamboost.kernels.growing.histograms import (
+    add_packed_gradients_to_histogram,
+    add_row_vectors_to_histogram,
+)
 
 SIZES = [(2_000, 16), (16_000, 16), (7_291, 51), (50_000, 25), (100_000, 25), (200_000, 25)]
 WIDE_ROWS = 65_536  # from here on a row adds two numbers
@@ -33,9 +36,9 @@ def filler(n_rows, n_features):
     def fill(a, b):
         args = hist, codes, features[a:b], first[a:b], rows, 0, n_rows, statistic
         if n_rows > WIDE_ROWS:
-            add_vectors(*args, 2)
+            add_row_vectors_to_histogram(*args, 2)
         else:
-            add_packed_gradients(*args)
+            add_packed_gradients_to_histogram(*args)
 
     return fill
 

@@ -120,7 +120,7 @@ class Source(ABC):
         """Text that identifies the content read so far; None if positions alone identify it."""
         return None
 
-    def expect_content(self, bookmark: str) -> None:  # noqa: B027 - most positions say it all
+    def set_expected_content(self, bookmark: str) -> None:  # noqa: B027 - most positions say it all
         """Read only the content that `bookmark` identifies, and later content.
 
         Call `seek` afterwards. Raises ConnectorError if another kind of source wrote the bookmark.

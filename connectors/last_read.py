@@ -64,6 +64,6 @@ class LastReadSource(SinglePartitionSource):
         """The offset of the last message read, with a digest; None before the first."""
         return self._last.encode() if self._last.digest else None
 
-    def expect_content(self, bookmark: str) -> None:
+    def set_expected_content(self, bookmark: str) -> None:
         """Continue only if the message that `bookmark` identifies is the same, or was deleted."""
         self._last = LastRead.decode(bookmark)

@@ -188,9 +188,9 @@ class RiverOracle(Source):
         """The bookmark of the requests log."""
         return self._requests.bookmark
 
-    def expect_content(self, bookmark: str) -> None:
+    def set_expected_content(self, bookmark: str) -> None:
         """Read only the requests log that `bookmark` identifies."""
-        self._requests.expect_content(bookmark)
+        self._requests.set_expected_content(bookmark)
 
     def seek(self, position: Position) -> None:
         """Continue at a position in the requests log."""

@@ -1,4 +1,7 @@
-"""Predictions of a learner for records, with a committee and before the first one."""
+"""Predicted labels, probabilities and margins of records.
+
+Before a committee is trained, the predictions are the shares of the labels so far.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

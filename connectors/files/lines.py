@@ -14,7 +14,7 @@ import msgspec
 
 from streamboost.connectors.base import PARTITION, Message, SinglePartitionSource
 from streamboost.connectors.files.rotation import (
-    Segment,
+    FileSegment,
     begins_with_segment,
     decode_segments,
     find_segment_file,
@@ -66,7 +66,7 @@ class LineSource(SinglePartitionSource):
         self._max_bytes = max_bytes
         self._follow = follow
         self._on_data_loss = on_data_loss
-        self._segments: list[Segment] = []
+        self._segments: list[FileSegment] = []
         self._gaps: dict[str, tuple[int, int]] = {}
         self._file: BinaryIO | None = None
         self._base = 0  # of the segment whose file is open
@@ -81,7 +81,7 @@ class LineSource(SinglePartitionSource):
         """The last files that were read, with digests of their content, as JSON; None before."""
         return msgspec.json.encode(self._segments).decode() if self._segments else None
 
-    def expect_content(self, bookmark: str) -> None:
+    def set_expected_content(self, bookmark: str) -> None:
         """Read only the files that `bookmark` identifies, and later files."""
         self._segments = decode_segments(bookmark)
 
@@ -185,10 +185,10 @@ class LineSource(SinglePartitionSource):
         return []
 
     def _find_unread_copy(self, file: BinaryIO, mtime_ns: int) -> Path | None:
-        """Return the copy of a file that was copied and truncated before any line was read.
+        """Return the copy of a file that logrotate's copytruncate emptied before it was read.
 
-        `mtime_ns` is the modification time of the open file. It identifies a file of which nothing
-        was read.
+        None if there is no such copy. `mtime_ns` is the modification time of the open file. A copy
+        is a rotated file modified after the time that was stored before anything was read.
         """
         segment = self._current_segment()
         if self._next == self._base:
@@ -225,7 +225,7 @@ class LineSource(SinglePartitionSource):
                 return None
             raise self._missing_file_error() from error
 
-    def _open_segment_file(self, path: Path, segment: Segment) -> BinaryIO:
+    def _open_segment_file(self, path: Path, segment: FileSegment) -> BinaryIO:
         """Open the file at `path` as the file of a segment."""
         self.close()
         file = open_regular_file(path)
@@ -292,7 +292,7 @@ class LineSource(SinglePartitionSource):
             self._replace_segment(known)
         return known is not None
 
-    def _next_segment(self) -> Segment:
+    def _next_segment(self) -> FileSegment:
         """Return the segment that contains the next offset."""
         begun = [one for one in self._segments if one.base <= self._next]
         if not begun and self._segments:
@@ -300,13 +300,13 @@ class LineSource(SinglePartitionSource):
                 f"{self._path}: reading should continue at byte {self._next}, which lies before "
                 f"the {_MOST_SEGMENTS} newest files that are known; start with an empty state"
             )
-        return begun[-1] if begun else Segment(0)
+        return begun[-1] if begun else FileSegment(0)
 
-    def _current_segment(self) -> Segment:
+    def _current_segment(self) -> FileSegment:
         """Return the segment whose file is open."""
         return next(one for one in self._segments if one.base == self._base)
 
-    def _replace_segment(self, segment: Segment) -> None:
+    def _replace_segment(self, segment: FileSegment) -> None:
         """Replace the segment that has the same base offset."""
         others = [one for one in self._segments if one.base != segment.base]
         self._segments = sorted([*others, segment], key=lambda one: one.base)
@@ -317,7 +317,7 @@ class LineSource(SinglePartitionSource):
         before = [one for one in self._segments if one.base < base]
         if before:
             before[-1] = msgspec.structs.replace(before[-1], end=self._next)
-        self._segments = [*before, Segment(base)][-_MOST_SEGMENTS:]
+        self._segments = [*before, FileSegment(base)][-_MOST_SEGMENTS:]
         self._next = base
 
     def _skip_lost_content(self, reason: str) -> None:
@@ -338,7 +338,7 @@ class LineSource(SinglePartitionSource):
             self._next,
         )
 
-    def _describe_difference(self, segment: Segment) -> str:
+    def _describe_difference(self, segment: FileSegment) -> str:
         """Describe how the file at the path differs from the segment's file, for errors."""
         size = self._path.stat().st_size
         if size < segment.known:
@@ -438,7 +438,7 @@ class LineSource(SinglePartitionSource):
         return Message(payload[: self._max_bytes + 1], PARTITION, offset, size), consumed
 
 
-def _is_in_segments(path: Path, segments: list[Segment]) -> bool:
+def _is_in_segments(path: Path, segments: list[FileSegment]) -> bool:
     """Return whether the file at `path` is the file of one of `segments`."""
     there = path.stat()
     return any(

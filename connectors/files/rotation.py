@@ -1,8 +1,8 @@
 """File rotation: identifies a file by its content, and finds the file after a rotation.
 
 Consecutive files at a path are read as one text, whose offsets continue from file to file. A
-`Segment` is one of these files. An inode alone does not identify a file: an inode is reused after a
-removal, and stays the same when a file is truncated and written again.
+`FileSegment` is one of these files. An inode alone does not identify a file: an inode is reused
+after a removal, and stays the same when a file is truncated and written again.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ import msgspec
 from streamboost.errors import ConnectorError
 
 __all__ = [
-    "Segment",
+    "FileSegment",
     "begins_with_segment",
     "decode_segments",
     "find_segment_file",
@@ -40,7 +40,7 @@ A wide table's header is within them.
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
 
 
-class Segment(msgspec.Struct, frozen=True, array_like=True):
+class FileSegment(msgspec.Struct, frozen=True, array_like=True):
     """One of the files that were at a path one after the other, read as one text.
 
     Attributes
@@ -69,7 +69,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
         """Return whether `file` begins with the content of this segment that was read."""
         return self.known > 0 and _edge_digest(file, self.known) == self.digest
 
-    def extend_digest(self, file: BinaryIO, n_bytes: int) -> "Segment | None":
+    def extend_digest(self, file: BinaryIO, n_bytes: int) -> "FileSegment | None":
         """Return the segment with a digest of `n_bytes` bytes; None if `file` is another file."""
         digest = _edge_digest(file, n_bytes) if n_bytes > self.known else None
         # The old digest is compared last: the new one was then taken of the same content.
@@ -80,10 +80,10 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def decode_segments(bookmark: str) -> list[Segment]:
+def decode_segments(bookmark: str) -> list[FileSegment]:
     """Decode a bookmark to segments; ConnectorError if the text is not a list of segments."""
     try:
-        return msgspec.json.decode(bookmark, type=list[Segment])
+        return msgspec.json.decode(bookmark, type=list[FileSegment])
     except msgspec.MsgspecError as error:
         raise ConnectorError(
             f"the bookmark {bookmark[:80]!r} is not that of a file: {error}; use the release that "
@@ -106,7 +106,7 @@ def open_regular_file(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def find_segment_file(path: Path, segment: Segment) -> Path | None:
+def find_segment_file(path: Path, segment: FileSegment) -> Path | None:
     """Return the path of a segment's file, at `path` or in its folder; None if not found.
 
     If `path` is a symbolic link, the folder of its target is searched, too.
@@ -124,7 +124,7 @@ def find_segment_file(path: Path, segment: Segment) -> Path | None:
     return next((one for one in places if begins_with_segment(one, segment)), None)
 
 
-def begins_with_segment(path: Path, segment: Segment) -> bool:
+def begins_with_segment(path: Path, segment: FileSegment) -> bool:
     """Return whether the file at `path` begins with the content of `segment` that was read."""
     try:
         with open_regular_file(path) as file:

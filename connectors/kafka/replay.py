@@ -34,7 +34,7 @@ class KafkaReplay:
     Parameters
     ----------
     cluster, topic : the topic to read
-    max_bytes : limit per payload in memory, as in `KafkaSource`
+    max_bytes : limit per payload in memory; longer payloads are cut, as by `KafkaSource`
     fetch_bytes : size of a fetch per partition; at most twice that is in memory for each
     """
 

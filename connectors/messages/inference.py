@@ -27,7 +27,7 @@ __all__ = [
 _SHOWN = 60
 """Limit of characters shown of an unusable message."""
 
-_ALIKE = 12
+_MOST_SHOWN_SEPARATELY = 12
 """Number of similar fields up to which each has its own line."""
 
 _NAMED = 20
@@ -68,9 +68,9 @@ def parse_json_objects(payloads: Sequence[bytes], id_field: str | None) -> list[
 def inference_report(
     inference: Inference, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
 ) -> str:
-    """Return a report of the inferred fields of `records`, with a line for each.
+    """Return a report with one line per field of `records`: its inferred kind, or why it is unused.
 
-    `roles` are the fields with another meaning, such as the id.
+    `roles` maps the name of each field that is not a feature, such as the id, to its role.
     """
     n = len(records)
     kinds = [
@@ -79,7 +79,9 @@ def inference_report(
     left = [(name, "left out", why) for name, why in inference.reasons.items()]
     rows = [*kinds, *(row for row in left if row[0] not in inference.fields)]
     rows += [(name, roles[name], "") for name in _present_roles(roles, records, inference)]
-    rows = _group_fields([(escaped(name), kind, escaped(why)) for name, kind, why in rows])
+    rows = _merge_fields_of_equal_kind(
+        [(escaped(name), kind, escaped(why)) for name, kind, why in rows]
+    )
     wide = [max((len(row[part]) for row in rows), default=0) for part in (0, 1)]
     lines = [f"  {name:<{wide[0]}}  {kind:<{wide[1]}}  {why}".rstrip() for name, kind, why in rows]
     head = (
@@ -97,15 +99,18 @@ def _present_roles(
             yield role
 
 
-def _group_fields(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Combine many (name, kind, reason) rows of equal kind and reason to one row."""
+def _merge_fields_of_equal_kind(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Merge (name, kind, reason) rows if many fields have the same kind and reason.
+
+    The merged row has the first two names and the number of further ones.
+    """
     alike: dict[tuple[str, str], list[str]] = {}
     for name, kind, why in rows:
         alike.setdefault((kind, why), []).append(name)
     lines: list[tuple[str, str, str]] = []
     for name, kind, why in rows:
         names = alike[kind, why]
-        if len(names) <= _ALIKE:
+        if len(names) <= _MOST_SHOWN_SEPARATELY:
             lines.append((name, kind, why))
         elif name == names[0]:
             lines.append((f"{name}, {names[1]} and {len(names) - 2} more", kind, why))

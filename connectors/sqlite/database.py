@@ -111,7 +111,10 @@ class Database:
 
     @contextmanager
     def _thread_connection(self) -> Iterator[sqlite3.Connection]:
-        """Context manager: yields this thread's connection, which `close` does not close."""
+        """Context manager: yields this thread's write connection, which later calls reuse.
+
+        `close` leaves a connection in use open; this context manager then closes the connection.
+        """
         thread = threading.get_ident()
         with self._lock:
             connection = self._connections.get(thread)

@@ -15,7 +15,7 @@ from streamboost.pipelines.config.connectors.base import Endpoint
 from streamboost.pipelines.config.connectors.kafka import KafkaTopic, cluster_of
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.topics import scoring_log_topic
-from streamboost.pipelines.runner.batch import Outputs
+from streamboost.pipelines.runner.batch import OutputSinks
 from streamboost.pipelines.state.commands import CommandSource
 
 __all__ = [
@@ -36,7 +36,7 @@ class Connectors:
     labels: Source
     commands: Source
     initial_data: Source | None
-    outputs: Outputs
+    outputs: OutputSinks
     transaction: Transaction
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ def connect(config: Config) -> Connectors:
         sections.requests.sink(around),
         sections.dead_letters.sink(around),
     )
-    outputs = Outputs(*sinks)
+    outputs = OutputSinks(*sinks)
     if config.is_distributed:
         outputs = learner_outputs(config, *sinks)
     return Connectors(

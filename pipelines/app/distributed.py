@@ -13,7 +13,7 @@ from streamboost.pipelines.config.connectors.kafka import KafkaTopic, cluster_of
 from streamboost.pipelines.config.durations import WindowSize
 from streamboost.pipelines.config.file import Config
 from streamboost.pipelines.distributed.topics import models_topic, scoring_log_topic
-from streamboost.pipelines.runner.batch import Outputs
+from streamboost.pipelines.runner.batch import OutputSinks
 from streamboost.pipelines.runner.observers import Observer
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ def scoring_log_source(config: Config) -> Source:
 
 def learner_outputs(
     config: Config, predictions: Sink, requests: Sink, dead_letters: Sink
-) -> Outputs:
+) -> OutputSinks:
     """Return the sinks of a learner, including the topic of model snapshots."""
     from streamboost.connectors.kafka.compacted_topic import CompactedTopicSink
-    from streamboost.pipelines.distributed.learning import LearnerOutputs
+    from streamboost.pipelines.distributed.learning import LearnerSinks
 
     table = CompactedTopicSink(cluster_of(config.connector_context), models_topic(config.name))
-    return LearnerOutputs(predictions, requests, dead_letters, table)
+    return LearnerSinks(predictions, requests, dead_letters, table)
 
 
 def shared_topics(config: Config) -> dict[str, Mapping[str, Any]]:

@@ -120,7 +120,7 @@ def create_models(config: Config, schema: Schema, state: State) -> Models | None
         name: made[f"[shadow_models.{name}]"] for name in config.sections.shadow_models or {}
     }
     block = config.learner_config.build_learner(schema, 0).evaluation.block
-    samples = partial(_sample_records, made, transformer)
+    samples = partial(_recent_input_records, made, transformer)
     return Models(
         made.get("[model]"),
         shadow_models,
@@ -255,9 +255,10 @@ def check_models(config: Config, records: Sequence[tuple[Mapping[str, Any], Time
     )
 
 
-def _sample_records(
+def _recent_input_records(
     models: Mapping[str, Model], transformer: Transformer | None
 ) -> list[tuple[dict[str, Any], Time]]:
+    """Return the newest records, with their times, that the transformer or first model got."""
     if transformer is not None:
         return transformer.recent_records(_MOST)
     return [(record, None) for record in next(iter(models.values())).recent_records(_MOST)]

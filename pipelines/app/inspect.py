@@ -128,7 +128,7 @@ def _lag_by_source(
             continue
         try:
             if name in marks:
-                source.expect_content(marks[name])
+                source.set_expected_content(marks[name])
             source.seek(positions.get(name, {}))
             messages = source.lag()
         except ConnectorError as error:

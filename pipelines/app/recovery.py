@@ -316,7 +316,9 @@ def rebuild_state(
     copy = copies.newest() if copies is not None else None
     if isinstance(transaction, SqliteTransaction):
         committed = _committed_batch_of_copy(config, copy, copies)
-        origin = _check_origin(config, state, copy.manifest["origin"] if copy else {})
+        origin = _verify_origin_configuration(
+            config, state, copy.manifest["origin"] if copy else {}
+        )
         transaction.begin_after(committed)
     else:
         if committed is None:
@@ -329,7 +331,7 @@ def rebuild_state(
             if copy is None
             else _copy_origin(copy, transaction, committed)
         )
-        origin = _check_origin(config, state, begun)
+        origin = _verify_origin_configuration(config, state, begun)
     state.restore_copy(origin, copy)
     _restore_command_offset(state, committed)
     made = "the journal"
@@ -337,11 +339,13 @@ def rebuild_state(
         copies.rename_newer(copy.sequence)  # damaged, or of another release
         made = f"the copy of batch {copy.sequence} in {copies.place}"
     _log.warning("%s is made again from %s. Lost: %s", state.path, made, _losses_text(config, copy))
-    left = {k: v for k, v in committed.positions.items() if k not in _lost_sources(config)}
+    left = {k: v for k, v in committed.positions.items() if k not in _names_of_lost_sources(config)}
     return CommittedBatch(committed.sequence, left)
 
 
-def _check_origin(config: Config, state: State, origin: dict[str, str]) -> dict[str, str]:
+def _verify_origin_configuration(
+    config: Config, state: State, origin: dict[str, str]
+) -> dict[str, str]:
     """Return `origin`; StateError if its fingerprint is that of another configuration."""
     refuse_other_config(config, state, origin["fingerprint"], origin["configuration"])
     return origin
@@ -367,7 +371,11 @@ def _committed_batch_of_copy(
             "state folder itself, and of a copy, which would have kept what was learned and the "
             f"place to read on from, {which}"
         )
-    left = {k: v for k, v in copy.manifest["positions"].items() if k not in _lost_sources(config)}
+    left = {
+        k: v
+        for k, v in copy.manifest["positions"].items()
+        if k not in _names_of_lost_sources(config)
+    }
     return CommittedBatch(copy.sequence, left)
 
 
@@ -400,7 +408,7 @@ def _copy_origin(copy: Copy, transaction: Transaction, committed: CommittedBatch
     return origin
 
 
-def _lost_sources(config: Config) -> set[str]:
+def _names_of_lost_sources(config: Config) -> set[str]:
     """Return the names of the sources whose streams were in the lost log of the state folder.
 
     These sources restart at their beginning.
@@ -436,7 +444,7 @@ def _losses_text(config: Config, copy: Copy | None) -> str:
         "Studio's tasks (label_studio.db) and the tokens"
     )
     if copy is not None and not config.commits_to_kafka:
-        again = sorted({"records", "labels"} - _lost_sources(config))
+        again = sorted({"records", "labels"} - _names_of_lost_sources(config))
         lost += (
             ", the streams of log.db, and what was predicted, asked for and learned after batch "
             f"{copy.sequence}: {' and '.join(again) or 'nothing'} after it are read again, and "

@@ -12,8 +12,8 @@ _YOUNG = 50_000
 """Allocations between two collections of the youngest generation; a batch makes fewer."""
 
 
-class _HeapFreezer(Observer):
-    """Observer that freezes the heap once, before the first batch of a recovered pipeline."""
+class _GarbageCollectorFreezer(Observer):
+    """Observer that calls `gc.freeze` once, before the first batch of a recovered pipeline."""
 
     def __init__(self) -> None:
         self._is_frozen = False
@@ -35,7 +35,7 @@ def frozen_heap() -> Iterator[Observer]:
     """
     thresholds = gc.get_threshold()
     try:
-        yield _HeapFreezer()
+        yield _GarbageCollectorFreezer()
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()

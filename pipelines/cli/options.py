@@ -41,7 +41,11 @@ UntilIdle = Annotated[
 ]
 Upgrade = Annotated[
     bool,
-    typer.Option("--upgrade", help="Replay batches of another release without comparing results."),
+    typer.Option(
+        "--upgrade",
+        help="Replay batches that another release of streamboost committed, without verifying the "
+        "results.",
+    ),
 ]
 Rebuild = Annotated[bool, typer.Option("--rebuild", help="Rebuild a lost state folder.")]
 Child = Annotated[

@@ -32,7 +32,7 @@ def find_contradictions(
     return [
         *_check_pipeline_name(tables),
         *_check_schema(sections),
-        *_check_locations(sections, context),
+        *_check_endpoint_locations(sections, context),
         *_check_checkpoint_copy(sections, context),
         *_check_oracle(sections),
         *_check_kafka(sections, tables),
@@ -93,7 +93,7 @@ def _check_schema(sections: Sections) -> list[Problem]:
     return problems
 
 
-def _check_locations(sections: Sections, context: ConnectorContext) -> list[Problem]:
+def _check_endpoint_locations(sections: Sections, context: ConnectorContext) -> list[Problem]:
     """Return a problem for each stream or file that is used twice, or is a state file."""
     state, log = (os.path.realpath(path) for path in (context.log.parent, context.log))
     taken: list[tuple[StreamLocation, str]] = []

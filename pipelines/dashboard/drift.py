@@ -184,11 +184,11 @@ _ABOUT_SHIFTS = (
 def show_features(
     view: StatusSnapshot, chosen_feature: str | None, evidence: Sequence[LabelEvidence] = ()
 ) -> None:
-    """Show the table of all features, and the details of one feature.
+    """Show the table of all features, and the details of `chosen_feature`.
 
-    This is `chosen_feature`, or else the feature with the most important shift.
-
-    `evidence` has the labels as evidence about the versions, in arrival order of the records.
+    If it is None or not known, the feature with the largest PSI times importance is shown.
+    `evidence` are the answered label requests, in arrival order of the records. They show whether
+    accuracy changed when the feature shifted.
     """
     table = feature_table(view)
     names = [one["name"] for one in features_by_shift(view, "peak")]

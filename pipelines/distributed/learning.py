@@ -24,7 +24,7 @@ from streamboost.errors import GapError
 from streamboost.learner.label_quality import RelabelRequests
 from streamboost.pipelines.distributed.model_log import ModelPublisher
 from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, to_requests
-from streamboost.pipelines.runner.batch import Inputs, Messages, Outputs, StepResult
+from streamboost.pipelines.runner.batch import BatchInputs, OutputMessages, OutputSinks, StepResult
 from streamboost.pipelines.runner.label_join import LabelledBatch
 from streamboost.pipelines.runner.pipeline import Pipeline
 from streamboost.pipelines.runner.requests import build_requests as requests_about
@@ -32,7 +32,7 @@ from streamboost.predictions import Scored, map_classes
 from streamboost.query.config import Requests
 from streamboost.storage import Arrays, pack_json, unpack_json
 
-__all__ = ["LearnerOutputs", "LearningPipeline"]
+__all__ = ["LearnerSinks", "LearningPipeline"]
 
 _SEEN = "distributed"
 
@@ -40,7 +40,7 @@ _RATED_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class LearnerOutputs(Outputs):
+class LearnerSinks(OutputSinks):
     """Sinks of the learner process: the sinks of a pipeline, and the model log for scorers."""
 
     committees: Sink
@@ -52,7 +52,7 @@ class LearnerOutputs(Outputs):
 
 
 @dataclass(frozen=True, slots=True)
-class _LearnerMessages(Messages):
+class _LearnerMessages(OutputMessages):
     """Output messages of a learner: dead letters, relabel requests and model snapshots.
 
     Scorers write the other requests. `publish` returns the messages of a model snapshot, which are
@@ -62,9 +62,9 @@ class _LearnerMessages(Messages):
     relabel_requests: ForwardedPayloads
     publish: Callable[[], list[bytes]] | None
 
-    def messages_by_sink(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
+    def messages_by_sink(self, outputs: OutputSinks) -> list[tuple[Sink, list[bytes]]]:
         """Return pairs of a sink and the encoded messages to write to the sink."""
-        assert isinstance(outputs, LearnerOutputs)
+        assert isinstance(outputs, LearnerSinks)
         editions = [] if self.publish is None else [(outputs.committees, self.publish())]
         again = [(outputs.requests, self.relabel_requests)] if self.relabel_requests else []
         return [(outputs.dead_letters, self.dead_letters), *again, *editions]
@@ -91,7 +91,7 @@ class LearningPipeline(Pipeline):
         self._kept: list[list[RequestEntry]] = []
         self._scored: list[Scored] = []
 
-    def step(self, inputs: Inputs, trained_committee: Committee | None) -> StepResult:
+    def step(self, inputs: BatchInputs, trained_committee: Committee | None) -> StepResult:
         """Process one batch, as `Pipeline.step`, and publish a model snapshot if one is due.
 
         A snapshot is due in the first batch of a process, and if the committee, the fields or the
@@ -130,7 +130,7 @@ class LearningPipeline(Pipeline):
         """Return the counters of the pipeline, and as `workers` those of its scorers."""
         return super().counters() | {"workers": self.workers}
 
-    def _decode_records(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
+    def _decode_records(self, inputs: BatchInputs) -> tuple[Records, list[DeadLetter]]:
         """Return the requested records in the scoring log, without duplicates; no dead letters."""
         self._entries = [self._decode_log_entry(message) for message in inputs.records]
         asked = [one for entry in self._entries for one in entry.asked]

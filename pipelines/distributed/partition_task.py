@@ -23,8 +23,8 @@ from streamboost.pipelines.config.durations import StreamTime, WindowSize
 from streamboost.pipelines.distributed.model_log import ModelSnapshot
 from streamboost.pipelines.distributed.scoring_log import RequestEntry, ScoringLogEntry, ScoringStep
 from streamboost.pipelines.runner.batch import (
-    Inputs,
-    Messages,
+    BatchInputs,
+    OutputMessages,
     chain_digest,
     encode_dead_letters,
     encode_predictions,
@@ -170,8 +170,10 @@ class PartitionTask:
         held = self._held_records(records, X, scored, rows, batch_time_ms)
         requests = self._encode_requests(asked, held, scored, rows, snapshot, batch_time_ms)
         about = ForwardedPayloads(requests, [records.messages[row] for row in rows])
-        written = Messages(
-            predicted, about, encode_dead_letters(dead, Inputs(batch_time_ms, {}, [*messages], []))
+        written = OutputMessages(
+            predicted,
+            about,
+            encode_dead_letters(dead, BatchInputs(batch_time_ms, {}, [*messages], [])),
         )
         self._digest = chain_digest(
             self._digest, replace(records, X=X), written, LabelledBatch(), []

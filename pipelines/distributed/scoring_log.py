@@ -17,7 +17,7 @@ from streamboost.checks import Label, as_array
 from streamboost.connectors.messages.outgoing import Time
 from streamboost.errors import StateError
 from streamboost.evaluation.sufficient_stats import UnlabelledSums
-from streamboost.pipelines.runner.batch import Messages
+from streamboost.pipelines.runner.batch import OutputMessages
 from streamboost.predictions import Scored
 from streamboost.query.config import Requests
 
@@ -175,7 +175,7 @@ def to_requests(entries: Sequence[RequestEntry]) -> Requests:
 class ScoringStep:
     """Result of one batch: messages, encoded log entry, next offset and number of records."""
 
-    messages: Messages
+    messages: OutputMessages
     entry: bytes
     end: int
     records: int

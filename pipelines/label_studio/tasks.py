@@ -131,7 +131,7 @@ class TaskStore:
     def resume(self, source_name: str, source: Source) -> None:
         """Seek the source `source_name` to its stored position."""
         if (bookmark := self._stored_position(f"{source_name}.bookmark")) is not None:
-            source.expect_content(bookmark)
+            source.set_expected_content(bookmark)
         source.seek(self.position(source_name))
 
     def _stored_position(self, source: str) -> str | None:

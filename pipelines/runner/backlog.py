@@ -279,7 +279,7 @@ def _query_lag(source: Source, position: Position, bookmark: str | None) -> _Lag
     """
     try:
         if bookmark is not None:
-            source.expect_content(bookmark)
+            source.set_expected_content(bookmark)
         source.seek(position)
         return _LagQueryResult(source_lag(source), source.beginning_offsets(), source.end_offsets())
     except StreamBoostError:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "READ",
-    "Inputs",
-    "Messages",
-    "Outputs",
+    "BatchInputs",
+    "OutputMessages",
+    "OutputSinks",
     "StepResult",
     "chain_digest",
     "encode_dead_letters",
@@ -41,10 +41,10 @@ READ = ("records", "labels", "initial_data")
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class BatchInputs:
     """Input of one step, live or replayed.
 
-    Messages are in canonical order: by partition, then offset. `initial_data` are labelled records
+    Messages are sorted by partition, then offset. `initial_data` are labelled records
     of the initial data set; a batch that has such records has no others.
 
     `caught_up` names the sources (records, labels) that were read to their end at some time since
@@ -90,8 +90,8 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
-    """Sinks for the output messages of a pipeline."""
+class OutputSinks:
+    """Sinks for the predictions, label requests and dead letters of a pipeline."""
 
     predictions: Sink
     requests: Sink
@@ -104,14 +104,14 @@ class Outputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Messages:
+class OutputMessages:
     """Encoded output messages of a batch, by sink."""
 
     predictions: ForwardedPayloads
     requests: ForwardedPayloads
     dead_letters: ForwardedPayloads
 
-    def messages_by_sink(self, outputs: Outputs) -> list[tuple[Sink, list[bytes]]]:
+    def messages_by_sink(self, outputs: OutputSinks) -> list[tuple[Sink, list[bytes]]]:
         """Return pairs of a sink and the encoded messages to write to the sink."""
         return [
             (outputs.predictions, self.predictions),
@@ -158,7 +158,7 @@ class StepResult:
     trainings: Sequence[Training]
     committee: "Committee | None"
     promoted: int | None
-    messages: Messages
+    messages: OutputMessages
     dead: Sequence[DeadLetter]
     read: dict[str, int]
     digest: str
@@ -238,7 +238,9 @@ def _included_values(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
         return dict.fromkeys(paths)
 
 
-def encode_dead_letters(dead_letters: Sequence[DeadLetter], inputs: "Inputs") -> ForwardedPayloads:
+def encode_dead_letters(
+    dead_letters: Sequence[DeadLetter], inputs: "BatchInputs"
+) -> ForwardedPayloads:
     """Encode dead letters; each is paired with its rejected message, for key and headers."""
     if not dead_letters:
         return ForwardedPayloads([], [])
@@ -256,7 +258,7 @@ def encode_dead_letters(dead_letters: Sequence[DeadLetter], inputs: "Inputs") ->
 def chain_digest(
     previous_digest: str,
     records: Records,
-    messages: Messages,
+    messages: OutputMessages,
     labelled_batch: LabelledBatch,
     trainings: Sequence[Training],
 ) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from streamboost.connectors.base import Message, Position, Source
 from streamboost.errors import DeletedError, GapError
-from streamboost.pipelines.runner.batch import READ, Inputs
+from streamboost.pipelines.runner.batch import READ, BatchInputs
 from streamboost.pipelines.runner.timestamp_aligner import (
     RECORDS_WITHOUT_LABELS,
     BufferedSource,
@@ -117,7 +117,7 @@ class BatchReader:
         waits = self._held.has_buffered_messages or "records" not in self.n_polled
         return waits or any(source.is_open for source in self.sources.values())
 
-    def poll(self, *, has_room: bool = True) -> Inputs | None:
+    def poll(self, *, has_room: bool = True) -> BatchInputs | None:
         """Return the next batch, or None if no source has messages.
 
         If a source fails, the positions of all sources are restored. `has_room` is whether the join
@@ -168,7 +168,7 @@ class BatchReader:
         if source in JOINED and not behind:
             self._caught_up.add(source)
 
-    def empty_batch(self) -> Inputs:
+    def empty_batch(self) -> BatchInputs:
         """Return a batch without messages, for example to deploy a trained committee."""
         self.last_batch_time_ms = self._next_batch_time_ms()
         before, self._caught_up = self._caught_up, set()
@@ -176,13 +176,13 @@ class BatchReader:
             {name: {} for name in self.sources}, before, records=[], labels=[]
         )
 
-    def _build_inputs(self, ranges: Ranges, caught_up: set[str], **messages: Any) -> Inputs:
+    def _build_inputs(self, ranges: Ranges, caught_up: set[str], **messages: Any) -> BatchInputs:
         resumed, self._resumed = self._resumed, False
         known = JOINED if caught_up == set(JOINED) else sorted(caught_up)
         now, before = self.bookmarks(), self._journalled
         self._journalled = now
         changed = {name: mark for name, mark in now.items() if mark != before.get(name)}
-        return Inputs(
+        return BatchInputs(
             self.last_batch_time_ms,
             ranges,
             caught_up=known,
@@ -200,7 +200,7 @@ class BatchReader:
         passed = int((self._timer() - self._timer_at_batch) * 1_000)
         return max(self._clock(), self._last_batch_time_ms + passed // 2)
 
-    def reread_batch(self, inputs: Inputs, n_messages: Mapping[str, int]) -> Inputs:
+    def reread_batch(self, inputs: BatchInputs, n_messages: Mapping[str, int]) -> BatchInputs:
         """Read the messages of a journalled batch again; return the complete batch.
 
         Parameters
@@ -251,7 +251,7 @@ class BatchReader:
         """Set the bookmarks of the content that the sources must have, for the next `seek`."""
         for name, bookmark in bookmarks.items():
             if name in self.sources:
-                self.sources[name].expect_content(bookmark)
+                self.sources[name].set_expected_content(bookmark)
         self._journalled |= bookmarks
 
     def seek(self, positions: Mapping[str, Position]) -> None:
@@ -266,7 +266,7 @@ def log_rejection(command: str, error: Exception) -> None:
 
 
 def _no_timestamp(message: Message) -> None:
-    """Return None as the timestamp, for a source whose messages must not be buffered."""
+    """Return None for any message: `BufferedSource` never buffers messages without a timestamp."""
 
 
 def _offset_ranges(

@@ -23,13 +23,17 @@ class Observer:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next `between_batches` reads the pipeline state, which must be committed."""
+        """Whether the next `between_batches` will read the pipeline state.
+
+        The runner then completes the pending commit first.
+        """
         return False
 
     def between_batches(self) -> None:
-        """Do periodic work; called between batches, while the sources are idle, and on retries.
+        """Do periodic work, such as publishing status.
 
-        If the observer `is_due`, the pending commit ends before the call, or is being retried.
+        Called between batches, while no source has messages, and before a failed poll or commit is
+        retried. If `is_due`, the last batch is committed, or its commit is being retried.
         """
 
     def on_error(self, text: str) -> None:

@@ -30,8 +30,8 @@ from streamboost.learner.schedule import Training
 from streamboost.pipelines.config.durations import StreamTime
 from streamboost.pipelines.models.models import Models
 from streamboost.pipelines.runner.batch import (
-    Inputs,
-    Messages,
+    BatchInputs,
+    OutputMessages,
     StepResult,
     chain_digest,
     encode_dead_letters,
@@ -110,9 +110,9 @@ class Pipeline:
         self.classes = LabelMapping()
         self.decision: dict[str, Any] = {}
         self.journal_extras = JournalExtras()
-        self.on_stage_end: Callable[[str], None] = _ignore_stage
+        self.on_stage_end: Callable[[str], None] = _no_op_on_stage_end
 
-    def step(self, inputs: Inputs, trained_committee: Committee | None) -> StepResult:
+    def step(self, inputs: BatchInputs, trained_committee: Committee | None) -> StepResult:
         """Process one batch.
 
         A `trained_committee` from a background training is deployed before the batch.
@@ -149,7 +149,7 @@ class Pipeline:
         dead = [*unusable, *damaged, *unread]
         self.dead_letters += len(dead)
         predicted = self._encode_predictions(records, scored, asked)
-        messages = Messages(predicted, requested, encode_dead_letters(dead, inputs))
+        messages = OutputMessages(predicted, requested, encode_dead_letters(dead, inputs))
         self.digest = chain_digest(self.digest, records, messages, joined, started)
         promoted = self._update_versions(trained_committee, before.committee)
         effects = StepResult(
@@ -248,7 +248,7 @@ class Pipeline:
         if self.models is not None and self.models.serving is not None:
             self.learner.use_external_scores()
 
-    def _start_batch(self, inputs: Inputs) -> "_CountsBefore":
+    def _start_batch(self, inputs: BatchInputs) -> "_CountsBefore":
         """Begin a batch; return counters and committee before the batch, for the step result."""
         self.sequence += 1
         self.batch_time_ms = inputs.batch_time_ms
@@ -307,7 +307,7 @@ class Pipeline:
             names = ", ".join(fields)
             _log.info("batch %d: fields are learned from now on: %s", self.sequence, names)
 
-    def _split_inline_labels(self, inputs: Inputs) -> Inputs:
+    def _split_inline_labels(self, inputs: BatchInputs) -> BatchInputs:
         """Return the batch with the inline labels of its records as separate label messages.
 
         Without inline labels in the schema, the batch is unchanged.
@@ -317,7 +317,7 @@ class Pipeline:
         records, labels = split_messages(self.schema, inputs.records)
         return replace(inputs, records=records, labels=labels)
 
-    def _decode_records(self, inputs: Inputs) -> tuple[Records, list[DeadLetter]]:
+    def _decode_records(self, inputs: BatchInputs) -> tuple[Records, list[DeadLetter]]:
         """Decode the records of a batch; return new records, and dead letters by offset."""
         sound, damaged = self.schema.decode(
             inputs.records, source="records", time=self.batch_time_ms
@@ -385,7 +385,7 @@ class Pipeline:
 
     def _join_labels(
         self,
-        inputs: Inputs,
+        inputs: BatchInputs,
         labelled_batch: LabelledBatch,
         record_dead_letters: Sequence[DeadLetter],
     ) -> list[DeadLetter]:
@@ -418,7 +418,9 @@ class Pipeline:
     ) -> None:
         """Hook to add records from label messages; does nothing, as records have a source."""
 
-    def _add_initial_data(self, inputs: Inputs, labelled_batch: LabelledBatch) -> list[DeadLetter]:
+    def _add_initial_data(
+        self, inputs: BatchInputs, labelled_batch: LabelledBatch
+    ) -> list[DeadLetter]:
         """Append the initial data of a batch to the labelled records; return dead letters."""
         if not inputs.initial_data:
             return []
@@ -462,7 +464,7 @@ class Pipeline:
 
     def _encode_journal_entry(
         self,
-        inputs: Inputs,
+        inputs: BatchInputs,
         trained_committee: Committee | None,
         promoted_version: int | None,
         trainings: list[Training],
@@ -485,8 +487,8 @@ class _CountsBefore(NamedTuple):
     initial_labels: int
 
 
-def _ignore_stage(stage: str) -> None:
-    pass
+def _no_op_on_stage_end(stage: str) -> None:
+    """Do nothing at the end of a stage."""
 
 
 def _labels_of_valid_records(

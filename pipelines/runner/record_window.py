@@ -149,7 +149,10 @@ class RecordWindow:
         return self._X[self._start : self._end].copy()
 
     def values(self) -> list[bytes | None]:
-        """Return the packed values of the records in the window; None: without values."""
+        """Return each record's original field values as bytes, oldest record first.
+
+        None for a record that was added without values; the format is that of `HeldRecord.values`.
+        """
         return self._values[self._start : self._end]
 
     def to_json(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ import numpy as np
 from streamboost.connectors.base import Transaction
 from streamboost.environment import differences, environment
 from streamboost.errors import DataError, GapError, ModelFileError, StateError
-from streamboost.pipelines.runner.batch import Inputs
+from streamboost.pipelines.runner.batch import BatchInputs
 from streamboost.pipelines.runner.runner import Runner
 from streamboost.pipelines.state.checkpoints import Checkpoint
 from streamboost.pipelines.state.journal import JournalEntry
@@ -255,7 +255,7 @@ class Replay:
             self._check_identities(entry.identities)
         self._check_initial_model(entry.origin)
         self._update_environment(entry)
-        known = Inputs(
+        known = BatchInputs(
             entry.tick,
             entry.ranges,
             [],

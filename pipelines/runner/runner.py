@@ -14,7 +14,7 @@ from streamboost.errors import ConnectorError, ModelFileError
 from streamboost.learner.trainer import Trainer
 from streamboost.pipelines.runner.background_executor import Action, BackgroundExecutor
 from streamboost.pipelines.runner.backlog import BacklogMonitor, OpenSources
-from streamboost.pipelines.runner.batch import Inputs, Outputs, StepResult
+from streamboost.pipelines.runner.batch import BatchInputs, OutputSinks, StepResult
 from streamboost.pipelines.runner.batch_reader import BatchReader
 from streamboost.pipelines.runner.commands import validate_commands
 from streamboost.pipelines.runner.observers import Observer, StageTimer
@@ -67,7 +67,7 @@ class Runner:
         self,
         pipeline: Pipeline,
         intake: BatchReader,
-        outputs: Outputs,
+        outputs: OutputSinks,
         transaction: Transaction,
         *,
         checkpoints: Checkpoints | None = None,
@@ -129,12 +129,12 @@ class Runner:
                     self.stop.wait(self.poll_interval)
             self.await_commit()
 
-    def step(self, inputs: Inputs, trained_committee: Committee | None) -> StepResult:
+    def step(self, inputs: BatchInputs, trained_committee: Committee | None) -> StepResult:
         """Process one batch; a `trained_committee` from a background training is deployed first."""
         self.is_committed = False
         return self.pipeline.step(inputs, trained_committee)
 
-    def replay_step(self, inputs: Inputs, trained_committee: Committee | None) -> StepResult:
+    def replay_step(self, inputs: BatchInputs, trained_committee: Committee | None) -> StepResult:
         """Process a committed batch again in a replay, and notify the observers."""
         effects = self.pipeline.step(inputs, trained_committee)
         self.pipeline.journal_extras = JournalExtras()
@@ -240,7 +240,7 @@ class Runner:
         self.intake.expect(manifest["bookmarks"])
         self.intake.seek(manifest["positions"])
 
-    def _poll_until_success(self) -> Inputs | None:
+    def _poll_until_success(self) -> BatchInputs | None:
         """Return the next batch, after retries of failed polls; None: no messages, or a stop.
 
         If a training has finished, an empty batch is returned instead of None.

@@ -51,9 +51,10 @@ class BufferedSource:
         self._ahead: deque[Message] = deque()
 
     def poll(self, limit: int) -> list[Message]:
-        """Poll up to `limit` messages in canonical order.
+        """Return up to `limit` messages up to the watermark, by partition, then offset.
 
-        If a message of a partition is buffered, later messages of that partition are buffered too.
+        Messages after the watermark are not returned but buffered, also all messages that follow
+        one of these in the same partition.
         """
         room = limit - len(self._ahead)
         came = self._source.poll(room) if room > 0 else []

@@ -175,7 +175,7 @@ class Scoring:
 
     def _restore_newest_checkpoint(self) -> None:
         # The imports load the kernels.
-        from streamboost.learner.learner import StreamLearner, without_training
+        from streamboost.learner.learner import StreamLearner, without_training_state
 
         there = self._state.checkpoints.sequences
         found = self._state.checkpoints.newest()
@@ -191,7 +191,7 @@ class Scoring:
                 "predictions it writes"
             )
         schema = Schema.from_json(manifest["schema"])
-        learner = StreamLearner.restore(without_training(part(arrays, "learner.")))
+        learner = StreamLearner.restore(without_training_state(part(arrays, "learner.")))
         self._known = _LoadedModel(manifest["sequence"], schema, learner)
 
 

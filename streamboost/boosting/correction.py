@@ -67,12 +67,12 @@ class CorrectedCommittee:
 
     @property
     def version(self) -> int:
-        """Version of the committee without the correction."""
+        """Version number of the underlying committee; the correction does not change it."""
         return self.committee.version
 
     @property
     def n_rounds(self) -> int:
-        """Number of boosting rounds of the committee."""
+        """Number of boosting rounds of the underlying committee, without the correction."""
         return self.committee.n_rounds
 
     def staged_decision(self, X: np.ndarray) -> Iterator[np.ndarray]:

@@ -70,13 +70,13 @@ class TrainingData:
         return len(self.X) if self.shard is None else self.shard.n
 
     @property
-    def total(self) -> AllReduce:
+    def all_reduce(self) -> AllReduce:
         """All-reduce that sums arrays over the shards of the training."""
         return NO_REDUCE if self.shard is None else self.shard.total
 
     def class_weights(self) -> np.ndarray:
         """Return the total weight of each class in all shards, float64 (K,)."""
-        return total_class_weights(self.y, self.weight, len(self.classes), self.total)
+        return total_class_weights(self.y, self.weight, len(self.classes), self.all_reduce)
 
     def initial_votes(self) -> np.ndarray:
         """Return the initial scores of voting algorithms, float64 (K,).

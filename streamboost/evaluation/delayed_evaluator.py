@@ -175,7 +175,7 @@ class DelayedEvaluator:
         """
         self.evaluation.correct(id, before, label)
 
-    def rename(self, label: Label, into: Label | None) -> None:
+    def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
         """Map one class to another from now on; past estimates are unchanged."""
         self.evaluation.rename(label, into)
 

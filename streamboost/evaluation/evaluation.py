@@ -298,7 +298,7 @@ class Evaluation:
         if into is not None:
             code = self._class_number(into)
             self._queue.recode(self.labels[label], code, len(self._known))
-        self._known.rename(label, into)
+        self._known.rename_or_remove_class(label, into)
 
     def expire(self, ids: Sequence[str]) -> None:
         """Close the open requests of these records as unanswered."""
@@ -346,7 +346,10 @@ class Evaluation:
             self.unanswered += bool(row["chance"] > 0.0)
 
     def _fold_final_records(self) -> None:
-        """Add records to the sums, in complete strides, once their labels can no longer change."""
+        """Add records to the sums once their requests are answered or expired.
+
+        Records are added in complete strides, groups by which the sliding window advances.
+        """
         queue = self._queue
         while self._n_final < len(queue):
             waits = queue.rows["waits"][self._n_final : self._stride]
@@ -366,7 +369,10 @@ class Evaluation:
             self._fold_stride(end - queue.first)
 
     def _fold_stride(self, n: int) -> None:
-        """Move a stride, the first `n` records of the queue and their batches, into the sums."""
+        """Add the first `n` records of the queue to the metrics' sums, and remove them from it.
+
+        They form one stride of the sliding window, with the batches up to their last record.
+        """
         queue, rows, n_classes = self._queue, slice(n), len(self._known)
         others = self._blocks.sums(queue.first + n, n_classes, drop=True)
         judged, waited = self._judged_records(rows), queue.rows["waited"][rows]

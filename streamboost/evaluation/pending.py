@@ -1,7 +1,8 @@
 """Pending predictions of an evaluation, and sums over records whose labels are final.
 
 `PendingPredictions` holds the newest records with their predictions. `Strides` adds up final
-records and keeps the outcome of each for label corrections. `ClassCounts` numbers the labels.
+records in groups (strides) and keeps the prediction and label of each for label corrections.
+`ClassCounts` numbers the labels.
 """
 
 from collections import OrderedDict, deque
@@ -76,7 +77,7 @@ class ClassCounts:
         self._update_most_frequent()
         return truth
 
-    def rename(self, label: Label, into: Label | None) -> None:
+    def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
         """Move the counts of one class to another, which may be new; None drops the counts."""
         before = self.codes[label]
         counted, self.counts[before] = self.counts[before], 0
@@ -107,7 +108,7 @@ class ClassCounts:
 
 
 PARTS = 10
-"""Strides of a window, which advances by one stride at a time."""
+"""Number of strides of a sliding window: groups of consecutive records by which it advances."""
 
 _MOST_BYTES = 8 * 2**20
 _MOST = 20_000
@@ -121,10 +122,10 @@ DecisionCost = Callable[[np.ndarray], np.ndarray | None]
 
 
 class Outcome(NamedTuple):
-    """Contribution of one record to the sums."""
+    """Prediction and label of one record that is included in the sums."""
 
     stride: int
-    """The number of its stride."""
+    """The number of the record's stride."""
     P: np.ndarray
     """Float64 (K,), with the classes known then."""
     predicted: tuple[int, ...]
@@ -149,7 +150,7 @@ class Outcome(NamedTuple):
 
 
 class Outcomes:
-    """Stores by id the outcomes of labelled records that are included in the sums."""
+    """Predictions and labels, by record id, of the labelled records that the sums include."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Outcome] = OrderedDict()
@@ -231,14 +232,17 @@ class Outcomes:
 
 
 class Strides:
-    """Sums over strides, groups of consecutive records: the total, and the newest strides.
+    """Sufficient statistics of the metrics, in total and for each of the newest strides.
+
+    A stride is a group of consecutive records, a tenth of the sliding window.
 
     Attributes
     ----------
     total
-        The sums over all strides.
+        The sums over the records of all strides.
     outcomes
-        The outcomes of the labelled records.
+        Predictions and labels of the newest labelled records, to correct the sums if a label
+        changes.
     """
 
     def __init__(self) -> None:
@@ -260,9 +264,10 @@ class Strides:
     def add(
         self, ids: Sequence[str], judged: JudgedRecords, waited: np.ndarray, others: SufficientStats
     ) -> None:
-        """Add a stride: the records `ids` with their evaluation `judged`, and sums of `others`.
+        """Add the statistics of a stride: of the records `ids` (n,), and the sums `others`.
 
-        `waited` (n,) is the delay of each label in records.
+        `judged` are the records' predictions and final labels. `others` are the sums over records
+        that were scored elsewhere. `waited` (n,) is the delay of each label in records.
         """
         stride = SufficientStats(self.total.n_classes)
         stride.add(judged)

@@ -46,7 +46,7 @@ __all__ = [
     "Report",
     "difference_estimate",
     "estimate_metric",
-    "estimates_by_class",
+    "estimate_metric_by_class",
     "make_report",
     "naive_share",
 ]
@@ -110,12 +110,13 @@ def difference_estimate(
     second: float,
     model: float,
     doubt: float,
-    falls: bool = False,
+    mistakes_lower: bool = False,
 ) -> Estimate | None:
     """Return the difference estimate of a total with its interval, from `SufficientStats`.
 
-    `doubt` is the sum of v r² over all records if each was predicted wrongly. `falls` means that
-    each mistake lowers the total. Returns None if there are too few residuals.
+    `doubt` is the sum of v r² over all records if each was predicted wrongly. `mistakes_lower`
+    means that each mistake lowers the total, so that only the lower side of the interval is
+    widened for mistakes not seen yet. Returns None if there are too few residuals.
     """
     from scipy.special import stdtrit  # imported here: a slow import delays short commands
 
@@ -136,7 +137,7 @@ def difference_estimate(
     )
     quantile = stdtrit(effective + PSEUDO - 1.0, _TAIL)
     below = quantile * sqrt(max(wide, with_more, 0.0))
-    above = quantile * sqrt(max(plain, 0.0)) if falls else below
+    above = quantile * sqrt(max(plain, 0.0)) if mistakes_lower else below
     value = known + rest * mean
     return Estimate(value, value - below, value + above)
 
@@ -158,20 +159,27 @@ def estimate_metric(
         second=_squared_residuals(t, w, sums["second"], sums["second_own"][predictor]),
         model=model,
         doubt=_worst_case_squares(sums, predictor, t, w, model),
-        falls=linearized.falls,
+        mistakes_lower=linearized.falls,
     )
     return found and found.shifted_to(linearized.value)
 
 
-def estimates_by_class(
-    tally: SufficientStats, values: np.ndarray, t: np.ndarray, w: np.ndarray, *, falls: bool = False
+def estimate_metric_by_class(
+    tally: SufficientStats,
+    values: np.ndarray,
+    predicted_class_coefs: np.ndarray,
+    true_class_coefs: np.ndarray,
+    *,
+    mistakes_lower: bool = False,
 ) -> list[Estimate | None]:
-    """Return the committee's metric for each class, as `estimate_metric` does for one class.
+    """Return the committee's metric on each class, such as its recall, with intervals.
 
-    The metric of class k has the value `values[k]`. Its t and w (K,) are `t[k]` and `w[k]` at k
-    and 0 elsewhere, so that only diagonals of the sums of squares are needed.
+    `values` (K,) are the values of the metric. The coefficients (K,) are those of
+    `LinearizedMetric`: for class k, its t and w have the k-th coefficient at k and 0 elsewhere, so
+    that only diagonals of the sums of squares are needed. If `mistakes_lower`, each mistake lowers
+    the metric.
     """
-    sums = tally.sums
+    sums, t, w = tally.sums, predicted_class_coefs, true_class_coefs
 
     def committee_diagonal(name: str) -> np.ndarray:
         return np.asarray(np.einsum("aa->a", sums[name][0]))
@@ -197,7 +205,9 @@ def estimates_by_class(
         values.tolist(), *(one.tolist() for one in columns.values()), strict=True
     ):
         about = dict(zip(columns, row, strict=True))
-        one = difference_estimate(rest=tally.n_unlabelled, known=0.0, **whole, **about, falls=falls)
+        one = difference_estimate(
+            rest=tally.n_unlabelled, known=0.0, **whole, **about, mistakes_lower=mistakes_lower
+        )
         found.append(one and one.shifted_to(value))
     return found
 
@@ -461,13 +471,17 @@ def _class_metrics(tally: SufficientStats, labels: Sequence[Label]) -> tuple[Cla
     if cells is None or truth is None or not n:
         return tuple(ClassMetrics(label, None, None, None) for label in labels)
     none = np.zeros(tally.n_classes)
-    shares = estimates_by_class(tally, truth / n, none, none - 1.0 / n)
+    shares = estimate_metric_by_class(tally, truth / n, none, none - 1.0 / n)
     has_recall = (truth > 0.0) & (tally.sums["seen"] > 0)
     size = np.where(has_recall, truth, 1.0)
     recall = np.clip(np.diag(cells) / size, 0.0, 1.0)
-    recalls = estimates_by_class(tally, recall, 1.0 / size, recall / size, falls=True)
+    recalls = estimate_metric_by_class(
+        tally, recall, 1.0 / size, recall / size, mistakes_lower=True
+    )
     # The number of records predicted as a class is known, so precision is a mean over these.
-    precisions = [_estimate_mean(row, 0.0, 1.0, falls=True) for row in tally.means[BINS + 1 :]]
+    precisions = [
+        _estimate_mean(row, 0.0, 1.0, mistakes_lower=True) for row in tally.means[BINS + 1 :]
+    ]
     return tuple(
         ClassMetrics(
             label,
@@ -497,16 +511,16 @@ def _reliability_bin(i: int, row: np.ndarray) -> ReliabilityBin:
         high=(i + 1) / BINS,
         records=int(n),
         confidence=columns["confidence"] / n if n else None,
-        accuracy=_estimate_mean(row, 0.0, 1.0, falls=True),
+        accuracy=_estimate_mean(row, 0.0, 1.0, mistakes_lower=True),
     )
 
 
 def _estimate_mean(
-    row: np.ndarray, low: float, high: float, falls: bool = False
+    row: np.ndarray, low: float, high: float, mistakes_lower: bool = False
 ) -> Estimate | None:
-    """Return the estimated mean of one row of `SufficientStats.means`."""
+    """Return the estimated mean of one row of `SufficientStats.means`, clipped to [low, high]."""
     columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
     n = columns.pop("records")
     columns.pop("confidence")
-    found = difference_estimate(**columns, falls=falls) if n else None
+    found = difference_estimate(**columns, mistakes_lower=mistakes_lower) if n else None
     return found and Estimate(found.value / n, found.low / n, found.high / n).clipped_to(low, high)

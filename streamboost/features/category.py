@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import ColumnEncoder, Layout, Values, is_missing
+from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values, is_missing
 from streamboost.storage import Arrays
 
 __all__ = ["MOST_VALUES", "CategoryEncoder", "as_category"]
@@ -61,7 +61,9 @@ class CategoryEncoder(ColumnEncoder):
 
     is_static = False
 
-    def __init__(self, layout: Layout, name: Hashable, place: int, min_frequency: int) -> None:
+    def __init__(
+        self, layout: ColumnLayout, name: Hashable, place: int, min_frequency: int
+    ) -> None:
         self._layout = layout
         self._name = name
         self._place = place
@@ -132,7 +134,7 @@ class CategoryEncoder(ColumnEncoder):
                 self._counts[row, one] += step
                 self._totals[one] += step
 
-    def rename(self, before: int, k: int | None) -> None:
+    def rename_or_remove_class(self, before: int, k: int | None) -> None:
         """Merge class index `before` into `k`, or remove the class if None."""
         n = self._counts.shape[1]
         if before >= n:

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamboost.features.category import CategoryEncoder, as_category
 from streamboost.features.fields import Field, as_field
-from streamboost.features.layout import ColumnEncoder, Layout, Values
+from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values
 from streamboost.features.number import NumberEncoder
 from streamboost.features.paths import getter
 from streamboost.features.text import TextEncoder
@@ -72,7 +72,7 @@ class Features:
         self.table_bytes = table_bytes
         self.unreadable: Counter[Hashable] = Counter()
         self._classes: dict[Label, int] = {}
-        self._layout = Layout()
+        self._layout = ColumnLayout()
         self._numbers = NumberEncoder(self._layout)
         self.fixed = True
         """Whether a row depends only on the record's values."""
@@ -189,12 +189,12 @@ class Features:
         for encoder in self._encoders.values():
             encoder.correct(values, None if before is None else self._classes[before], k)
 
-    def rename(self, label: Label, into: Label | None) -> None:
+    def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
         """Merge a class into another, or remove it if None; the columns of the class are kept."""
         if label in self._classes:
             k = None if into is None else self._class_index(into)
             for encoder in self._encoders.values():
-                encoder.rename(self._classes[label], k)
+                encoder.rename_or_remove_class(self._classes[label], k)
 
     def _class_index(self, label: Label) -> int:
         """Return the index of the class `label`; a new class gets the next index."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamboost.storage import Arrays
 
-__all__ = ["ALL_READ", "ColumnEncoder", "Layout", "Values", "is_missing"]
+__all__ = ["ALL_READ", "ColumnEncoder", "ColumnLayout", "Values", "is_missing"]
 
 Values = tuple[Any, ...]
 """Raw values of a record, in the order of the fields; None for a missing value."""
@@ -27,7 +27,7 @@ def is_missing(value: Any) -> bool:
         return not hasattr(value, "__len__")
 
 
-class Layout:
+class ColumnLayout:
     """Names and kinds of all columns; columns are appended, never removed or reordered."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class ColumnEncoder:
         label as another example.
         """
 
-    def rename(self, before: int, k: int | None) -> None:
+    def rename_or_remove_class(self, before: int, k: int | None) -> None:
         """Merge class index `before` into `k`, or remove the class if None."""
 
     def grow(self, classes: Sequence[Hashable]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import ALL_READ, ColumnEncoder, Layout, Values, is_missing
+from streamboost.features.layout import ALL_READ, ColumnEncoder, ColumnLayout, Values, is_missing
 
 __all__ = ["NumberEncoder", "as_number"]
 
@@ -49,7 +49,7 @@ def as_number(value: Any) -> float | None:
 class NumberEncoder(ColumnEncoder):
     """Encoder of all number fields; each field has one column."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ColumnLayout) -> None:
         self._layout = layout
         self._names: list[Hashable] = []
         self._places: list[int] = []  # indices in a record's values

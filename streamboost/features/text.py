@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamboost.features.layout import ColumnEncoder, Layout, Values, is_missing
+from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values, is_missing
 from streamboost.features.words import hash_words
 from streamboost.storage import Arrays
 
@@ -44,7 +44,7 @@ class TextEncoder(ColumnEncoder):
     is_static = False
     is_stateful = True
 
-    def __init__(self, layout: Layout, table_bytes: int) -> None:
+    def __init__(self, layout: ColumnLayout, table_bytes: int) -> None:
         self._layout = layout
         self._table_bytes = table_bytes
         self._names: list[Hashable] = []
@@ -153,7 +153,7 @@ class TextEncoder(ColumnEncoder):
         if k is not None and len(self._hash(value)[0]):
             self.learn(value, k)
 
-    def rename(self, before: int, k: int | None) -> None:
+    def rename_or_remove_class(self, before: int, k: int | None) -> None:
         """Merge the word counts of class index `before` into `k`, and reset its softmax weights."""
         n = len(self.columns)
         if before >= n:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamboost.features.fields import as_zone
-from streamboost.features.layout import ColumnEncoder, Layout, Values, is_missing
+from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values, is_missing
 from streamboost.features.values import is_plain
 from streamboost.storage import Arrays
 
@@ -58,7 +58,7 @@ class TimeEncoder(ColumnEncoder):
 
     is_stateful = True
 
-    def __init__(self, layout: Layout, name: Hashable, place: int, zone: str) -> None:
+    def __init__(self, layout: ColumnLayout, name: Hashable, place: int, zone: str) -> None:
         self._name = name
         self._place = place
         self._zone = as_zone(zone)

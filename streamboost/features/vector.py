@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from streamboost.features.layout import ColumnEncoder, Layout, Values, is_missing
+from streamboost.features.layout import ColumnEncoder, ColumnLayout, Values, is_missing
 
 __all__ = ["VectorEncoder"]
 
@@ -15,7 +15,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 class VectorEncoder(ColumnEncoder):
     """Encoder of a vector field, with one column for each of its `size` numbers."""
 
-    def __init__(self, layout: Layout, name: Hashable, place: int, size: int) -> None:
+    def __init__(self, layout: ColumnLayout, name: Hashable, place: int, size: int) -> None:
         self._name = name
         self._place = place
         self.columns = [layout.add_column(f"{name}[{i}]") for i in range(size)]

@@ -30,7 +30,7 @@ _SMOOTHING = 1e-4
 
 @inner_kernel
 def _normalize_log_probabilities(scores):
-    """Convert `scores` (K,) to log probabilities that sum to one, in place."""
+    """Replace `scores` (K,) by their log-softmax, in place."""
     most = -np.inf
     for k in range(scores.size):
         most = max(most, scores[k])

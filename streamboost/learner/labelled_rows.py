@@ -105,7 +105,7 @@ class AnnotatedRows:
         held = set(orders.tolist())
         self._rows = {id: row for id, row in self._rows.items() if row.order in held}
 
-    def rename(self, new_name: Callable[[Label], Label | None]) -> None:
+    def map_classes(self, new_name: Callable[[Label], Label | None]) -> None:
         """Map the classes of votes and predictions by `new_name`; None drops the vote."""
         for row in self._rows.values():
             row.guess = None if row.guess is None else new_name(row.guess)
@@ -267,7 +267,7 @@ class LabelledRows:
                 yield id, row, label_of[row.order]
 
     def _stored_orders(self) -> np.ndarray:
-        """Return the label numbers, int64 (n,), of all rows, also with retracted labels."""
+        """Return the sequence numbers, int64 (n,), of all rows, also with retracted labels."""
         unlabelled = [row.order for id in self._unlabelled if (row := self._named.find(id))]
         return np.append(self._rows.view().order, np.array(unlabelled, dtype=np.int64))
 
@@ -336,23 +336,25 @@ class LabelledRows:
                 self.release([next(iter(self._unlabelled))])
             return
         self.counts[label] = self.counts.get(label, 0) + 1
-        self._rows.recode(named.order, self._codes.setdefault(label, len(self._codes)))
+        self._rows.set_class_index(named.order, self._codes.setdefault(label, len(self._codes)))
 
-    def rename(self, label: Label, into: Label | None) -> bool:
-        """Map the rows of one class to another, or drop them; return whether the class existed.
+    def rename_or_remove_class(self, label: Label, into: Label | None) -> bool:
+        """Move the rows of class `label` to class `into`, or drop the rows if `into` is None.
 
-        This counts as one more label learned.
+        Returns whether the class existed. This counts as one more label learned.
         """
         if label not in self.counts:
             return False
         counted, self.counts[label] = self.counts[label], 0
         self.total += 1
         if into is None:
-            self._rows.rename(self._codes[label], None)
+            self._rows.recode_or_drop_class(self._codes[label], None)
         else:
             self.counts[into] = self.counts.get(into, 0) + counted
-            self._rows.rename(self._codes[label], self._codes.setdefault(into, len(self._codes)))
-        self._named.rename(lambda one: into if one == label else one)
+            self._rows.recode_or_drop_class(
+                self._codes[label], self._codes.setdefault(into, len(self._codes))
+            )
+        self._named.map_classes(lambda one: into if one == label else one)
         return True
 
     def first_order_after(self, records: int) -> int:
@@ -457,7 +459,7 @@ class LabelledRows:
 
 
 def _distinct_codes(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the distinct class numbers among rows of positive weight, ascending.
+    """Return the distinct class indices among rows of positive weight, ascending.
 
     The weight of the oldest rows may underflow to 0: training excludes these rows.
     """

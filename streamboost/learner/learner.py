@@ -67,7 +67,7 @@ from streamboost.storage import FORMAT, Arrays, pack_json, part, unpack_json
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
 
-__all__ = ["StreamLearner", "without_training"]
+__all__ = ["StreamLearner", "without_training_state"]
 
 _NEWEST = 5_000
 """Newest labelled records that the experts are retrained on after `rename`; few remember more."""
@@ -745,12 +745,12 @@ class StreamLearner:
         classes = {a: into if b == label else b for a, b in self._renamed.items()}
         self._renamed = {a: b for a, b in classes.items() if a != into} | {label: into}
         trainer = self.trainer
-        trainer.rename(label, into)
-        self.evaluator.rename(label, into)
-        if not self._rows.rename(label, into):
+        trainer.rename_or_remove_class(label, into)
+        self.evaluator.rename_or_remove_class(label, into)
+        if not self._rows.rename_or_remove_class(label, into):
             return trainer.start_due_training()
         if self.features is not None:
-            self.features.rename(label, into)
+            self.features.rename_or_remove_class(label, into)
             self.update_columns()
         self._retrain_experts()
         return trainer.retrain() if trainer.champion is not None else trainer.start_due_training()
@@ -1074,7 +1074,7 @@ def _resolve_votes(rule: str, votes: Sequence[Vote]) -> Label:
     return label
 
 
-def without_training(arrays: Mapping[str, np.ndarray]) -> Arrays:
+def without_training_state(arrays: Mapping[str, np.ndarray]) -> Arrays:
     """Return a snapshot's arrays without the running training, for use as a predictor only.
 
     Raises ModelFileError if the arrays are not a snapshot's.

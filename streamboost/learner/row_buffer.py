@@ -21,18 +21,21 @@ __all__ = ["BalancedRows", "ReservoirRows", "RowBlock", "RowBuffer", "SlidingRow
 class RowBuffer:
     """Arrays of labelled rows, oldest label first; views that the next append may change.
 
+    The class index is the label's position among the learner's classes. The sequence number is the
+    number of labels learned up to and including this one; it identifies the row.
+
     Attributes
     ----------
     X
         float32 (n, D), NaN where missing.
     codes
-        int64 (n,), each label's index among the learner's classes.
+        int64 (n,), the class index of each label.
     ticks
         int64 (n,), the tick at which each label was learned.
     propensity
         float64 (n,), the inclusion probability of each request, NaN without a request.
     order
-        int64 (n,), ascending: number of labels learned, including this one.
+        int64 (n,), ascending: the sequence number of each label.
     records
         int64 (n,), ascending: number of records queried when the label was learned.
     weight
@@ -114,28 +117,28 @@ class RowBlock:
         self._drop_at(self._start)
 
     def drop(self, order: int) -> None:
-        """Drop the row that was appended with `order`."""
+        """Drop the row with sequence number `order`, which must exist."""
         self._drop_at(self._index_of(order))
 
     def _index_of(self, order: int) -> int:
-        """Return the index of the row with label number `order`, or its insertion point."""
+        """Return the index of the row with sequence number `order`, or its insertion point."""
         orders = self._rows.order[self._start : self._stop]
         return self._start + int(np.searchsorted(orders, order))
 
     def row(self, order: int) -> tuple[np.ndarray, int] | None:
-        """Return features (D,) and class number of the row with label number `order`, or None."""
+        """Return features (D,) and class index of the row with sequence number `order`, or None."""
         place = self._index_of(order)
         if place == self._stop or not self._held[place] or self._rows.order[place] != order:
             return None
         return self._rows.X[place].copy(), int(self._rows.codes[place])
 
     def propensity_and_weight(self, order: int) -> tuple[float, float]:
-        """Return propensity and weight of the row with label number `order`, which must exist."""
+        """Return propensity and weight of the row `order`, which must exist."""
         place = self._index_of(order)
         return float(self._rows.propensity[place]), float(self._rows.weight[place])
 
-    def recode(self, order: int, code: int) -> None:
-        """Set the class number of the row with label number `order`, which must exist."""
+    def set_class_index(self, order: int, code: int) -> None:
+        """Set the class index of the row with sequence number `order`, which must exist."""
         self._rows.codes[self._index_of(order)] = code
 
     def _drop_at(self, place: int) -> None:
@@ -229,32 +232,32 @@ class SlidingRows:
             self._block.drop_oldest()
 
     def row(self, order: int) -> tuple[np.ndarray, int] | None:
-        """Return features (D,) and class number of the row with label number `order`, or None."""
+        """Return features (D,) and class index of the row with sequence number `order`, or None."""
         return self._block.row(order)
 
     def propensity_and_weight(self, order: int) -> tuple[float, float]:
-        """Return propensity and weight of the row with label number `order`, which must exist."""
+        """Return propensity and weight of the row `order`, which must exist."""
         return self._block.propensity_and_weight(order)
 
-    def recode(self, order: int, code: int) -> None:
-        """Set the class number of the row with label number `order`, which must exist."""
-        self._block.recode(order, code)
+    def set_class_index(self, order: int, code: int) -> None:
+        """Set the class index of the row with sequence number `order`, which must exist."""
+        self._block.set_class_index(order, code)
 
     def drop(self, order: int) -> None:
-        """Drop the row with label number `order`, which must exist."""
+        """Drop the row with sequence number `order`, which must exist."""
         self._block.drop(order)
 
-    def rename(self, code: int, into: int | None) -> None:
-        """Move the rows of class number `code` to `into`, or drop the rows if None."""
+    def recode_or_drop_class(self, code: int, into: int | None) -> None:
+        """Change the class index of all rows of class `code` to `into`; None drops the rows."""
         rows = self.view()
         for order in rows.order[rows.codes == code].tolist():
             if into is None:
                 self.drop(order)
             else:
-                self._block.recode(order, into)
+                self._block.set_class_index(order, into)
 
     def drop_before(self, before: int) -> None:
-        """Drop all rows with a label number below `before`."""
+        """Drop all rows with a sequence number below `before`."""
         for _ in range(int(np.searchsorted(self.view().order, before))):
             self._block.drop_oldest()
 
@@ -313,23 +316,23 @@ class BalancedRows(SlidingRows):
         orders = self._orders[code]
         return len(orders), -orders[0]
 
-    def recode(self, order: int, code: int) -> None:
-        """Set the class number of the row with label number `order`, which must exist."""
-        super().recode(order, code)
+    def set_class_index(self, order: int, code: int) -> None:
+        """Set the class index of the row with sequence number `order`, which must exist."""
+        super().set_class_index(order, code)
         self._rebuild_class_orders()
 
-    def rename(self, code: int, into: int | None) -> None:
-        """Move the rows of class number `code` to `into`, or drop the rows if None."""
-        super().rename(code, into)
+    def recode_or_drop_class(self, code: int, into: int | None) -> None:
+        """Change the class index of all rows of class `code` to `into`; None drops the rows."""
+        super().recode_or_drop_class(code, into)
         self._rebuild_class_orders()
 
     def drop(self, order: int) -> None:
-        """Drop the row with label number `order`, which must exist."""
+        """Drop the row with sequence number `order`, which must exist."""
         super().drop(order)
         self._rebuild_class_orders()
 
     def drop_before(self, before: int) -> None:
-        """Drop all rows with a label number below `before`."""
+        """Drop all rows with a sequence number below `before`."""
         super().drop_before(before)
         self._rebuild_class_orders()
 
@@ -369,12 +372,12 @@ class ReservoirRows(SlidingRows):
         self._block.drop(order)
 
     def drop(self, order: int) -> None:
-        """Drop the row with label number `order`, which must exist."""
+        """Drop the row with sequence number `order`, which must exist."""
         super().drop(order)
         self._orders.remove(order)
 
     def drop_before(self, before: int) -> None:
-        """Drop all rows with a label number below `before`."""
+        """Drop all rows with a sequence number below `before`."""
         super().drop_before(before)
         self._orders = [order for order in self._orders if order >= before]
         self._seen = len(self._orders)

@@ -224,7 +224,7 @@ class HoldoutBuffer:
             self._rows.append(row.copy())
             self._labels.append(label)
 
-    def rename(self, label: Label, into: Label | None) -> None:
+    def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
         """Map one class to another, or drop its rows (`into` is None)."""
         now = [into if one == label else one for one in self._labels]
         self._rows = [row for row, one in zip(self._rows, now, strict=True) if one is not None]
@@ -370,10 +370,10 @@ class Trainer:
         is_idle = self._rows.total < self._idle_until and not self._retrain_requested
         return is_idle and not self._rows.has_suspected_drift
 
-    def rename(self, label: Label, into: Label | None) -> None:
+    def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
         """Map one class to another, or drop it, in the labels for evaluating a challenger."""
         if self._pending is not None:
-            self._pending.holdout.rename(label, into)
+            self._pending.holdout.rename_or_remove_class(label, into)
 
     def add_challenger(self, challenger: "Committee") -> tuple[Training, ...]:
         """Accept the running training's committee; return the training that was started."""
@@ -392,7 +392,10 @@ class Trainer:
         self._worker.abandon()
 
     def start_due_training(self) -> tuple[Training, ...]:
-        """Deploy a challenger that has won, and start the training that is due; return it."""
+        """Deploy a challenger that has won its evaluation, then start a training if one is due.
+
+        Returns the started training, or nothing: while trainings are paused, none starts.
+        """
         if self.paused:
             return ()
         self._decide_promotion()

@@ -228,7 +228,7 @@ class Querier:
             if pool.is_full and budget.affordable >= self.config.query_batch_size:
                 self._run_round(requests, budget, pool, self.config.query_batch_size, cold=cold)
             if budget.audited:
-                budget.count_audit(buys=left is not None)
+                budget.count_audited_record(is_new_request=left is not None)
                 if left is not None:
                     chance = budget.inclusion_probability(0.0)
                     requests.add(left.id, left.utility, chance, audit=True, selected=False)

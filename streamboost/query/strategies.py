@@ -44,22 +44,22 @@ class Utility:
     reason: str
 
 
-def _by_margin(margins: np.ndarray) -> np.ndarray:
+def _margin_utilities(margins: np.ndarray) -> np.ndarray:
     """Return 1 / (1 + margin), the order of query by committee's 1 / margin, finite on ties."""
     return np.asarray(1.0 / (1.0 + margins))
 
 
-def _by_random(rows: np.ndarray) -> np.ndarray:
+def _random_utilities(rows: np.ndarray) -> np.ndarray:
     """Return 1 for every record: all labels are equally useful."""
     return np.ones(len(rows))
 
 
-def _by_least_confidence(probabilities: np.ndarray) -> np.ndarray:
+def _least_confidence_utilities(probabilities: np.ndarray) -> np.ndarray:
     """Return 1 minus the largest probability of each row of (n, K) ([1], section 3.1)."""
     return np.asarray(1.0 - probabilities.max(axis=1, initial=0.0))
 
 
-def _by_entropy(shares: np.ndarray) -> np.ndarray:
+def _entropy_utilities(shares: np.ndarray) -> np.ndarray:
     """Return -sum_k s_k log s_k / log K of each row of probabilities [1] or vote shares [2]."""
     n_classes = shares.shape[1]
     if n_classes < 2:
@@ -69,13 +69,15 @@ def _by_entropy(shares: np.ndarray) -> np.ndarray:
 
 
 UTILITIES = {
-    "margin": Utility("margins", _by_margin, "whose two likeliest classes are closest"),
+    "margin": Utility("margins", _margin_utilities, "whose two likeliest classes are closest"),
     "entropy": Utility(
-        "probabilities", _by_entropy, "that could most easily be of several classes"
+        "probabilities", _entropy_utilities, "that could most easily be of several classes"
     ),
     "least_confident": Utility(
-        "probabilities", _by_least_confidence, "whose likeliest class is least likely"
+        "probabilities", _least_confidence_utilities, "whose likeliest class is least likely"
     ),
-    "vote_entropy": Utility("votes", _by_entropy, "on which the committee's members disagree most"),
-    "random": Utility("nothing", _by_random, ""),
+    "vote_entropy": Utility(
+        "votes", _entropy_utilities, "on which the committee's members disagree most"
+    ),
+    "random": Utility("nothing", _random_utilities, ""),
 }

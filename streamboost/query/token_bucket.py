@@ -251,7 +251,7 @@ class TokenBudget(TokenBucket):
         audited = self.audited
         self.spend(int(selected))
         if audited:
-            self.count_audit(buys=not selected)
+            self.count_audited_record(is_new_request=not selected)
         return selected or audited, audited
 
     def spend(self, tokens: int) -> None:
@@ -259,10 +259,13 @@ class TokenBudget(TokenBucket):
         self._balance -= tokens * self._unit
         self.requests += tokens
 
-    def count_audit(self, *, buys: bool) -> None:
-        """Count an audit, whose token is reserved; `buys` is False if the label was requested."""
+    def count_audited_record(self, *, is_new_request: bool) -> None:
+        """Count an audited record, whose token is already reserved.
+
+        `is_new_request` is False if the selection also requested the record's label.
+        """
         self.audits += 1
-        self.requests += buys
+        self.requests += is_new_request
 
     def state(self) -> dict[str, Any]:
         """Return the mutable state for `resume`, as JSON values."""

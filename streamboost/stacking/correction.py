@@ -129,7 +129,8 @@ class ResidualCorrection(Expert):
         Raises
         ------
         ConfigurationError
-            When its scores cannot be corrected, and the correction is not optional.
+            When the committee's scores are not log probabilities, so that stumps cannot correct
+            them, and the correction is not optional.
         """
         if not self._labels or committee is None:
             return committee

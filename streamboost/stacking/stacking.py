@@ -178,12 +178,15 @@ class OnlineStacking:
         self._newest = None
 
     def score(self, committee: "Committee", X: np.ndarray) -> Scored:
-        """Predict records `X` (n, D) with all experts; the committee ignores additional columns.
+        """Return the ensemble's predictions for the records `X` (n, D).
+
+        Columns that were added after the committee was trained are used by other experts only.
 
         Raises
         ------
         ConfigurationError
-            When the settings correct committees, and this committee cannot be corrected.
+            When the committee alone predicts, with `correction.rounds` above 0, but its scores are
+            not log probabilities, so that stumps cannot correct them.
         """
         if not self._combines_experts(committee):
             return score_with_committee(self.scoring_model(committee), X)
@@ -348,7 +351,7 @@ class OnlineStacking:
 
     @property
     def _evaluates_young(self) -> bool:
-        return self.young is not None and self.young.is_judging
+        return self.young is not None and self.young.updates_weights_at_next_label
 
     def _update_young_weights(self, scored: Scored, row: np.ndarray, k: int) -> None:
         """Update the weights of stack and young committees by a row (D,) of class index `k`.

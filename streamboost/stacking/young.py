@@ -84,10 +84,10 @@ class YoungCommittees:
     """Fixed-share mixture of the stack with committees that are trained on recent labels only.
 
     A committee is born every few labels, and births are removed so that about two are left for each
-    doubling of the age (follow the leading history, Hazan and Seshadhri, 2009). Each label judges
-    all committees before they learn it, and updates the weights by fixed share (Herbster and
-    Warmuth, 1998). Half of the shared weight returns to the stack. So committees of few labels gain
-    weight only while they predict better.
+    doubling of the age (follow the leading history, Hazan and Seshadhri, 2009). Each committee's
+    prediction is compared with a label before the committee learns it, and the weights are updated
+    by fixed share (Herbster and Warmuth, 1998). Half of the shared weight returns to the stack. So
+    committees of few labels gain weight only while they predict better.
 
     Attributes
     ----------
@@ -115,8 +115,8 @@ class YoungCommittees:
         return [birth for birth in self.births if birth.committee is not None]
 
     @property
-    def is_judging(self) -> bool:
-        """Whether the next label updates the weights (`update_weights`)."""
+    def updates_weights_at_next_label(self) -> bool:
+        """Whether the next label updates the weights: each label, or every nth if frequent."""
         stride = round(pow(self._frequency, 0.7))
         return self.n_labels % stride == 0 and self.trained != []
 
@@ -154,9 +154,10 @@ class YoungCommittees:
             kernels().predict_young(scores, birth.columns, birth.doubt, self._counts, probabilities)
 
     def update_weights(self, row: np.ndarray, stack_probabilities: np.ndarray, k: int) -> None:
-        """Update the weights by a record (D,) of class index `k`; call if `is_judging`.
+        """Update the weights by a record (D,) of class index `k`.
 
-        `stack_probabilities` are float64 (K,). A new class has no index yet: `k` is K.
+        Call this only if `updates_weights_at_next_label`. `stack_probabilities` are float64 (K,).
+        A new class has no index yet: `k` is K.
         """
         trained = self.trained
         young = np.empty((len(trained), 1, len(stack_probabilities)))

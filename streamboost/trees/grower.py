@@ -8,7 +8,7 @@ import numpy as np
 from streamboost.errors import ConfigurationError
 from streamboost.kernels.growing import quick
 from streamboost.kernels.growing.criteria import ERROR, LIMITS, NEWTON, NEWTON_SUMS
-from streamboost.kernels.growing.grow import grow
+from streamboost.kernels.growing.grow import grow_tree
 from streamboost.kernels.growing.histograms import BinnedData
 from streamboost.kernels.growing.nodes import NODE
 from streamboost.trees.bins import Bins
@@ -153,13 +153,13 @@ class Grower:
         # A row with an infinite bound prevents pruning.
         if most is not None and np.isfinite(most[rows]).all():
             room, heavy = self.histograms(1, width)[0], _sort_by_weight(rows, most)
-            grown = quick.grow_pruned(
+            grown = quick.grow_tree_with_pruning(
                 *columns, rows, heavy, rest, most, *of_rows, limits, room, nodes
             )
         else:
             room, parted = self.histograms(n_leaves, width), categorical[self.features]
             given = *of_rows, statistic.totals, limits, room, nodes
-            grown = grow(*columns, parted, rows, rest, *given)
+            grown = grow_tree(*columns, parted, rows, rest, *given)
         n_nodes, n_adds = (int(count) for count in grown)
         self.n_adds += n_adds
         return Tree(nodes[:n_nodes], self.features, rows, rest, statistic.worth)

@@ -95,12 +95,24 @@ def pair_statistic(
     buffer: np.ndarray,
     by_gain: bool = True,
 ) -> tuple[Statistic, float]:
-    """Choose a node's class pair; return its Newton statistic, and the value of a unit of gain.
+    """Choose the class pair of an AOSO-LogitBoost node; return its Newton statistic and its worth.
 
-    The node holds `rows` (uint32). Shapes: `probabilities` float32 (n, K), `y` uint32 and `weight`
-    float32 (n,). Each node has its own scales, so that gains of two nodes are comparable only after
-    conversion. The statistic is stored in `buffer` int64 (2n,). `by_gain` is as in
-    `kernels.pairs.choose_node_pair`.
+    The statistic holds the rows' gradients and Hessians for a step that raises the score of one
+    class and lowers that of the other, as integers. Its scale differs between nodes: multiply a
+    node's gain by the worth, a factor, to compare it with the gains of other nodes.
+
+    Parameters
+    ----------
+    probabilities
+        float32 (n, K), the predicted probabilities.
+    y, weight
+        uint32 (n,) class indices, and float32 (n,) weights.
+    rows
+        uint32, the indices of the node's rows.
+    buffer
+        int64 (2n,), memory for the statistic.
+    by_gain
+        True: choose the second class by the largest gain; False: by the smallest gradient sum.
     """
     weight, total, lot = _weights_in_lots(weight, float(weight[rows].sum()), len(rows))
     wide = max(len(rows), total) > WIDE_ROWS
@@ -122,12 +134,21 @@ def weight_statistic(
     copies: np.ndarray | None = None,
     unit: float = 1.0,
 ) -> Statistic:
-    """Return the statistic of a tree that is split by class weights and criterion `kind`.
+    """Return the rows' class weights as integers, for a tree with the split criterion `kind`.
 
-    `weight` float64 (n,), not negative, is the weight of one record. `copies` (n,) is the number of
-    records of each row, or None for one. Weights are rounded before they are multiplied by
-    `copies`, so that a row of two records equals two rows exactly. `y` (n,) are uint32 class
-    indices. `unit` is the weight that corresponds to 1 in the least weight of a child.
+    Parameters
+    ----------
+    weight
+        float64 (n,), the weight of one record of each row, at least 0.
+    y
+        uint32 (n,), class indices.
+    kind
+        Split criterion, such as `GINI`.
+    copies
+        (n,), the number of equal records that each row represents; None: one each. Weights are
+        rounded before this multiplication, so that a row of two copies equals two rows exactly.
+    unit
+        Weight that counts as 1 for the least weight of a child.
     """
     lot = 1.0
     if copies is not None:

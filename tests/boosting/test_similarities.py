@@ -11,7 +11,7 @@ from streamboost.boosting.costs.coupled_loss import loss_bound, optimal_coeffici
 from streamboost.boosting.costs.similarity_rounds import (
     most_isolated_point,
     refine_coefficients,
-    two_groups,
+    split_points_in_two,
 )
 from streamboost.boosting.costs.subcosts import Costs
 from streamboost.boosting.similarities import Frame
@@ -125,7 +125,9 @@ def test_refined_groups_gain_at_least_as_much_as_the_eigenvectors_signs(seed):
     total = np.abs(pull).sum(axis=0)
     u = pull / np.sqrt(total)
     signs = np.where(np.linalg.svd(u)[0][:, 0] >= 0, 1, -1)
-    assert gained(two_groups(pull, total), pull, total) >= gained(signs, pull, total) - 1e-12
+    assert (
+        gained(split_points_in_two(pull, total), pull, total) >= gained(signs, pull, total) - 1e-12
+    )
 
 
 @pytest.mark.parametrize("K", [2, 3, 4, 7])
@@ -134,10 +136,10 @@ def test_groups_of_balanced_classes_do_not_follow_rounding(K):
     Y = np.where(np.repeat(np.arange(K), 5)[:, None] == np.arange(K), -1.0, 1.0)
     pull = np.where(Y < 0, -(K - 1.0), 1.0)
     total = np.abs(pull).sum(axis=0)
-    groups = two_groups(pull, total)
+    groups = split_points_in_two(pull, total)
     noise = np.random.default_rng(0).standard_normal((20, *pull.shape))
     for eps in 1e-13 * noise:
-        np.testing.assert_array_equal(two_groups(pull + eps, total), groups)
+        np.testing.assert_array_equal(split_points_in_two(pull + eps, total), groups)
     own = np.repeat(np.arange(K), 5)
     assert all(len(set(groups[own == k])) == 1 for k in range(K))
     assert set(groups) == {-1, 1}

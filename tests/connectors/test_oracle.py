@@ -242,7 +242,7 @@ def test_requests_in_a_file_that_was_rotated_are_all_answered(tmp_path):
         oracle = AnswersOracle(OracleLabels(answers), JsonLinesSource(path, follow=True))
         with closing(oracle):
             if bookmark is not None:
-                oracle.expect_content(bookmark)
+                oracle.set_expected_content(bookmark)
             oracle.seek(position)
             while found := oracle.poll(2):
                 ids += [int(json.loads(message.payload)["id"]) for message in found]

@@ -11,7 +11,7 @@ from streamboost.evaluation.report import (
     LinearizedMetric,
     difference_estimate,
     estimate_metric,
-    estimates_by_class,
+    estimate_metric_by_class,
     make_report,
     naive_share,
 )
@@ -99,7 +99,7 @@ def test_figures_on_each_class_have_the_intervals_they_have_alone(falls):
         )
     )
     values, t, w = np.random.default_rng(5).normal(size=(3, 3))
-    together = estimates_by_class(tally, values, t, w, falls=falls)
+    together = estimate_metric_by_class(tally, values, t, w, mistakes_lower=falls)
     for k, unit in enumerate(np.eye(3)):
         alone = estimate_metric(
             tally, 0, LinearizedMetric(values[k], t[k] * unit, w[k] * unit, falls)
@@ -113,7 +113,7 @@ def test_a_total_that_mistakes_lower_leaves_room_for_more_of_them_below_alone():
     """25 labels with inclusion probability 1/5 represent 100 other records: e = 25."""
     sums = {"rest": 100.0, "known": 25.0, "weight": 100.0, "weight_square": 500.0, "shift": 0.0}
     sums |= {"first": 0.0, "second": 50.0, "model": 85.0, "doubt": 375.0}
-    falls, either = difference_estimate(**sums, falls=True), difference_estimate(**sums)
+    falls, either = difference_estimate(**sums, mistakes_lower=True), difference_estimate(**sums)
     quantile = student.ppf(0.975, 34.0)
     assert falls.value == either.value == 25.0
     # 85 + 375 / 25 = 100 is more than the mixture, (25 * 50 + 10 * 100) / 35

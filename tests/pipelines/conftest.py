@@ -21,7 +21,7 @@ from streamboost.learner.estimators import default_estimator
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.pipelines.config.durations import WindowSize
-from streamboost.pipelines.runner.batch import Outputs
+from streamboost.pipelines.runner.batch import OutputSinks
 from streamboost.pipelines.runner.batch_reader import BatchReader
 from streamboost.pipelines.runner.label_join import LabelJoin
 from streamboost.pipelines.runner.pipeline import Pipeline
@@ -104,7 +104,7 @@ class World:
         return Runner(
             Pipeline(self.schema, learner, join, Versions(None, 10)),
             intake,
-            Outputs(*sinks),
+            OutputSinks(*sinks),
             self.transaction,
             observers=[committing(on_commit)] if on_commit else [],
             open_sources=lambda: {

@@ -90,7 +90,8 @@ class KafkaMember:
     cluster : KafkaCluster
     group : the consumer group's name, a prefix of the transactional ids
     topic : the topic to read
-    max_bytes : limit per payload in memory; longer ones are cut to one byte more
+    max_bytes : limit per payload in memory; of a longer payload, the first `max_bytes` + 1 bytes
+        are returned, with its true size, by which the decoder rejects it
     on_corrupt : "stop" at messages with a wrong checksum, or "skip" them and report the damage
     settings : further options of the consumer
     """

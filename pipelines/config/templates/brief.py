@@ -121,7 +121,10 @@ def render_for_records(name: str, path: str, id: str, label: str, batch: int) ->
 
 
 def render_template(*, kafka: bool = False) -> str:
-    """Return the text of a pipeline file with the most important keys; records: ImageSegments."""
+    """Return the text of a short pipeline file, with comments.
+
+    Its source is River's ImageSegments data set, or a Kafka topic if `kafka`.
+    """
     about = (
         "A streamboost pipeline over topics of a Kafka cluster."
         if kafka

@@ -67,7 +67,7 @@ def list_sessions(request: Request) -> list[LoginSession]:
 
 
 @router.delete("/{name}", responses=error_descriptions(403, 404, 409, 413, 422))
-def end_user_logins(
+def log_out_user(
     request: Request, name: Annotated[str, Path(max_length=LONGEST_NAME)]
 ) -> EndedLogins:
     """End all sessions and unused login links of a user; return their number."""

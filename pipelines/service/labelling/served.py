@@ -140,8 +140,9 @@ def _load_config(path: Path, *, learner: bool) -> Config:
 def _config_of_state_folder(path: Path, learner: bool) -> Config:
     """Return the configuration that is stored in a state folder.
 
-    Relative paths start in the folder of the pipeline file. That folder is derived from the path of
-    the state folder, if the state folder was not moved.
+    Without `learner`, the learner's sections are skipped, as in `load`. Relative paths start in the
+    folder of the pipeline file, which is found by removing the configured state path from the end
+    of `path`. Raises ConfigurationError if this fails, as after the state folder was moved.
     """
     folder = state = path.resolve()
     try:

@@ -67,7 +67,10 @@ class LabellingEntry:
 
 
 class LabellingStore:
-    """Database file, safe for threads and processes; `mask` removes secrets from errors."""
+    """SQLite file with the annotators' actions and their leases on records.
+
+    Safe for threads and processes. `mask` returns an error message without passwords and tokens.
+    """
 
     def __init__(self, path: Path, mask: Callable[[str], str]) -> None:
         self._database = Database(path)

@@ -13,7 +13,7 @@ from streamboost.boosting.costs.coupled_loss import (
     CoupledTrees,
     loss_bound,
 )
-from streamboost.boosting.costs.similarity_rounds import SimilarityRounds
+from streamboost.boosting.costs.similarity_rounds import SimilarityAlgorithm
 from streamboost.boosting.costs.subcosts import Costs, Subcosts
 from streamboost.boosting.estimator import BoostingClassifier
 from streamboost.boosting.loop import Algorithm
@@ -214,7 +214,7 @@ class RebelClassifier(BoostingClassifier):
     def _algorithm(self) -> Algorithm:
         costs = Costs(self.cost_matrix, self.subcosts)
         if self.weak_learner == "localized_similarity":
-            return SimilarityRounds(
+            return SimilarityAlgorithm(
                 self.learning_rate,
                 self.smoothing,
                 costs,

@@ -21,7 +21,12 @@ from streamboost.errors import DataError
 from streamboost.kernels import similarity as kernels
 from streamboost.trees.grower import Grower
 
-__all__ = ["SimilarityRounds", "most_isolated_point", "refine_coefficients", "two_groups"]
+__all__ = [
+    "SimilarityAlgorithm",
+    "most_isolated_point",
+    "refine_coefficients",
+    "split_points_in_two",
+]
 
 _MOST_PAIRS = 50  # two-point learners tried in a round
 _EQUAL = 1e-9  # relative tolerance of equal eigenvalues
@@ -35,7 +40,7 @@ class _State(CoupledState):
     points: np.ndarray
 
 
-class SimilarityRounds(CoupledAlgorithm):
+class SimilarityAlgorithm(CoupledAlgorithm):
     """Algorithm of REBEL whose weak learners are localized similarities.
 
     Rows are first merged into distinct points, which share their scores. The coefficients of a
@@ -181,7 +186,7 @@ class _Search:
         yield self._make_candidate([0], np.inf, np.zeros(n))  # 0: the constant
         if n == 1:
             return
-        group = two_groups(self._pull, self.total)  # 1
+        group = split_points_in_two(self._pull, self.total)  # 1
         i = most_isolated_point(self._pull, self.total)  # 2
         near = self._squared_distances_from(i)
         yield self._make_candidate([i], float(np.delete(near, i).min()) / 2, near)  # 3
@@ -235,8 +240,10 @@ def most_isolated_point(weight_difference: np.ndarray, total_weight: np.ndarray)
     return int(np.sqrt(rest).sum(axis=1).argmin())
 
 
-def two_groups(weight_difference: np.ndarray, total_weight: np.ndarray) -> np.ndarray:
-    """Return the group of each point, ±1 (n,), for a weak learner to separate (section 5.3).
+def split_points_in_two(weight_difference: np.ndarray, total_weight: np.ndarray) -> np.ndarray:
+    """Split n points into two groups for a weak learner to separate; return ±1, float64 (n,).
+
+    This is the partition of section 5.3.
 
     With u_i = pull_i / sqrt(total), a learner f lowers the loss by at least half of
     |sum f_i u_i|^2. The relaxed maximum of this sum is the leading eigenvector of the (K, K) Gram

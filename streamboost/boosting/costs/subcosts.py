@@ -14,7 +14,10 @@ Subcosts = Literal["paper", "linear"]
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Cost matrix of the classification errors, and the formula of the training subcosts.
+    """Cost matrix of the classification errors, and the formula of REBEL's subcosts (Appel, 2017).
+
+    Subcosts are the weights c+ and c- of the terms of the training loss: for a row of class j with
+    scores H, the loss is the sum over classes k of c+_jk exp(H_k) + c-_jk exp(-H_k).
 
     ``"paper"`` are the subcosts of `squared_subcosts`. Their best scores are
     H_k = log(p_k theta_k / sum_j p_j c+_jk) / 2, which weight costs by their squares. Contrary to
@@ -42,7 +45,11 @@ class Costs:
         return check_cost_matrix(self.matrix, n_classes)
 
     def subcosts(self, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the subcosts c+ and c-, float64 (K, K) each; row j is for rows of class j."""
+        """Return REBEL's subcosts (c+, c-), each float64 (K, K), with one row per true class.
+
+        In row j and column k, c+ penalizes a high score of class k for records of class j, and c-
+        a low score (Appel, 2017, section 4.3).
+        """
         C = self.checked_matrix(n_classes)
         if self.kind == "linear" and self.matrix is not None:
             return C, C.max(initial=0.0) - C

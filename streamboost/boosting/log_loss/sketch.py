@@ -71,10 +71,10 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         """Create the state of the rows: probabilities, and weights as integers."""
         P = scores.astype(np.float32)
         softmax(P, P)
-        records, scale = weights_in_units(data.weight, data.total)
+        records, scale = weights_in_units(data.weight, data.all_reduce)
         n_alike = len(P) // max(len(records), 1)  # an array (1,) is for all rows
         total = np.array([records.sum() * n_alike])
-        data.total.sum_over_shards(total)
+        data.all_reduce.sum_over_shards(total)
         return _State(data.y, data.weight.astype(np.float32), P, records, scale, total[0] / scale)
 
     def train(
@@ -104,7 +104,11 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
     def _round_grower(
         self, rows: SketchRows, sampling: RoundSampler, limits: np.ndarray
     ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
-        """Yield a function that grows rounds in a kernel call, in threads, or on one shard."""
+        """Context manager: yields a function that grows one tree per round for the given draws.
+
+        It runs on this shard if training is distributed, else in up to `n_jobs` threads if there
+        are enough rows, else in this thread.
+        """
         n, coded, shard = len(rows.y), sampling.grow.coded, sampling.shard
         n_threads = min(self._n_jobs, n // _ROWS_A_THREAD)
         given = limits, self._learning_rate, CLAMP

@@ -114,7 +114,7 @@ def _mean_over_shards(data: TrainingData, values: np.ndarray) -> float:
     """Return the mean of `values` (n,) over the rows of all shards, with exact sums."""
     whole = np.floor(values)
     sums = np.array([whole.sum(), np.rint((values - whole) * _FRACTION).sum()]).astype(np.int64)
-    data.total.sum_over_shards(sums)
+    data.all_reduce.sum_over_shards(sums)
     return float((sums[0] + sums[1] / _FRACTION) / data.n_rows)
 
 

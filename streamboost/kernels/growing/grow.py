@@ -16,7 +16,7 @@ from streamboost.kernels.growing.nodes import CODES, leaf_with_best_split, make_
 from streamboost.kernels.growing.splits import find_best_split
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["allocate_workspace", "grow", "grow_tree"]
+__all__ = ["allocate_workspace", "grow_tree", "grow_tree_in_workspace"]
 
 
 class _Workspace(NamedTuple):
@@ -71,16 +71,17 @@ def allocate_workspace(n_channels, n_codes, n_splits, n_features, n_rows, n_slot
 
 
 @kernel
-def grow(
-    codes, features, offsets, n_bins, missing, categorical, rows, unsampled, values, channel,
-    totals, limits, pool, nodes,
+def grow_tree(
+    codes, features, offsets, n_bins, missing, categorical, rows, unsampled_rows, values, channel,
+    totals, limits, histogram_pool, nodes,
 ):  # fmt: skip
-    """Grow one tree into `nodes`, and sort `rows` and `unsampled` rows by leaf.
+    """Grow one tree into `nodes`, and sort `rows` and `unsampled_rows` by leaf.
 
     The first six arguments are those of `FeatureSubset`; `values`, `channel` and `totals` are those
-    of `Statistic`. Further shapes: `rows` (sampled) and `unsampled` (not sampled) uint32; `limits`
-    (1,) LIMITS; `pool` int64 (slots, bins x channels), of any content; `nodes` (2 leaves - 1,)
-    NODE. Returns the number of nodes, and of additions to histograms.
+    of `Statistic`. Further shapes: `rows` to train on, and `unsampled_rows` that are only assigned
+    to leaves, uint32; `limits` (1,) LIMITS; `histogram_pool` int64 (slots, bins x channels), of any
+    content; `nodes` (2 leaves - 1,) NODE. Returns the number of nodes, and of additions to
+    histograms.
 
     The pool needs at least two slots, and at most one per leaf is used. With fewer slots than
     leaves the tree is the same. If the histogram of a leaf was evicted from the pool, the
@@ -96,12 +97,14 @@ def grow(
     workspace = allocate_workspace(
         lim.channels,
         CODES if categorical.any() else 0,
-        2 * pool.shape[1] if newton else 0,
+        2 * histogram_pool.shape[1] if newton else 0,
         features.size,
-        max(rows.size, unsampled.size),
-        pool.shape[0],
+        max(rows.size, unsampled_rows.size),
+        histogram_pool.shape[0],
     )
-    return grow_tree(columns, rows, unsampled, statistic, lim, pool, nodes, fused, workspace)
+    return grow_tree_in_workspace(
+        columns, rows, unsampled_rows, statistic, lim, histogram_pool, nodes, fused, workspace
+    )
 
 
 @inner_kernel
@@ -122,27 +125,33 @@ def _assign_histogram_slot(nodes, leaf, sibling, slot_owners):
 
 
 @inner_kernel
-def _build_leaf_histogram(nodes, leaf, columns, fused, rows, statistic, limits, pool, workspace):
+def _build_leaf_histogram(
+    nodes, leaf, columns, fused, rows, statistic, limits, histogram_pool, workspace
+):
     """Build the histogram of a leaf in its slot; return the number of additions."""
     node = nodes[leaf]
-    build_histogram(node, columns, fused, rows, statistic, limits, pool[node.slot], workspace.pairs)
+    build_histogram(
+        node, columns, fused, rows, statistic, limits, histogram_pool[node.slot], workspace.pairs
+    )
     return columns.features.size * (node.stop - node.start)
 
 
 @inner_kernel
-def _find_split_of_leaf(nodes, leaf, columns, statistic, limits, pool, workspace):
+def _find_split_of_leaf(nodes, leaf, columns, statistic, limits, histogram_pool, workspace):
     """Write the best split of a leaf to its node; without a split, release its slot."""
     node = nodes[leaf]
-    find_best_split(node, pool[node.slot], columns, limits, statistic.totals, workspace)
+    find_best_split(node, histogram_pool[node.slot], columns, limits, statistic.totals, workspace)
     if node.gain <= 0.0:
         workspace.owner[node.slot] = -1
         node.slot = -1
 
 
 @inner_kernel
-def grow_tree(columns, rows, unsampled, statistic, limits, pool, nodes, fused, workspace):
-    """Grow one tree as `grow` does, with a given workspace; return the same numbers."""
-    make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled.size)
+def grow_tree_in_workspace(
+    columns, rows, unsampled_rows, statistic, limits, histogram_pool, nodes, fused, workspace
+):
+    """Grow one tree as `grow_tree` does, with a given workspace; return the same numbers."""
+    make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled_rows.size)
     n_nodes = n_leaves = np.int64(1)  # with a literal, callees would be compiled twice
     if columns.features.size == 0:
         return n_nodes, np.int64(0)
@@ -151,16 +160,16 @@ def grow_tree(columns, rows, unsampled, statistic, limits, pool, nodes, fused, w
         owner[slot] = -1
     _assign_histogram_slot(nodes, 0, -1, owner)
     n_adds = _build_leaf_histogram(
-        nodes, 0, columns, fused, rows, statistic, limits, pool, workspace
+        nodes, 0, columns, fused, rows, statistic, limits, histogram_pool, workspace
     )
-    _find_split_of_leaf(nodes, 0, columns, statistic, limits, pool, workspace)
+    _find_split_of_leaf(nodes, 0, columns, statistic, limits, histogram_pool, workspace)
     while n_leaves < limits.max_leaf_nodes:
         i = leaf_with_best_split(nodes, n_nodes)
         if i < 0:
             break
         node = nodes[i]
         a, b = n_nodes, n_nodes + 1
-        middle = split_node(nodes, i, a, columns, rows, unsampled, workspace)
+        middle = split_node(nodes, i, a, columns, rows, unsampled_rows, workspace)
         n_nodes += 2
         n_leaves += 1
         slot, node.slot = node.slot, -1
@@ -174,14 +183,14 @@ def grow_tree(columns, rows, unsampled, statistic, limits, pool, nodes, fused, w
         else:
             _assign_histogram_slot(nodes, large, -1, owner)
             n_adds += _build_leaf_histogram(
-                nodes, large, columns, fused, rows, statistic, limits, pool, workspace
+                nodes, large, columns, fused, rows, statistic, limits, histogram_pool, workspace
             )
         _assign_histogram_slot(nodes, small, large, owner)
         n_adds += _build_leaf_histogram(
-            nodes, small, columns, fused, rows, statistic, limits, pool, workspace
+            nodes, small, columns, fused, rows, statistic, limits, histogram_pool, workspace
         )
         if slot >= 0:
-            subtract_histogram(pool[slot], pool[nodes[small].slot])
+            subtract_histogram(histogram_pool[slot], histogram_pool[nodes[small].slot])
         for child in (a, b):
-            _find_split_of_leaf(nodes, child, columns, statistic, limits, pool, workspace)
+            _find_split_of_leaf(nodes, child, columns, statistic, limits, histogram_pool, workspace)
     return n_nodes, n_adds

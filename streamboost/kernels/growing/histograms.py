@@ -16,9 +16,9 @@ __all__ = [
     "FeatureSubset",
     "FusedHistogram",
     "Statistic",
-    "add_packed_gradients",
-    "add_statistics",
-    "add_vectors",
+    "add_packed_gradients_to_histogram",
+    "add_row_vectors_to_histogram",
+    "add_statistics_to_histogram",
     "build_histogram",
     "fuse_features",
     "subtract_histogram",
@@ -75,7 +75,7 @@ class FusedHistogram(NamedTuple):
 
 
 @inner_kernel
-def add_packed_gradients(hist, codes, features, offsets, rows, start, stop, values):
+def add_packed_gradients_to_histogram(hist, codes, features, offsets, rows, start, stop, values):
     """Add the rows' gradients and Hessians, packed in one int64, to the features' histograms."""
     # Each pass handles four features, so that a row's index and statistic are read once for four.
     n = features.size
@@ -102,7 +102,9 @@ def add_packed_gradients(hist, codes, features, offsets, rows, start, stop, valu
 
 
 @inner_kernel
-def _add_gradient_pairs(hist, codes, features, offsets, rows, start, stop, values, pairs):
+def _add_gradient_pairs_to_histogram(
+    hist, codes, features, offsets, rows, start, stop, values, pairs
+):
     """Add the rows' gradients and Hessians, an int64 each, to the features' histograms."""
     # The numbers of a node's rows are copied together, as many rows exceed the nearest caches.
     one, two, n = np.uint64(1), np.uint64(2), features.size
@@ -131,7 +133,9 @@ def _add_gradient_pairs(hist, codes, features, offsets, rows, start, stop, value
             hist[to] += g
             hist[to + one] += h
         j += 4
-    add_vectors(hist, codes, features[j:], offsets[j:], rows, start, stop, values, 2)
+    add_row_vectors_to_histogram(
+        hist, codes, features[j:], offsets[j:], rows, start, stop, values, 2
+    )
 
 
 @kernel
@@ -190,10 +194,12 @@ def fuse_features(columns, n_bins):
 
 
 @inner_kernel
-def _add_fused(hist, offsets, fused, rows, start, stop, values):
+def _add_fused_features_to_histogram(hist, offsets, fused, rows, start, stop, values):
     sums = fused.hist
     sums[:] = 0
-    add_packed_gradients(sums, fused.codes, fused.groups, fused.first, rows, start, stop, values)
+    add_packed_gradients_to_histogram(
+        sums, fused.codes, fused.groups, fused.first, rows, start, stop, values
+    )
     # The sums of the combinations are added to the bins of each feature.
     for g in range(fused.groups.size):
         begin, ways = fused.first[g], np.uint64(1)
@@ -212,8 +218,10 @@ def _add_fused(hist, offsets, fused, rows, start, stop, values):
 
 
 @inner_kernel
-def add_vectors(hist, codes, features, offsets, rows, start, stop, values, n_channels):
-    """Add the `n_channels` numbers of each row to the histogram of each feature."""
+def add_row_vectors_to_histogram(
+    hist, codes, features, offsets, rows, start, stop, values, n_channels
+):
+    """Add the rows' statistics, `n_channels` numbers per row, to each feature's histogram."""
     width = np.uint64(n_channels)
     for j in range(features.size):
         c = codes[features[j]]
@@ -226,7 +234,7 @@ def add_vectors(hist, codes, features, offsets, rows, start, stop, values, n_cha
 
 
 @inner_kernel
-def _add_class_weights(
+def _add_class_weights_to_histogram(
     hist, codes, features, offsets, rows, start, stop, values, channel, n_channels
 ):
     width = np.uint64(n_channels)
@@ -239,15 +247,19 @@ def _add_class_weights(
 
 
 @inner_kernel
-def add_statistics(hist, codes, features, offsets, rows, start, stop, statistic, n_channels):
+def add_statistics_to_histogram(
+    hist, codes, features, offsets, rows, start, stop, statistic, n_channels
+):
     """Add the statistic of each row, a vector or a class weight, to the features' histograms."""
     values, channel = statistic.values, statistic.channel
     if channel.size:
-        _add_class_weights(
+        _add_class_weights_to_histogram(
             hist, codes, features, offsets, rows, start, stop, values, channel, n_channels
         )
     else:
-        add_vectors(hist, codes, features, offsets, rows, start, stop, values, n_channels)
+        add_row_vectors_to_histogram(
+            hist, codes, features, offsets, rows, start, stop, values, n_channels
+        )
 
 
 @inner_kernel
@@ -257,18 +269,20 @@ def build_histogram(node, columns, fused, rows, statistic, limits, hist, workspa
     codes, features, first = columns.codes, columns.features, columns.first
     start, stop = node.start, node.stop
     if has_gradient_pairs(limits):
-        _add_gradient_pairs(
+        _add_gradient_pairs_to_histogram(
             hist, codes, features, first, rows, start, stop, statistic.values, workspace
         )
         return
     if limits.kind != NEWTON:
-        add_statistics(hist, codes, features, first, rows, start, stop, statistic, limits.channels)
+        add_statistics_to_histogram(
+            hist, codes, features, first, rows, start, stop, statistic, limits.channels
+        )
         return
     values = statistic.values
     if fused.groups.size > 0 and stop - start > 2 * _JOINT:
-        _add_fused(hist, first, fused, rows, start, stop, values)
+        _add_fused_features_to_histogram(hist, first, fused, rows, start, stop, values)
         features, first = fused.plain, fused.plain_first
-    add_packed_gradients(hist, codes, features, first, rows, start, stop, values)
+    add_packed_gradients_to_histogram(hist, codes, features, first, rows, start, stop, values)
 
 
 @inner_kernel

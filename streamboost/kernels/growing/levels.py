@@ -3,7 +3,7 @@
 Best-first growth of a tree of 80 leaves would all-reduce the histograms of the shards 79 times.
 Here the best open leaves are split together, with one all-reduce. Then the best-first order is
 replayed as far as the gains are known, and unused splits are dropped. The tree is identical to the
-tree of `growing.grow`, as no decision depends on the rows of one shard.
+tree of `growing.grow.grow_tree`, as no decision depends on the rows of one shard.
 """
 
 from typing import NamedTuple

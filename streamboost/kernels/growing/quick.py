@@ -8,7 +8,7 @@ The error of a row is its largest possible score, in a leaf of its own, less its
 error is not negative. The error of a split is the sum over its rows at the best predictions of the
 leaves, as the proposition requires. For a row with gradient g and Hessian h, the error is
 h (g / h - f)^2 at the leaf value f, the weighted variance of the appendix. The largest score of the
-row is g^2 / h. The tree is identical to the tree of `growing.grow`.
+row is g^2 / h. The tree is identical to the tree of `growing.grow.grow_tree`.
 """
 
 from typing import Any, NamedTuple
@@ -27,8 +27,8 @@ from streamboost.kernels.growing.grow import allocate_workspace
 from streamboost.kernels.growing.histograms import (
     FeatureSubset,
     Statistic,
-    add_packed_gradients,
-    add_statistics,
+    add_packed_gradients_to_histogram,
+    add_statistics_to_histogram,
 )
 from streamboost.kernels.growing.nodes import (
     CODES,
@@ -40,7 +40,7 @@ from streamboost.kernels.growing.nodes import (
 from streamboost.kernels.growing.splits import best_split_of_feature, find_best_split
 from streamboost.kernels.jit import inner_kernel, kernel
 
-__all__ = ["grow_pruned"]
+__all__ = ["grow_tree_with_pruning"]
 
 _FIRST = 0.9  # share of a node's weight on which the histograms of all features are built
 _STEPS = 20  # number of equal parts of the remaining weight
@@ -60,7 +60,7 @@ class _Workspace(NamedTuple):
     finished: np.ndarray  # bool (d,): whether the histogram has all rows
     places: np.ndarray  # int64 (d,): indices of the candidate features
     some: FeatureSubset  # columns of the candidate features
-    room: Any  # workspace of `growing.grow`, to find a split and partition the rows
+    room: Any  # workspace of `growing.grow.grow_tree`, to find a split and partition the rows
 
 
 @inner_kernel
@@ -125,11 +125,11 @@ def _add_rows_to_histograms(
         columns.first[first_feature:end_feature],
     )
     if limits.kind == NEWTON:
-        add_packed_gradients(
+        add_packed_gradients_to_histogram(
             hist, codes, features, first, rows_by_score, start, stop, statistic.values
         )
     else:
-        add_statistics(
+        add_statistics_to_histogram(
             hist, codes, features, first, rows_by_score, start, stop, statistic, limits.channels
         )
 
@@ -303,11 +303,11 @@ def _allocate_node_workspace(columns, sum_limits, limits, n_bins, n_rows):
 
 
 @kernel
-def grow_pruned(
+def grow_tree_with_pruning(
     codes, features, offsets, n_bins, missing, rows, rows_by_score, unsampled, max_scores, values,
     channel, limits, hist, nodes,
 ):  # fmt: skip
-    """Grow one tree as `growing.grow` does, and skip features that cannot have the best split.
+    """Grow one tree as `grow.grow_tree` does, and skip features that cannot have the best split.
 
     Shapes are as in that kernel. In addition: `max_scores` float64 (n,), the largest score that
     each row can add to a leaf, not negative and finite; `rows_by_score` uint32, the rows of `rows`

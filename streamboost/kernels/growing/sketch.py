@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamboost.kernels.growing.criteria import NEWTON
-from streamboost.kernels.growing.grow import allocate_workspace, grow_tree
+from streamboost.kernels.growing.grow import allocate_workspace, grow_tree_in_workspace
 from streamboost.kernels.growing.histograms import FeatureSubset, Statistic, fuse_features
 from streamboost.kernels.growing.nodes import CODES
 from streamboost.kernels.growing.steps import (
@@ -72,7 +72,7 @@ class RoundWorkspace(NamedTuple):
     gradient: np.ndarray  # float32 (n,)
     hessian: np.ndarray  # float32 (n,)
     statistic: np.ndarray  # int64 (n x channels,)
-    pool: np.ndarray  # int64 (slots, bins x channels); see `grow`
+    pool: np.ndarray  # int64 (slots, bins x channels); see `grow_tree`
     ends: np.ndarray  # int64 (4, leaves): start and stop of each leaf in the rows, and in the rest
     sums: np.ndarray  # int64 (2, leaves, K)
 
@@ -105,7 +105,7 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
         )
         lim.min_child, lim.l2 = max(1.0, least * scale_h), l2 * scale_h
         nodes = trees.nodes[at : at + 2 * most - 1]
-        size, counted = grow_tree(
+        size, counted = grow_tree_in_workspace(
             columns, trained, rest, statistic, lim, workspace.pool, nodes, joint, growing
         )
         finalize_nodes(nodes, size, columns.features, scale_h / scale_g / scale_g, ends)

@@ -220,7 +220,7 @@ def test_row_with_an_open_cell_is_read_by_the_run_after_its_end_is_written(tmp_p
     with path.open("ab") as file:
         file.write(b'\nend"\n3,c\n')
     with closing(CsvSource(path)) as source:
-        source.expect_content(bookmark)
+        source.set_expected_content(bookmark)
         source.seek(position)
         assert records(source) == [
             {"id": "2", "text": "pasted\n77777,X\nend"},

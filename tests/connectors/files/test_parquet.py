@@ -109,7 +109,7 @@ def test_row_with_text_that_is_not_utf_8_is_a_dead_letter_alone(written):
     assert [(one.reason, one.position) for one in dead] == [("bad_row", {"0": 1})]
     assert "column 'note'" in dead[0].detail
     with closing(ParquetSource(path)) as again:
-        again.expect_content(bookmark)
+        again.set_expected_content(bookmark)
         again.seek({"0": 2})
         assert again.poll(5) == rest
 

@@ -62,7 +62,7 @@ class Restarting:
             self.source.close()
             self.source = file_source(self.path, **self.options)
             if bookmark is not None:
-                self.source.expect_content(bookmark)
+                self.source.set_expected_content(bookmark)
             self.source.seek(position)
         start = self.source.position()["0"]
         found = self.source.poll(limit)
@@ -126,7 +126,7 @@ def test_a_copy_is_read_of_a_file_that_was_empty_when_it_was_polled(
     assert [line.decode() for line in one.rest()] == written[0] + written[1]
     with closing(file_source(path)) as replay:
         for bookmark, start, end, found in one.polled[1:]:
-            replay.expect_content(bookmark)
+            replay.set_expected_content(bookmark)
             assert replay.read_range({"0": (start, end)}, len(found)) == found
 
 
@@ -138,7 +138,7 @@ def test_every_part_is_read_again_as_it_was_read(path, reading, rotate):
     one.rest()
     with closing(file_source(path)) as replay:
         for bookmark, start, end, found in one.polled:
-            replay.expect_content(bookmark)
+            replay.set_expected_content(bookmark)
             assert replay.read_range({"0": (start, end)}, len(found)) == found
         first, last = one.polled[0], one.polled[-1]
         everything = replay.read_range({"0": (first[1], last[2])}, 400)
@@ -212,7 +212,7 @@ def test_or_is_read_from_its_beginning_and_the_gap_counted(path, reading):
     assert one.source.gaps == {}
     bookmark, _, place, found = one.polled[1]
     with closing(file_source(path)) as replay:
-        replay.expect_content(bookmark)
+        replay.set_expected_content(bookmark)
         assert replay.read_range({"0": (end + 1, place)}, 10) == found
 
 
@@ -222,7 +222,7 @@ def test_what_a_gap_took_is_not_replayed_from_the_file_in_its_place(path, readin
     bookmark, start, end, found = one.polled[0]
     write(path, NEW)
     with closing(file_source(path, on_data_loss="continue")) as replay:
-        replay.expect_content(bookmark)
+        replay.set_expected_content(bookmark)
         with pytest.raises(DeletedError, match="other content"):
             replay.read_range({"0": (start, end)}, len(found))
 
@@ -269,7 +269,7 @@ def test_labels_held_back_from_before_a_rotation_are_read_again(path):
         source.poll(10)
         bookmark = source.bookmark
     with closing(JsonLinesSource(path)) as source:
-        source.expect_content(bookmark)
+        source.set_expected_content(bookmark)
         source.seek({"0": first[50].offset})
         found = [m.payload for _ in range(3) for m in source.poll(999)]
     assert found == OLD[50:] + NEW
@@ -281,7 +281,7 @@ def test_the_lag_counts_what_is_left_of_the_old_file_and_the_new_one(path):
         rename(path)
         bookmark, position = source.bookmark, source.position()
     with closing(JsonLinesSource(path, follow=True)) as source:
-        source.expect_content(bookmark)
+        source.set_expected_content(bookmark)
         source.seek(position)
         assert source.lag() == len(OLD[-1]) + 1 + path.stat().st_size
 
@@ -295,7 +295,7 @@ def test_a_compressed_file_that_another_replaced_is_noticed(tmp_path):
     content = gzip.compress(b"".join(line + b"\n" for line in NEW))
     path.write_bytes(content)
     with closing(JsonLinesSource(path)) as source:
-        source.expect_content(bookmark)
+        source.set_expected_content(bookmark)
         source.seek(position)
         with pytest.raises(DeletedError, match="replaced"):
             source.poll(1)
@@ -309,7 +309,7 @@ def test_a_position_of_an_earlier_release_which_has_no_bookmark_is_read_on(path)
 
 def test_a_bookmark_that_cannot_be_read_is_refused(path):
     with pytest.raises(ConnectorError, match="use the release that wrote"):
-        JsonLinesSource(path).expect_content("nonsense")
+        JsonLinesSource(path).set_expected_content("nonsense")
 
 
 def test_a_parquet_file_that_another_replaced_is_noticed(tmp_path):
@@ -322,7 +322,7 @@ def test_a_parquet_file_that_another_replaced_is_noticed(tmp_path):
     for start, is_same in ((0, True), (500, False)):
         parquet.write_table(table({"id": range(start, start + 300)}), path)
         with closing(file_source(path)) as source:
-            source.expect_content(bookmark)
+            source.set_expected_content(bookmark)
             source.seek(position)
             if is_same:
                 assert json.loads(source.poll(1)[0].payload) == {"id": "40"}

@@ -6,7 +6,7 @@ import pytest
 
 from streamboost.connectors.base import Sink
 from streamboost.errors import UnavailableError
-from streamboost.pipelines.runner.batch import Outputs
+from streamboost.pipelines.runner.batch import OutputSinks
 
 
 class Stalling(Sink):
@@ -40,7 +40,7 @@ def test_nothing_more_is_read_until_the_batch_at_hand_is_written(world, make_rec
     loop = world.loop
     loop.poll_interval = 0.001
     sink = Stalling(world.predictions, fails=fails)
-    loop.outputs = Outputs(sink, loop.outputs.requests, loop.outputs.dead_letters)
+    loop.outputs = OutputSinks(sink, loop.outputs.requests, loop.outputs.dead_letters)
     records, _ = make_records(2_000)
     world.feed(records)
     thread = threading.Thread(target=loop.run, kwargs={"until_idle": True})

@@ -13,10 +13,10 @@ from streamboost.learner.estimators import default_estimator
 from streamboost.learner.learner import StreamLearner
 from streamboost.learner.schedule import Schedule
 from streamboost.pipelines.config.durations import WindowSize
-from streamboost.pipelines.distributed.learning import LearnerOutputs, LearningPipeline
+from streamboost.pipelines.distributed.learning import LearnerSinks, LearningPipeline
 from streamboost.pipelines.distributed.model_log import ModelLog, ModelPublisher
 from streamboost.pipelines.distributed.partition_task import PartitionTask, TaskSettings
-from streamboost.pipelines.runner.batch import Inputs
+from streamboost.pipelines.runner.batch import BatchInputs
 from streamboost.pipelines.runner.label_join import LabelJoin
 from streamboost.pipelines.state.versions import Versions
 from streamboost.query.config import QueryConfig
@@ -117,13 +117,13 @@ class Learned:
         join = LabelJoin(WindowSize.parse("1h"), WindowSize.parse("1d"), learner.n_features)
         self.pipeline = LearningPipeline(schema, learner, join, Versions(None, 3), **more)
         self.inputs, self.effects, self.progress = [], [], []
-        self.outputs = LearnerOutputs(*(MemorySink(MemoryLog()) for _ in range(4)))
+        self.outputs = LearnerSinks(*(MemorySink(MemoryLog()) for _ in range(4)))
         self.step([], [])
         self.task, self.truth, self.truth_of = task(relabel=relabel), {}, truth
 
     def step(self, progress, labels):
         tick = 1_000 + len(self.inputs)
-        inputs = Inputs(tick, {}, progress, labels)
+        inputs = BatchInputs(tick, {}, progress, labels)
         self.inputs.append(inputs)
         self.effects.append(self.pipeline.step(inputs, None))
         self.effects[-1].messages.messages_by_sink(self.outputs)
@@ -134,7 +134,7 @@ class Learned:
         trainer = self.pipeline.learner.trainer
         if trainer.running:
             made = trainer.wait(trainer.running.version)
-            self.pipeline.step(Inputs(1_999, {}, [], []), made)
+            self.pipeline.step(BatchInputs(1_999, {}, [], []), made)
 
     def edition(self):
         return edition_of(self.pipeline.learner, self.pipeline.schema, self.pipeline.sequence)

@@ -7,7 +7,7 @@ import pytest
 
 from streamboost.errors import GapError
 from streamboost.pipelines.distributed.scoring_log import ScoringLogEntry
-from streamboost.pipelines.runner.batch import Inputs
+from streamboost.pipelines.runner.batch import BatchInputs
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.state.journal import JournalExtras
 from tests.pipelines.distributed.sharing import (
@@ -120,7 +120,7 @@ def test_a_label_that_nobody_asked_for_waits_and_is_counted_otherwise(features):
     learned = Learned(numbers())
     given = {"id": "other", "label": "left", "features": features}
     learned.step([], [message(given, 0)])
-    learned.pipeline.step(Inputs(10_000_000, {}, [], []), None)
+    learned.pipeline.step(BatchInputs(10_000_000, {}, [], []), None)
     assert learned.pipeline.join.counts.unknown == 1
     assert learned.pipeline.learner.n_labels == 0
 
@@ -223,7 +223,7 @@ def forget(learned):
     """Let the join forget the records that it holds, and what became of them."""
     pipeline = learned.pipeline
     for tick in (10_000_000, 20_000_000):
-        pipeline.step(Inputs(tick, {}, [], []), None)
+        pipeline.step(BatchInputs(tick, {}, [], []), None)
     assert pipeline.join.needs_record("other")
 
 
@@ -278,7 +278,7 @@ def test_a_merge_that_is_undone_is_published_and_its_class_is_predicted_again():
         (2_000, Command("merge", label="third", into="left")),
         (3_000, Command("unmerge", label="third")),
     ):
-        effects = pipeline.step(Inputs(tick, {}, [], [], commands=[command]), None)
+        effects = pipeline.step(BatchInputs(tick, {}, [], [], commands=[command]), None)
         assert effects.messages.publish is not None
         is_there = "third" in labels_of(task().step(every, learned.edition(), 1, 0))
         assert is_there == ("third" in pipeline.learner.classes) == (command.into is None)
@@ -293,7 +293,7 @@ def test_a_class_that_is_mended_is_predicted_no_more_from_the_next_edition_on(co
     pipeline, edition = learned.pipeline, learned.edition()
     assert "third" in pipeline.learner.committee.classes
     kind, into = command
-    mended = Inputs(2_000, {}, [], [], commands=[Command(kind, label="third", into=into)])
+    mended = BatchInputs(2_000, {}, [], [], commands=[Command(kind, label="third", into=into)])
     effects = pipeline.step(mended, None)
     assert effects.messages.publish is not None
     assert effects.promoted is None, "its successor is still being trained"

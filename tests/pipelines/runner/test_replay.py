@@ -278,7 +278,7 @@ def test_a_training_that_ends_while_nothing_comes_is_swapped_in_by_a_batch_of_no
 
 def test_reading_a_batch_again_leaves_the_source_at_its_end(world):
     world.feed([{"id": str(i)} for i in range(20)])
-    found = recovery.Inputs(0, {"records": {"0": (5, 8)}, "labels": {}}, [], [])
+    found = recovery.BatchInputs(0, {"records": {"0": (5, 8)}, "labels": {}}, [], [])
     again = world.loop.intake.reread_batch(found, {"records": 3, "labels": 0})
     assert [json.loads(m.payload)["id"] for m in again.records] == ["5", "6", "7"]
     assert world.loop.intake.positions()["records"] == {"0": 8}
