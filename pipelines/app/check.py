@@ -54,7 +54,7 @@ _READ_ONCE = "standard input, which is read once: not tried"
 
 
 class Finding(NamedTuple):
-    """Result of the check of one part of a configuration."""
+    """Result of the check of one part of a configuration: its name, success, and a text."""
 
     part: str
     ok: bool
@@ -62,18 +62,16 @@ class Finding(NamedTuple):
 
 
 def check(config: Config) -> Iterator[Finding]:
-    """Check every connector of `config`; yield one finding for each part.
+    """Check every connector of `config`; yield one `Finding` for each part of the configuration.
 
-    The check reads a few messages, and writes none.
-
-    Exception: at a remote address for copies, a file is written and removed, as write access cannot
-    be checked otherwise.
+    The check reads a few messages, and writes none. If checkpoints are copied to a remote address,
+    an empty file is written there and removed, to test write access.
     """
     state = State(config.state)
     # The schema is read from a checkpoint, which may be large.
-    schema = cache(partial(_next_run_schema, config, state))
+    schema = cache(partial(_load_schema_of_next_run, config, state))
     if config.sections.kafka is not None:
-        found = _check_part(config, "kafka", partial(refuse_missing_topics, config))
+        found = _run_check_of_part(config, "kafka", partial(refuse_missing_topics, config))
         yield found
         if not found.ok:  # other checks would fail for the same reason, each after a timeout
             return
@@ -88,40 +86,54 @@ def check(config: Config) -> Iterator[Finding]:
             return _message_count_text(len(messages))
 
         if config.sections.schema_registry is not None:
-            yield _check_part(config, "schema_registry", partial(_registered_schemas_text, config))
-        yield _check_part(
-            config, "state", partial(_resume_text, config, state, connectors.transaction)
+            yield _run_check_of_part(
+                config, "schema_registry", partial(_describe_registered_schemas, config)
+            )
+        yield _run_check_of_part(
+            config,
+            "state",
+            partial(_describe_start_of_next_run, config, state, connectors.transaction),
         )
-        yield _check_part(config, "source", read_records)
-        yield _check_part(config, "schema", partial(_features_text, config, schema, messages))
+        yield _run_check_of_part(config, "source", read_records)
+        yield _run_check_of_part(
+            config, "schema", partial(_describe_features, config, schema, messages)
+        )
         if factory_names(config):
-            yield _check_part(config, "models", partial(_models_text, config, schema, messages))
+            yield _run_check_of_part(
+                config, "models", partial(_describe_models, config, schema, messages)
+            )
         if config.is_distributed:
-            yield _check_part(config, "scoring", partial(scorer_limits_text, config))
-        yield _check_part(config, "labels", partial(_labels_text, config, connectors.labels))
+            yield _run_check_of_part(config, "scoring", partial(scorer_limits_text, config))
+        yield _run_check_of_part(
+            config, "labels", partial(_describe_labels, config, connectors.labels)
+        )
         if connectors.initial_data is not None:
-            yield _check_part(
+            yield _run_check_of_part(
                 config,
                 "initial_data",
-                partial(_initial_data_text, schema, messages, config, connectors),
+                partial(_describe_initial_data, schema, messages, config, connectors),
             )
         if config.sections.initial_data.committee is not None:
-            yield _check_part(
+            yield _run_check_of_part(
                 config,
                 "committee",
-                partial(_initial_committee_text, config, state, schema, messages),
+                partial(_describe_initial_committee, config, state, schema, messages),
             )
         for name in OUTPUTS:
             section: Output = getattr(config.sections, name)
-            yield _check_part(config, name, partial(section.check_access, config.connector_context))
+            yield _run_check_of_part(
+                config, name, partial(section.check_access, config.connector_context)
+            )
     if config.sections.pipeline.checkpoint_copy is not None:
-        yield _check_part(config, "copies", partial(_copies_text, config))
+        yield _run_check_of_part(config, "copies", partial(_describe_checkpoint_copies, config))
     if config.sections.label_studio is not None:
-        yield _check_part(config, "label_studio", partial(_label_studio_text, config))
+        yield _run_check_of_part(
+            config, "label_studio", partial(_describe_label_studio_project, config)
+        )
 
 
 def delivery_guarantee(config: Config) -> str:
-    """Return a sentence: exactly, at least or at most once delivery of the outputs, and why."""
+    """Return a sentence: the outputs are delivered exactly, at least or at most once, and why."""
     with closing(connect(config)) as connectors:
         outputs = connectors.outputs
         sinks = {
@@ -134,7 +146,7 @@ def delivery_guarantee(config: Config) -> str:
         outside = [name for name, sink in sinks.items() if not connectors.transaction.enlists(sink)]
     if once:
         return (
-            f"at most once: {_joined_names(once)} {'comes' if len(once) == 1 else 'come'} by "
+            f"at most once: {_join_names(once)} {'comes' if len(once) == 1 else 'come'} by "
             "standard input, which cannot be read again; after a crash, what was read and not "
             'committed is lost; a restart needs [pipeline] on_data_loss = "continue", which gives '
             "up what was learned since the newest checkpoint"
@@ -148,21 +160,21 @@ def delivery_guarantee(config: Config) -> str:
         return f"exactly once: all outputs are streams of the log that holds {journal}"
     holder = "the cluster" if config.commits_to_kafka else "the log"
     return (
-        f"at least once: {_joined_names(outside)} {'lies' if len(outside) == 1 else 'lie'} outside "
+        f"at least once: {_join_names(outside)} {'lies' if len(outside) == 1 else 'lie'} outside "
         f"{holder} that holds {journal}; after a crash some messages may stand there twice, with "
         "the same id (dead letters: with the same source and position)"
     )
 
 
-def _check_part(config: Config, part: str, run_check: Callable[[], str]) -> Finding:
+def _run_check_of_part(config: Config, part: str, run_check: Callable[[], str]) -> Finding:
     try:
         return Finding(part, True, config.mask(run_check()))
     except StreamBoostError as error:
         return Finding(part, False, config.mask(str(error)))
 
 
-def _registered_schemas_text(config: Config) -> str:
-    """List the registered schemas of all topics whose format uses a schema registry, as text."""
+def _describe_registered_schemas(config: Config) -> str:
+    """Return a text with the registered schema of each topic whose format uses a registry."""
     found = []
     for name in ENDPOINTS:
         section = getattr(config.sections, name)
@@ -171,8 +183,11 @@ def _registered_schemas_text(config: Config) -> str:
     return "; ".join(found)
 
 
-def _resume_text(config: Config, state: State, transaction: Transaction) -> str:
-    """Describe the batch after which the next run continues; StateError if a run would fail."""
+def _describe_start_of_next_run(config: Config, state: State, transaction: Transaction) -> str:
+    """Return a text with the batch after which the next run continues.
+
+    Raises StateError if the next run would fail.
+    """
     check_writable(state.log)
     running = state.running_process_id()
     committed = transaction.committed()
@@ -192,16 +207,20 @@ def _resume_text(config: Config, state: State, transaction: Transaction) -> str:
     return f"continues after batch {committed.sequence}{missed * (start < committed.sequence)}"
 
 
-def _next_run_schema(config: Config, state: State) -> Schema:
-    """Return the schema of the next run: of the newest checkpoint, the state or the file."""
+def _load_schema_of_next_run(config: Config, state: State) -> Schema:
+    """Return the schema of the next run.
+
+    It is read from the newest checkpoint, otherwise from schema.json in the state folder, otherwise
+    from the pipeline file.
+    """
     _, manifest = state.checkpoints.newest() or (None, {})
     if "schema" in manifest:
         return Schema.from_json(manifest["schema"])
     return state.schema() or config.sections.build_schema()
 
 
-def _features_text(config: Config, get_schema: _GetSchema, messages: list[Message]) -> str:
-    """Describe the features; DataError if the first records do not match the schema."""
+def _describe_features(config: Config, get_schema: _GetSchema, messages: list[Message]) -> str:
+    """Return a text about the features; DataError if the first records do not match the schema."""
     named, schema = config.sections.build_schema(), get_schema()
     if not messages and not schema.has_known_features:
         return "what the fields hold will be found out from the first records"
@@ -212,7 +231,7 @@ def _features_text(config: Config, get_schema: _GetSchema, messages: list[Messag
     repeated = config.sections.predictions.include
     if missing := absent_fields_error([m.payload for m in messages], repeated, near_only=True):
         raise DataError(f"[predictions] include: {missing}")
-    dead = _dead_letters_text(schema.decode(messages).dead, len(messages))
+    dead = _describe_dead_letters(schema.decode(messages).dead, len(messages))
     if named.has_known_features and (
         missing := absent_fields_error([m.payload for m in messages], named.features)
     ):
@@ -230,11 +249,11 @@ def _refuse_absent_fields(
     *,
     is_fresh: bool,
 ) -> None:
-    """Raise DataError if [schema] names a field that no record has, or an invalid time field.
+    """Raise DataError if no record has a field that [schema] names, or a time field is invalid.
 
-    `transformed` are the messages after the transformer. Excluded fields, and `new_fields` of a
-    pipeline with a state, may appear in later records. They are rejected only if their names
-    resemble a field that is not in use. `is_fresh` is whether the pipeline has no state yet.
+    `transformed` are the messages after the transformer. `is_fresh` is whether the pipeline has no
+    state yet. Excluded fields may appear only in later records, and so may `new_fields` of a
+    pipeline with a state. Such a field is rejected only if its name resembles an unused field.
     """
     here, there = ([m.payload for m in some] for some in (messages, transformed))
     times = [] if schema.time is None else [schema.time]
@@ -254,8 +273,8 @@ def _refuse_absent_fields(
             raise DataError(f"[schema] time: {wrong}")
 
 
-def _models_text(config: Config, get_schema: _GetSchema, messages: list[Message]) -> str:
-    """Describe the external models; ConfigurationError if a model cannot be created."""
+def _describe_models(config: Config, get_schema: _GetSchema, messages: list[Message]) -> str:
+    """Return a text about the external models; ConfigurationError if one cannot be created."""
     schema = get_schema()
     if messages and not schema.has_known_features:
         schema, _ = schema.infer(transform_messages(config, schema, messages))
@@ -273,7 +292,7 @@ def _models_text(config: Config, get_schema: _GetSchema, messages: list[Message]
     )
 
 
-def _labels_text(config: Config, source: Source) -> str:
+def _describe_labels(config: Config, source: Source) -> str:
     """Return a text with the number of labels read; DataError if most labels are invalid."""
     if (said := config.sections.labels.oracle_summary(config.connector_context)) is not None:
         return said
@@ -284,15 +303,17 @@ def _labels_text(config: Config, source: Source) -> str:
     names = [name for name in astuple(schema.label_fields) if name is not None]
     if missing := absent_fields_error([m.payload for m in messages], names):
         raise DataError(f"{missing}; [labels.fields] says what the fields are called")
-    dead = _dead_letters_text(schema.decode_labels(messages, allow_nulls=True).dead, len(messages))
+    dead = _describe_dead_letters(
+        schema.decode_labels(messages, allow_nulls=True).dead, len(messages)
+    )
     count = _message_count_text(len(messages))
     return f"{count}. {dead}" if dead else count
 
 
-def _initial_data_text(
+def _describe_initial_data(
     get_schema: _GetSchema, records: list[Message], config: Config, connectors: Connectors
 ) -> str:
-    """Describe the size of the initial data set; DataError if most records are invalid."""
+    """Return a text with the size of the initial data; DataError if most records are invalid."""
     assert connectors.initial_data is not None
     messages = peek_messages(connectors.initial_data)
     schema = get_schema()
@@ -301,17 +322,20 @@ def _initial_data_text(
     if not messages or not schema.has_known_features:
         return _message_count_text(len(messages))
     known, dead = decode_initial_data(schema, messages, 0)
-    said = _dead_letters_text(dead, len(messages))
+    said = _describe_dead_letters(dead, len(messages))
     made = transform_messages(config, schema, messages)
     if missing := absent_fields_error([m.payload for m in made], schema.features):
         raise DataError(missing)
     return f"{_message_count_text(len(messages))}, {len(known.ids)} to be learned. {said}".rstrip()
 
 
-def _initial_committee_text(
+def _describe_initial_committee(
     config: Config, state: State, get_schema: _GetSchema, records: list[Message]
 ) -> str:
-    """Describe the initial committee; ConfigurationError if it does not match the records."""
+    """Return a text with the size of the initial committee.
+
+    Raises ConfigurationError if the committee does not match the fields of `records`.
+    """
     begun = initial_model(config, state)
     assert begun is not None
     schema, committee = get_schema(), begun.committee
@@ -327,8 +351,11 @@ def _initial_committee_text(
     return said
 
 
-def _copies_text(config: Config) -> str:
-    """Return a text with the number of checkpoint copies; ConnectorError if none can be written."""
+def _describe_checkpoint_copies(config: Config) -> str:
+    """Return a text with the number of checkpoint copies.
+
+    Raises ConnectorError if no copy can be written.
+    """
     copies = checkpoint_copies(config)
     assert copies is not None
     name = f"{config.name}.check"
@@ -342,8 +369,11 @@ def _copies_text(config: Config) -> str:
     return f"{copies.place} can be written; copies there: {len(known)}{newest}"
 
 
-def _label_studio_text(config: Config) -> str:
-    """Describe the Label Studio project; ConfigurationError if labels cannot be written."""
+def _describe_label_studio_project(config: Config) -> str:
+    """Return a text about the Label Studio project.
+
+    Raises ConfigurationError if the pipeline's labels are in a place that cannot be written.
+    """
     refuse_unwritable(config.sections.labels, "labels")
     studio, choices = label_studio.open_project(config)
     told = f"{studio.where}, choices {', '.join(choices.labels)}"
@@ -352,23 +382,26 @@ def _label_studio_text(config: Config) -> str:
     return told + aside
 
 
-def _dead_letters_text(dead: Sequence[DeadLetter], n_messages: int) -> str:
-    """Describe the dead letters among `n_messages` messages; DataError if they are over half."""
-    if not dead:
+def _describe_dead_letters(dead_letters: Sequence[DeadLetter], n_messages: int) -> str:
+    """Return a text about the invalid messages (dead letters) among `n_messages`; "" if none.
+
+    Raises DataError if more than half of the messages are invalid.
+    """
+    if not dead_letters:
         return ""
-    if 2 * len(dead) > n_messages:
-        first = dead[0]
+    if 2 * len(dead_letters) > n_messages:
+        first = dead_letters[0]
         raise DataError(
-            f"{len(dead)} of {n_messages} would be dead letters, first: {first.detail}, in "
+            f"{len(dead_letters)} of {n_messages} would be dead letters, first: {first.detail}, in "
             f"{quoted_start(first.payload)}"
         )
-    reasons = ", ".join(sorted({letter.reason for letter in dead}))
-    return f"{len(dead)} of {n_messages} would be dead letters: {reasons}."
+    reasons = ", ".join(sorted({letter.reason for letter in dead_letters}))
+    return f"{len(dead_letters)} of {n_messages} would be dead letters: {reasons}."
 
 
 def _message_count_text(n: int) -> str:
     return "nothing there yet" if n == 0 else f"{n} message{'s' * (n > 1)} read"
 
 
-def _joined_names(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1])] * bool(names[:-1]) + names[-1:])

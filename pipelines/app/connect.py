@@ -99,7 +99,7 @@ def create_transaction(config: Config) -> Transaction:
 
 
 def refuse_missing_topics(config: Config) -> str:
-    """Return the number of topics as a text; ConnectorError if topics of `config` are missing."""
+    """Raise ConnectorError if Kafka topics of `config` are missing; return their number as text."""
     from streamboost.connectors.kafka.admin import missing_topics
 
     wanted, cluster = _topic_settings(config), cluster_of(config.connector_context)

@@ -60,7 +60,7 @@ def require_local(config: Config) -> None:
 
 
 def scoring_log_source(config: Config) -> Source:
-    """Return the source of the scoring log, which a learner reads instead of records."""
+    """Return the source of the scoring log; with distributed scoring, the learner reads it."""
     from streamboost.connectors.kafka.topic import KafkaSource
 
     cluster, topic = cluster_of(config.connector_context), scoring_log_topic(config.name)
@@ -125,9 +125,10 @@ def add_missing_partitions(config: Config) -> None:
 
 @contextmanager
 def records_source(config: Config, source: Source) -> Iterator[Source]:
-    """Yield a source of the records: `source`, or with distributed scoring a new source.
+    """Context manager that yields a source of the records.
 
-    With distributed scoring, `source` reads the scoring log instead of the records.
+    This is `source` itself, unless scoring is distributed: then `source` reads the scoring log, and
+    a new source of the records is opened and closed.
     """
     if not config.is_distributed:
         yield source
@@ -137,7 +138,7 @@ def records_source(config: Config, source: Source) -> Iterator[Source]:
 
 
 def prepare_distributed_scoring(config: Config, runner: "Runner") -> None:
-    """Prepare distributed scoring: add missing partitions, and publish a model snapshot."""
+    """Add missing partitions now and later, and publish the first model snapshot for scorers."""
     synchronize = partial(add_missing_partitions, config)
     runner.stop.retry_until_success(synchronize, runner.poll_interval)
     runner.observers.append(_PartitionSynchronizer(synchronize))

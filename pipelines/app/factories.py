@@ -154,10 +154,10 @@ def _create_transformer(config: Config) -> Transformer | None:
 def transform_messages(
     config: Config, schema: Schema, messages: Sequence[Message]
 ) -> Sequence[Message]:
-    """Transform the first records with a new transformer, to infer the schema of its output.
+    """Return `messages`, the first records, with the fields that a new transformer makes of them.
 
-    Without a transformer, the messages are returned unchanged. Of the fields, the
-    `_MAX_FIELDS` most frequent ones are kept.
+    The `_MAX_FIELDS` most frequent fields are kept. Without a transformer in the pipeline file, the
+    messages are returned unchanged. Raises ConfigurationError if no record can be transformed.
     """
     if (transformer := _create_transformer(config)) is None:
         return messages
@@ -192,9 +192,10 @@ def transform_messages(
 
 
 def is_deterministic(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> bool:
-    """Return whether models give equal results in two processes with different hash seeds.
+    """Return whether the external models ignore the seed of Python's hashes.
 
-    `records` are the test data: pairs of record and timestamp.
+    The models are trained on `records`, pairs of record and timestamp, in two processes with
+    different hash seeds. They must give equal predictions.
     """
     told = {
         "factories": factory_names(config),
@@ -221,7 +222,7 @@ def is_deterministic(config: Config, records: Sequence[tuple[Mapping[str, Any], 
 
 
 def print_model_hash() -> None:
-    """Create and train models in this process; print a hash of their results."""
+    """Create and train the models described on standard input; print a hash of their results."""
     given = json.load(sys.stdin)
     said: list[Any] = []
     factories, folder = given["factories"], Path(given["folder"])
@@ -244,7 +245,10 @@ def print_model_hash() -> None:
 
 
 def check_models(config: Config, records: Sequence[tuple[Mapping[str, Any], Time]]) -> str:
-    """Create the models; return a text with their number, and whether they are deterministic."""
+    """Create the models; return a text with their number and whether they are deterministic.
+
+    Raises ConfigurationError if a model cannot be created or tried on `records`.
+    """
     for section_name, factory in factory_names(config).items():
         call_factory(section_name, factory, config.folder)
     if is_deterministic(config, records):

@@ -37,9 +37,10 @@ def peek_messages(source: Source, limit: int = INFERRED_FROM) -> list[Message]:
 def infer_schema(
     config: Config, state: State, records: Source, stop: StopToken, *, until_idle: bool
 ) -> Schema | None:
-    """Return the schema with its features; wait for the first records if inference needs them.
+    """Return the schema with its features: of the state, the file, or inferred from records.
 
-    Returns None if no record arrived before the stop request.
+    To infer features, the function waits for the first records. Returns None if no record arrived
+    before a stop request or, with `until_idle`, before the end of the source.
     """
     known = state.schema()
     if known is not None:
@@ -47,7 +48,7 @@ def infer_schema(
     schema = config.sections.build_schema()
     if not schema.has_known_features:
         interval = config.sections.pipeline.poll_interval
-        infer = partial(_transform_and_infer, config, schema)
+        infer = partial(_infer_schema_after_transformer, config, schema)
         if (found := _infer_from_first_records(infer, records, stop, interval, until_idle)) is None:
             return None
         schema, sentence = found
@@ -56,41 +57,40 @@ def infer_schema(
     return schema
 
 
-def _transform_and_infer(
+def _infer_schema_after_transformer(
     config: Config, schema: Schema, messages: Sequence[Message]
 ) -> InferredSchema:
-    """Apply the transformer, if the pipeline has one, and infer the fields of the records."""
+    """Return the schema inferred from the messages, after the pipeline's transformer, if any."""
     return schema.infer(transform_messages(config, schema, messages))
 
 
 def _infer_from_first_records(
-    infer: Callable[[Sequence[Message]], InferredSchema],
+    infer_fields: Callable[[Sequence[Message]], InferredSchema],
     records: Source,
     stop: StopToken,
-    interval: float,
+    poll_interval: float,
     until_idle: bool,
 ) -> InferredSchema | None:
-    """Call `infer` with `INFERRED_FROM` records, or with fewer after `QUIET` seconds.
+    """Wait for the first records, and return the result of `infer_fields` for them.
 
-    Returns None if no record arrived before the stop request.
-
-    If few messages are there and all are damaged, the function waits for more records. With
-    `until_idle`, the available records are used, unless the source is open.
+    The function waits for `INFERRED_FROM` records. Fewer are used if no other record arrives for
+    `QUIET` seconds, unless all of them are damaged. With `until_idle`, a source with an end is not
+    waited for. Returns None if no record arrived before the stop request.
     """
     seen, since = 0, 0.0
     while not stop.requested:
-        messages = stop.retry_until_success(partial(peek_messages, records), interval)
+        messages = stop.retry_until_success(partial(peek_messages, records), poll_interval)
         if len(messages) > seen:
             seen, since = len(messages), time.monotonic()
         if until_idle and not records.is_open:
-            return infer(messages) if messages else None
+            return infer_fields(messages) if messages else None
         if seen >= INFERRED_FROM:
-            return infer(messages)
+            return infer_fields(messages)
         if seen and time.monotonic() - since >= QUIET:
             try:
-                return infer(messages)
+                return infer_fields(messages)
             except DataError as error:
                 _log.warning("%s. It is tried again when more records come", error)
                 since = math.inf
-        stop.wait(interval)
+        stop.wait(poll_interval)
     return None

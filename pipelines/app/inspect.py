@@ -52,7 +52,7 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     saved = state.checkpoints.newest()
     manifest = saved[1] if saved else None
     if config is not None:
-        committed, lag, unknown = _query_progress(config, manifest)
+        committed, lag, unknown = _query_committed_batch_and_lag(config, manifest)
     elif commits_to_kafka(state):
         raise StateError(
             f"{path} is the state of a pipeline whose journal is in Kafka: name its pipeline file"
@@ -76,20 +76,20 @@ def describe(path: Path, config: Config | None = None) -> dict[str, Any]:
     }
 
 
-def _query_progress(
+def _query_committed_batch_and_lag(
     config: Config, manifest: dict[str, Any] | None
 ) -> tuple[CommittedBatch | None, dict[str, int], dict[str, str]]:
     """Return the newest committed batch, the lag by source, and the reasons of failed queries.
 
-    If the journal is unavailable, the batch of the newest checkpoint is returned, from its
-    `manifest`.
+    If the journal is unavailable, the batch is that of `manifest`, which describes the newest
+    checkpoint. The reasons have the keys "committed" and "lag".
     """
     unknown: dict[str, str] = {}
     with closing(connect(config)) as connectors:
         try:
             committed = connectors.transaction.committed()
-            marks = _source_bookmarks(connectors, committed, manifest)
-            return committed, _lag_by_source(connectors, committed, marks, unknown), unknown
+            bookmarks = _source_bookmarks(connectors, committed, manifest)
+            return committed, _lag_by_source(connectors, committed, bookmarks, unknown), unknown
         except UnavailableError as error:
             unknown = dict.fromkeys(("committed", "lag"), str(error))
     known = CommittedBatch(manifest["sequence"], manifest["positions"]) if manifest else None
@@ -99,27 +99,27 @@ def _query_progress(
 def _source_bookmarks(
     connectors: Connectors, committed: CommittedBatch | None, manifest: dict[str, Any] | None
 ) -> dict[str, str]:
-    """Return the content identifiers (`Source.bookmark`) at the newest batch, by source.
+    """Return each source's `Source.bookmark`, which identifies its content, at the newest batch.
 
-    The manifest has the bookmarks as of the newest checkpoint; the journal has later changes.
+    `manifest` has the bookmarks of the newest checkpoint. Later changes are in the journal.
     """
-    marks: dict[str, str] = manifest["bookmarks"] if manifest else {}
+    bookmarks: dict[str, str] = manifest["bookmarks"] if manifest else {}
     after = manifest["sequence"] if manifest else 0
-    if committed is not None and committed.sequence > after and (marks or not after):
+    if committed is not None and committed.sequence > after and (bookmarks or not after):
         for _, message in connectors.transaction.journal(after):
-            marks = marks | JournalEntry.decode(message).bookmarks
-    return marks
+            bookmarks = bookmarks | JournalEntry.decode(message).bookmarks
+    return bookmarks
 
 
 def _lag_by_source(
     connectors: Connectors,
     committed: CommittedBatch | None,
-    marks: dict[str, str],
-    unknown: dict[str, str],
+    bookmarks: dict[str, str],
+    failure_reasons: dict[str, str],
 ) -> dict[str, int]:
-    """Return the lag after the committed positions, by source, in messages or bytes.
+    """Return the unread part of each source after its committed position, in messages or bytes.
 
-    If the query of a source fails, the reason is stored in `unknown`.
+    If a query fails, its reason is stored in `failure_reasons`, and other sources are left out.
     """
     positions = committed.positions if committed else {}
     lag = {}
@@ -127,12 +127,12 @@ def _lag_by_source(
         if not source.is_replayable:
             continue
         try:
-            if name in marks:
-                source.set_expected_content(marks[name])
+            if name in bookmarks:
+                source.set_expected_content(bookmarks[name])
             source.seek(positions.get(name, {}))
             messages = source.lag()
         except ConnectorError as error:
-            unknown["lag"] = str(error)
+            failure_reasons["lag"] = str(error)
             break  # the other source would probably time out too
         if messages is not None:
             lag[name] = messages
@@ -195,17 +195,17 @@ _WIDTH = 21
 
 def description_text(description: dict[str, Any]) -> str:
     """Format the result of `describe` as escaped lines of text."""
-    return "\n".join(map(escaped, _description_lines(description)))
+    return "\n".join(map(escaped, _lines_of_description(description)))
 
 
-def _description_lines(description: dict[str, Any]) -> list[str]:
+def _lines_of_description(description: dict[str, Any]) -> list[str]:
     running = "running" if description["running"] else "not running"
     sequence, unknown = description["sequence"], description["unknown"]
     checkpoint = description["checkpoint"]
     most = "at least " if "committed" in unknown else ""
     lines = [
         f"pipeline {description['name']}: {running}, "
-        f"{most}{_count_text(sequence, 'batch')} committed"
+        f"{most}{_format_count(sequence, 'batch')} committed"
     ]
     if "committed" in unknown:
         what = "what came after them, and how much is to be read"
@@ -232,9 +232,9 @@ def _description_lines(description: dict[str, Any]) -> list[str]:
     if checkpoint is None:
         return [*lines, "no checkpoint yet: a restart replays from the beginning"]
     behind = sequence - checkpoint["sequence"]
-    ago = f", {_count_text(behind, 'batch')} ago (a restart replays from there)" if behind else ""
+    ago = f", {_format_count(behind, 'batch')} ago (a restart replays from there)" if behind else ""
     lines.append(f"as of the checkpoint of batch {checkpoint['sequence']}{ago}:")
-    lines += _counter_lines(checkpoint, distributed=description["distributed"])
+    lines += _label_and_record_count_lines(checkpoint, distributed=description["distributed"])
     lines += _expert_lines(checkpoint["experts"])
     lines += annotator_lines(checkpoint["annotators"])
     lines += _shadow_model_lines(checkpoint.get("shadow_models", {}))
@@ -244,7 +244,7 @@ def _description_lines(description: dict[str, Any]) -> list[str]:
         lines.append(f"  versions kept    {' '.join(map(str, versions))}")
     if checkpoint["lost_batches"]:
         lines.append(
-            f"  lost             {_count_text(checkpoint['lost_batches'], 'batch')} of labels"
+            f"  lost             {_format_count(checkpoint['lost_batches'], 'batch')} of labels"
         )
     if unread := checkpoint["deleted_unread"]:
         lines.append(f"  lost             {unread:,} messages that were deleted unread")
@@ -252,7 +252,7 @@ def _description_lines(description: dict[str, Any]) -> list[str]:
 
 
 def _expert_lines(weights: Mapping[str, float]) -> Iterator[str]:
-    """Yield lines with each expert's share of the weight in predictions."""
+    """Yield a title line, then a line for each expert with its weight as a percentage."""
     if weights:
         yield "  experts"
     for name, weight in weights.items():
@@ -263,12 +263,15 @@ def _shadow_model_lines(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[st
     """Yield table lines with each shadow model's accuracy, estimated from requested labels."""
     if reports:
         yield "  shadow models, share predicted right on arrival"
-        yield _table_line("", "since the start", "newest")
+        yield _format_table_row("", "since the start", "newest")
     for name, one in reports.items():
         path = ("committee", "accuracy")
-        yield _table_line(
+        yield _format_table_row(
             name,
-            *(_estimate_text(_value_at(one[part], path)) for part in ("since_start", "recent")),
+            *(
+                _format_estimate(_nested_value(one[part], path))
+                for part in ("since_start", "recent")
+            ),
         )
 
 
@@ -277,12 +280,14 @@ def annotator_lines(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     names = sorted(counts, key=lambda name: -counts[name]["labels"])
     if names:
         yield "  annotators"
-        yield _table_line("", "labels", "as others said", "as was predicted, where that was sure")
+        yield _format_table_row(
+            "", "labels", "as others said", "as was predicted, where that was sure"
+        )
     for name in names[:_NAMED]:
         one = counts[name]
         alike = f"{one['agreed']:,} of {one['shared']:,}" if one["shared"] else "none shared"
         sure = f"{one['confirmed']:,} of {one['judged']:,}" if one["judged"] else "none"
-        yield _table_line(name, f"{one['labels']:,}", alike, sure)
+        yield _format_table_row(name, f"{one['labels']:,}", alike, sure)
     if len(names) > _NAMED:
         yield f"    and {len(names) - _NAMED:,} more"
 
@@ -299,7 +304,9 @@ def _field_problem_lines(counts: Mapping[str, Mapping[str, int]]) -> Iterator[st
             yield f"    and {len(names) - _NAMED:,} more"
 
 
-def _counter_lines(checkpoint: Mapping[str, Any], *, distributed: bool) -> Iterator[str]:
+def _label_and_record_count_lines(
+    checkpoint: Mapping[str, Any], *, distributed: bool
+) -> Iterator[str]:
     for part, words in _WORDS.items():
         rows = [(key, checkpoint[part].get(key, 0), text) for key, text in words.items()]
         if part == "ledger":
@@ -316,69 +323,69 @@ def _counter_lines(checkpoint: Mapping[str, Any], *, distributed: bool) -> Itera
             yield f"    {key.replace('_', ' '):<15} {value:>10,.10g}  {text}"
 
 
-def _count_text(n: int, noun: str) -> str:
+def _format_count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}es"
 
 
 def metric_lines(evaluation: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines of a table of metrics; `evaluation` is the result of `Evaluation.in_numbers`.
+    """Yield the lines of a table of metrics, such as accuracy, by class and by probability.
 
-    Yields nothing before the first record.
+    `evaluation` is the result of `Evaluation.in_numbers`. Yields nothing before the first record.
     """
     whole, recent = evaluation["since_start"], evaluation["recent"]
     if not whole["records"]:
         return
     yield "  predictions, with 95 % intervals"
-    yield _table_line("", "since the start", "newest")
-    yield _table_line("records", f"{whole['records']:,}", f"{recent['records']:,}", "judged")
-    yield _table_line(
+    yield _format_table_row("", "since the start", "newest")
+    yield _format_table_row("records", f"{whole['records']:,}", f"{recent['records']:,}", "judged")
+    yield _format_table_row(
         "labels", f"{whole['answered']:,}", f"{recent['answered']:,}", "asked for, by which"
     )
     if still := whole.get("waiting"):
-        yield _table_line(
+        yield _format_table_row(
             "still open", f"{still:,}", f"{recent['waiting']:,}", "others speak for them"
         )
     for name, path in _FIGURES:
-        yield _table_line(
+        yield _format_table_row(
             name,
-            *(_estimate_text(_value_at(one, path)) for one in (whole, recent)),
+            *(_format_estimate(_nested_value(one, path)) for one in (whole, recent)),
             _MEANINGS[name],
         )
     if whole.get("cost") is not None:
-        shown = [_estimate_text(one["cost"]) for one in (whole, recent)]
-        yield _table_line("cost", *shown, "of a decision, in the mean")
-    naive = [_value_at(one, ("committee", "naive_accuracy")) for one in (whole, recent)]
+        shown = [_format_estimate(one["cost"]) for one in (whole, recent)]
+        yield _format_table_row("cost", *shown, "of a decision, in the mean")
+    naive = [_nested_value(one, ("committee", "naive_accuracy")) for one in (whole, recent)]
     told = [f"{one['value']:.3f}" if one else NO_FIGURE for one in naive]
-    yield _table_line("when asked", *told, "of asked labels: no fair sample")
+    yield _format_table_row("when asked", *told, "of asked labels: no fair sample")
     if whole["committee"]["accuracy"] is None:
         return
     yield "  classes since the start"
-    yield _table_line("", "share", "recall", "precision")
+    yield _format_table_row("", "share", "recall", "precision")
     for one in whole["classes"]:
-        found = (_estimate_text(one[figure]) for figure in ("share", "recall", "precision"))
-        yield _table_line(str(one["label"]), *found)
+        found = (_format_estimate(one[figure]) for figure in ("share", "recall", "precision"))
+        yield _format_table_row(str(one["label"]), *found)
     yield "  predictions by their probability, since the start"
-    yield _table_line("", "mean probability", "share right", "records")
+    yield _format_table_row("", "mean probability", "share right", "records")
     for one in whole["reliability"]:
         if one["records"]:
             name = f"{one['low']:.0%} to {one['high']:.0%}"
-            share = _estimate_text(one["accuracy"])
-            yield _table_line(name, f"{one['confidence']:.3f}", share, f"{one['records']:,}")
+            share = _format_estimate(one["accuracy"])
+            yield _format_table_row(name, f"{one['confidence']:.3f}", share, f"{one['records']:,}")
 
 
-def _value_at(report: Mapping[str, Any], path: Sequence[str]) -> Any:
+def _nested_value(report: Mapping[str, Any], path: Sequence[str]) -> Any:
     found: Any = report
     for key in path:
         found = found[key]
     return found
 
 
-def _estimate_text(estimate: Mapping[str, float] | None) -> str:
+def _format_estimate(estimate: Mapping[str, float] | None) -> str:
     if estimate is None:
         return NO_FIGURE
     return f"{estimate['value']:.3f} ({estimate['low']:.3f}-{estimate['high']:.3f})"
 
 
-def _table_line(name: str, *cells: str) -> str:
+def _format_table_row(name: str, *cells: str) -> str:
     first, second, *rest = cells
     return f"    {name:<15} {first:<{_WIDTH}} {second:<{_WIDTH}} {''.join(rest)}".rstrip()

@@ -30,14 +30,16 @@ NARROWEST = 20
 
 @contextmanager
 def status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterator[None]:
-    """Show the status line of the pipeline with folder `state` below the log lines of `handler`.
+    """Context manager that shows a status line of a pipeline below the log lines of `handler`.
+
+    `state` is the state folder of the pipeline.
 
     A separate thread reads the status documents that the pipeline publishes in this run.
     """
     reader, began, over = StatusReader(state), time.time() * 1000, threading.Event()
     before = handler.formatter or logging.Formatter()
 
-    def draw(text: str) -> None:
+    def write_status_line(text: str) -> None:
         handler.acquire()  # keeps the status line out of a log line that is being written
         try:
             with suppress(OSError, ValueError):  # a terminal that was closed
@@ -46,20 +48,20 @@ def status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterat
         finally:
             handler.release()
 
-    def refresh_periodically() -> None:
+    def refresh_until_over() -> None:
         while not over.wait(EVERY):
             documents = reader.documents()
             if (documents.get("pipeline") or {}).get("started", 0) >= began:
                 points = reader.points(int(time.time() * 1000) - 10_000)
                 rate = points[-1]["records_per_second"] if points else 0.0
-                draw(
+                write_status_line(
                     _truncate(
                         escaped(status_text(documents, rate)), _terminal_width(handler.stream)
                     )
                 )
         reader.close()
 
-    thread = threading.Thread(target=refresh_periodically, name="streamboost-live", daemon=True)
+    thread = threading.Thread(target=refresh_until_over, name="streamboost-live", daemon=True)
     handler.setFormatter(_ErasingFormatter(before))
     thread.start()
     try:
@@ -68,7 +70,7 @@ def status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterat
         over.set()
         thread.join()
         handler.setFormatter(before)
-        draw("")
+        write_status_line("")
 
 
 def status_text(documents: Mapping[str, Any], rate: float) -> str:
@@ -111,5 +113,5 @@ def _terminal_width(stream: TextIO) -> int:
 
 
 def _truncate(text: str, columns: int) -> str:
-    """Truncate a text to less than `columns` characters, as a wrapped line cannot be erased."""
+    """Return the text, cut to fewer than `columns` characters, so that the line does not wrap."""
     return text if len(text) < columns else f"{text[: columns - 2]}…"

@@ -1,10 +1,12 @@
-"""Copies checkpoints, and rebuilds a lost state folder.
+"""Copies of checkpoints, and their use to rebuild a lost state folder.
 
-In Kafka the journal outlives the folder, and contains the schema and configuration of its start.
-A replay of the journal, from its start or from a copy, ends with the newest batch. With SQLite
-the journal was in the folder: the pipeline continues from the newest copy.
+The journal is the write-ahead log of batches. A journal in Kafka survives the loss of the folder.
+Its first entry has the schema and configuration of the pipeline. The pipeline replays the journal
+from its first entry, or from a copy of a checkpoint, up to the newest batch. A journal in SQLite is
+lost with the folder, so the pipeline continues from the newest copy.
 
-The initial committee is kept in the state, because a replay starts with the same committee.
+
+The initial committee is stored in the state folder, because a replay needs the same committee.
 """
 
 import hashlib
@@ -70,7 +72,7 @@ def initial_model(config: Config, state: State) -> InitialModel | None:
 
     Raises ConfigurationError if its file cannot be read.
     """
-    blob = _initial_committee_bytes(config, state)
+    blob = _load_initial_committee_bytes(config, state)
     if blob is None:
         return None
     from streamboost.boosting.committee import Committee  # which loads the kernels
@@ -87,15 +89,16 @@ def initial_model(config: Config, state: State) -> InitialModel | None:
 
 
 def save_initial_model(config: Config, state: State, *, begun: bool) -> None:
-    """Save the initial committee in `state`, unless the pipeline has run with a saved one.
+    """Copy the file of the initial committee into the folder of `state`.
 
-    `begun` is whether the pipeline has run before.
+    If the pipeline has run before (`begun`), a committee in the folder stays. A warning is logged
+    if the file has changed since. Raises ConfigurationError if the file cannot be read.
     """
     named = config.sections.initial_data.committee
     if named is None:
         return
     if not (begun and state.committee.exists()):
-        blob = _read_committee(config, named)
+        blob = _read_committee_file(config, named)
         with state.translate_errors():
             write_bytes(state.committee, blob)
         return
@@ -104,17 +107,17 @@ def save_initial_model(config: Config, state: State, *, begun: bool) -> None:
         _log.warning("%s is another committee now than what the pipeline began with", file)
 
 
-def _initial_committee_bytes(config: Config, state: State) -> bytes | None:
+def _load_initial_committee_bytes(config: Config, state: State) -> bytes | None:
     named = config.sections.initial_data.committee
     if named is None:
         return None
     with state.translate_errors():
         if state.committee.exists():
             return state.committee.read_bytes()
-    return _read_committee(config, named)
+    return _read_committee_file(config, named)
 
 
-def _read_committee(config: Config, path: str) -> bytes:
+def _read_committee_file(config: Config, path: str) -> bytes:
     try:
         with open_regular_file(config.resolve(path)) as file:
             return file.read()
@@ -135,13 +138,15 @@ _POLL_INTERVAL = 0.05
 
 
 class CheckpointCopier(Observer):
-    """Observer with a thread that copies the newest checkpoint; intermediate ones are skipped.
+    """Observer with a thread that copies checkpoints, each time the newest one.
+
+    Checkpoints that are replaced by a newer one before their copy begins are not copied.
 
     Parameters
     ----------
-    copies : target of the copies
-    read : returns the copy of a batch's checkpoint
-    notify_error : callback with error texts, called between batches
+    copies : store that the copies are written to
+    read : function from a batch's number to the `Copy` of its checkpoint
+    notify_error : function that is called between batches with the text of an error
     """
 
     def __init__(
@@ -155,11 +160,13 @@ class CheckpointCopier(Observer):
         self._current_sequence: int | None = None
         self._is_closing = False
         self._error = ""
-        self._thread = Thread(target=self._copy_until_closed, name="copies", daemon=True)
+        self._thread = Thread(
+            target=self._copy_checkpoints_until_closed, name="copies", daemon=True
+        )
         self._thread.start()
 
     def put(self, sequence: int) -> None:
-        """Schedule a copy of the checkpoint of batch `sequence`, instead of a pending one."""
+        """Schedule a copy of the checkpoint of batch `sequence`; it replaces a scheduled copy."""
         with self._changed:
             self._next_sequence = sequence
             self._changed.notify()
@@ -172,7 +179,10 @@ class CheckpointCopier(Observer):
             self._notify_error(trouble)
 
     def close(self, stop: StopToken) -> None:
-        """Wait for the last copy, at most `PATIENCE` seconds, or `HASTE` after a stop request."""
+        """Wait for the last copy, at most `PATIENCE` seconds, or `HASTE` after a stop request.
+
+        If the copy is not complete by then, `notify_error` is called.
+        """
         with self._changed:
             self._is_closing = True
             self._changed.notify()
@@ -186,13 +196,13 @@ class CheckpointCopier(Observer):
         with self._changed:
             missing = self._next_sequence or self._current_sequence
             if missing is not None:
-                self._record_failure(
+                self._record_copy_failure(
                     missing, "it takes too long to wait for; the next run copies it"
                 )
         self.between_batches()
 
-    def _copy_until_closed(self) -> None:
-        while (sequence := self._wait_for_sequence()) is not None:
+    def _copy_checkpoints_until_closed(self) -> None:
+        while (sequence := self._wait_for_scheduled_batch()) is not None:
             try:
                 self._copy_checkpoint(sequence)
             # An uncaught exception would end the thread, and with it all copies, silently.
@@ -202,9 +212,9 @@ class CheckpointCopier(Observer):
                         isinstance(error, FileNotFoundError) and self._next_sequence is not None
                     )
                     if not is_late:  # late: newer checkpoints have replaced the files
-                        self._record_failure(sequence, str(error) or repr(error))
+                        self._record_copy_failure(sequence, str(error) or repr(error))
 
-    def _wait_for_sequence(self) -> int | None:
+    def _wait_for_scheduled_batch(self) -> int | None:
         with self._changed:
             self._current_sequence = None
             while self._next_sequence is None:
@@ -224,7 +234,7 @@ class CheckpointCopier(Observer):
             )
         self._copies.write(copy)
 
-    def _record_failure(self, sequence: int, reason: str) -> None:
+    def _record_copy_failure(self, sequence: int, reason: str) -> None:
         self._error = (
             f"the checkpoint of batch {sequence} is not copied to {self._copies.place}: {reason}"
         )
@@ -245,7 +255,7 @@ def checkpoint_copies(config: Config) -> Copies | None:
 
 @contextmanager
 def copy_checkpoints(copies: Copies | None, runner: Runner) -> Iterator[None]:
-    """Copy each checkpoint that `runner` saves in this context, the newest one first."""
+    """Context manager that copies the newest checkpoint, and then each one that `runner` saves."""
     checkpoints, versions = runner.checkpoints, runner.pipeline.versions
     if copies is None or checkpoints is None:
         yield
@@ -298,7 +308,9 @@ def rebuild_state(
     committed: CommittedBatch | None,
     copies: Copies | None,
 ) -> CommittedBatch:
-    """Rebuild a lost state folder; return the batch and source positions to continue from.
+    """Rebuild a lost state folder from the journal or the newest copy of a checkpoint.
+
+    Returns the batch and the source positions to continue from.
 
     Raises
     ------
@@ -327,9 +339,9 @@ def rebuild_state(
                 "with an empty state, without --rebuild"
             )
         begun = (
-            _journal_origin(transaction)
+            _load_origin_from_journal(transaction)
             if copy is None
-            else _copy_origin(copy, transaction, committed)
+            else _load_origin_from_copy(copy, transaction, committed)
         )
         origin = _verify_origin_configuration(config, state, begun)
     state.restore_copy(origin, copy)
@@ -338,7 +350,9 @@ def rebuild_state(
     if copy is not None and copies is not None:
         copies.rename_newer(copy.sequence)  # damaged, or of another release
         made = f"the copy of batch {copy.sequence} in {copies.place}"
-    _log.warning("%s is made again from %s. Lost: %s", state.path, made, _losses_text(config, copy))
+    _log.warning(
+        "%s is made again from %s. Lost: %s", state.path, made, _describe_lost_data(config, copy)
+    )
     left = {k: v for k, v in committed.positions.items() if k not in _names_of_lost_sources(config)}
     return CommittedBatch(committed.sequence, left)
 
@@ -346,7 +360,10 @@ def rebuild_state(
 def _verify_origin_configuration(
     config: Config, state: State, origin: dict[str, str]
 ) -> dict[str, str]:
-    """Return `origin`; StateError if its fingerprint is that of another configuration."""
+    """Return `origin` (schema, configuration, fingerprint) if it was written for `config`.
+
+    Raises StateError if the fingerprint is that of another configuration.
+    """
     refuse_other_config(config, state, origin["fingerprint"], origin["configuration"])
     return origin
 
@@ -354,9 +371,9 @@ def _verify_origin_configuration(
 def _committed_batch_of_copy(
     config: Config, copy: Copy | None, copies: Copies | None
 ) -> CommittedBatch:
-    """Return batch and source positions of a copy; StateError if there is no copy.
+    """Return the batch and source positions of a checkpoint's copy; StateError if `copy` is None.
 
-    Positions of sources that were lost with the log are left out.
+    The result has no positions of sources that were lost with the state folder.
     """
     if copy is None:
         which = f"{copies.place} holds none" if copies else "[pipeline] checkpoint_copy names none"
@@ -379,8 +396,11 @@ def _committed_batch_of_copy(
     return CommittedBatch(copy.sequence, left)
 
 
-def _journal_origin(transaction: Transaction) -> dict[str, str]:
-    """Return the origin (schema, configuration) in the first entry of the journal."""
+def _load_origin_from_journal(transaction: Transaction) -> dict[str, str]:
+    """Return `origin` (schema, configuration, fingerprint) of the journal's first entry.
+
+    Raises GapError if the first entry was deleted.
+    """
     first, message = next(transaction.journal(), (0, b""))
     if first > 1:
         raise GapError(
@@ -392,8 +412,13 @@ def _journal_origin(transaction: Transaction) -> dict[str, str]:
     return origin
 
 
-def _copy_origin(copy: Copy, transaction: Transaction, committed: CommittedBatch) -> dict[str, str]:
-    """Return the origin of a copy; StateError if the journal does not continue from the copy."""
+def _load_origin_from_copy(
+    copy: Copy, transaction: Transaction, committed: CommittedBatch
+) -> dict[str, str]:
+    """Return `origin` (schema, configuration, fingerprint) of a checkpoint's copy.
+
+    Raises StateError if the journal does not continue from the copy.
+    """
     sequence = copy.sequence
     found = next(iter(transaction.journal(sequence - 1)), None)
     is_gone = found is not None and found[0] > sequence
@@ -409,18 +434,18 @@ def _copy_origin(copy: Copy, transaction: Transaction, committed: CommittedBatch
 
 
 def _names_of_lost_sources(config: Config) -> set[str]:
-    """Return the names of the sources whose streams were in the lost log of the state folder.
+    """Return the names of the sources that were streams of log.db in the lost state folder.
 
-    These sources restart at their beginning.
+    Their messages are lost, so these sources are read from the beginning.
     """
     sections = config.sections
     asked = getattr(sections, next(iter(sections.labels.outputs_read_by_oracle), "labels"))
     read: dict[str, Endpoint] = {"records": sections.source, "labels": asked}
-    return {name for name, section in read.items() if _is_in_state_log(config, section)}
+    return {name for name, section in read.items() if _is_stored_in_state_log(config, section)}
 
 
 def _restore_command_offset(state: State, committed: CommittedBatch) -> None:
-    """Set the next offset of the command queue to the committed position of the commands."""
+    """Create the command queue so that its next offset is the committed position of commands."""
     read = committed.positions.get("commands", {}).get("0", 0)
     with (
         closing(Database(state.path / commands.FILE)) as queue,
@@ -432,13 +457,13 @@ def _restore_command_offset(state: State, committed: CommittedBatch) -> None:
         connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", last)
 
 
-def _is_in_state_log(config: Config, section: Endpoint) -> bool:
+def _is_stored_in_state_log(config: Config, section: Endpoint) -> bool:
     place = section.location(config.connector_context)
     return place is not None and place.system == os.path.realpath(config.connector_context.log)
 
 
-def _losses_text(config: Config, copy: Copy | None) -> str:
-    """Describe the data that a rebuild cannot restore."""
+def _describe_lost_data(config: Config, copy: Copy | None) -> str:
+    """Return a text that lists the data that a rebuild cannot restore."""
     lost = (
         "commands that waited, the history in status.db, who labelled what (labelling.db), Label "
         "Studio's tasks (label_studio.db) and the tokens"

@@ -71,9 +71,9 @@ def has_begun(state: State, transaction: Transaction, committed: CommittedBatch 
 def _fence_other_processes(
     config: Config, transaction: Transaction, stop: StopToken
 ) -> CommittedBatch | None:
-    """Fence other processes from committing, and return the newest committed batch.
+    """Prevent older processes of the pipeline from committing; return the newest committed batch.
 
-    If the cluster is unavailable, retry until success or a stop request.
+    If the Kafka cluster is unavailable, the call is repeated until a stop request.
     """
 
     def fence_once() -> CommittedBatch | None:
@@ -137,16 +137,20 @@ def run(
                 recover(runner, checkpoint, newest, on_data_loss=on_data_loss, upgrade=upgrade)
                 if stop.requested:
                     return newest
-                _apply_config_changes(config, runner.pipeline)
-                _resume_sources(runner, state, committed)
+                _add_config_changes_to_journal(config, runner.pipeline)
+                _seek_sources_to_committed_positions(runner, state, committed)
                 if config.is_distributed:
                     prepare_distributed_scoring(config, runner)
                 with stop.interruptible(False), copy_checkpoints(copies, runner):
-                    return _run_to_end(runner, state, until_idle=until_idle)
+                    return _run_and_save_checkpoint(runner, state, until_idle=until_idle)
 
 
-def _apply_config_changes(config: Config, pipeline: Pipeline) -> None:
-    """Add changed fields, rules and decisions of `config` to the next batch's journal entry."""
+def _add_config_changes_to_journal(config: Config, pipeline: Pipeline) -> None:
+    """Add settings that differ from the pipeline's to the journal entry of its next batch.
+
+    These are added fields, rules for labels, and decisions. The pipeline applies them with the
+    batch.
+    """
     if fields := added_fields(config, pipeline.schema):
         pipeline.journal_extras.fields = {name: field.given() for name, field in fields.items()}
     if (rules := configured_rules(config, pipeline.schema)) != pipeline.schema.changeable_settings:
@@ -155,7 +159,7 @@ def _apply_config_changes(config: Config, pipeline: Pipeline) -> None:
         pipeline.journal_extras.decision = decision
 
 
-def _run_to_end(runner: Runner, state: State, *, until_idle: bool) -> int:
+def _run_and_save_checkpoint(runner: Runner, state: State, *, until_idle: bool) -> int:
     """Run a recovered pipeline, save a final checkpoint, and return the newest batch's number."""
     try:
         runner.run(until_idle=until_idle)
@@ -169,7 +173,9 @@ def _run_to_end(runner: Runner, state: State, *, until_idle: bool) -> int:
     return runner.pipeline.sequence
 
 
-def _resume_sources(runner: Runner, state: State, committed: CommittedBatch | None) -> None:
+def _seek_sources_to_committed_positions(
+    runner: Runner, state: State, committed: CommittedBatch | None
+) -> None:
     """Seek the sources to the committed positions; delete newer checkpoints and versions."""
     if committed is None:
         return

@@ -152,7 +152,7 @@ def serve(
     `users`, the user who starts the server gets a link as operator. `on_exit` is called in the
     handler of the first signal.
     """
-    token, store = _token_and_users(configs[0])
+    token, store = _load_token_and_users(configs[0])
     with address.listen() as listening:
         port = listening.getsockname()[1]
         settings = AuthSettings(token, address.hosts, port, address.is_secure)
@@ -170,15 +170,15 @@ def serve(
 
 
 def log_out(configs: Sequence[Config], names: Sequence[str]) -> dict[str, int]:
-    """End all login sessions of the users `names`; return the number of ended sessions by name.
+    """End all login sessions of the users `names`, also while `serve` runs.
 
-    This works also while `serve` runs.
+    Returns the number of ended sessions by user name.
     """
-    _, store = _token_and_users(configs[0])
+    _, store = _load_token_and_users(configs[0])
     return {name: store.log_out_all(name) for name in names}
 
 
-def _token_and_users(config: Config) -> tuple[str, Users]:
+def _load_token_and_users(config: Config) -> tuple[str, Users]:
     """Return the token for programs, created if missing, and the store of users."""
     state = State(config.state)
     with state.translate_errors():
@@ -203,7 +203,7 @@ def build_server(
     on_exit: Callable[[], None] | None = None,
 ) -> uvicorn.Server:
     """Return an HTTP server of `app` that also limits the number of open connections."""
-    return _Server(
+    return _ServerWithExitCallback(
         LimitedConfig(
             app,
             settings,
@@ -222,7 +222,7 @@ def build_server(
     )
 
 
-class _Server(uvicorn.Server):
+class _ServerWithExitCallback(uvicorn.Server):
     """Server that calls `on_exit` in the handler of the first stop signal."""
 
     def __init__(self, config: LimitedConfig, on_exit: Callable[[], None] | None) -> None:

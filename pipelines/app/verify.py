@@ -1,4 +1,4 @@
-"""Verification of a state: a replay of the journal must end in the same bits."""
+"""Verification of a state: compares the newest checkpoint with the result of a replay."""
 
 from contextlib import closing
 
@@ -47,7 +47,7 @@ def verify(config: Config) -> str:
         start = None if first == 1 else _oldest_checkpoint(state)
         foreign = foreign_batches(journal_entries(connectors.transaction, start, until), start)
         if foreign is not None:
-            _require_own_batches(foreign, until)
+            _refuse_if_all_batches_are_foreign(foreign, until)
             start = _oldest_checkpoint(state, foreign.last)
         begin = start[1]["sequence"] if start else 0
         runner = build_runner(config, state, schema, connectors)
@@ -87,8 +87,8 @@ def _oldest_checkpoint(state: State, min_batch: int = 0) -> Checkpoint:
     return state.checkpoints.load(min(n for n in state.checkpoints.sequences if n >= min_batch))
 
 
-def _require_own_batches(foreign: ForeignBatches, last_batch: int) -> None:
-    """Raise StateError if another release made all batches."""
+def _refuse_if_all_batches_are_foreign(foreign: ForeignBatches, last_batch: int) -> None:
+    """Raise StateError if another release of streamboost made all batches up to `last_batch`."""
     if foreign.last >= last_batch:
         raise StateError(
             f"batches {foreign}, and this is {environment()['streamboost']}, which cannot compare "

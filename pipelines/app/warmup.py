@@ -37,11 +37,10 @@ MOMENT = 0.05
 
 
 def warm_up(announce: Callable[[str], object], estimators: Iterable[str] = tuple(KINDS)) -> float:
-    """Call all kernels once: train, score and explain small committees, stack experts, evaluate.
+    """Compile all kernels by calls with small data; return the duration in seconds.
 
-    If this takes long because kernels are compiled, `announce` is called with an announcement from
-    another thread. If several processes start at once, one compiles, and the others load its
-    results. Returns the duration in seconds.
+    If compilation takes long, another thread calls `announce` with a text for the user. If several
+    processes start at once, one compiles, and the others load its results.
     """
     timer = threading.Timer(PATIENCE, announce, [ANNOUNCEMENT])
     timer.daemon = True
@@ -57,9 +56,9 @@ def warm_up(announce: Callable[[str], object], estimators: Iterable[str] = tuple
 
 @contextmanager
 def _compile_in_one_process_first() -> Iterator[None]:
-    """Run this context in one process on this machine first, and then in all others together.
+    """Context manager in which one process of this machine compiles first, and others wait.
 
-    Otherwise each process of a pipeline would compile the same kernels on the same cores.
+    After the first process, all others enter the context together and load the compiled kernels.
     """
     folder = os.open(Path(streamboost.__file__).parent, os.O_RDONLY)
     try:
@@ -90,22 +89,22 @@ def _call_all_kernels(estimators: Iterable[str]) -> None:
         committee = estimator.train(X, y, seed=0, committee=committee, n_estimators=1)
         committee.probabilities(committee.decision(X))
         committee.contributions(X[:1])
-    _warm_online_learning(X, y)
-    _warm_stacking(X, y)
-    _warm_young_committees(X, y)
-    _warm_evaluation()
+    _compile_online_learning_kernels(X, y)
+    _compile_stacking_kernels(X, y)
+    _compile_young_committee_kernels(X, y)
+    _compile_evaluation_kernels()
 
 
-def _warm_evaluation() -> None:
-    """Add one evaluated record with decision costs to `SufficientStats`."""
+def _compile_evaluation_kernels() -> None:
+    """Call the evaluation kernels with one evaluated record that has decision costs."""
     P, predicted = np.full((1, 2), 0.5), np.zeros((1, len(PREDICTORS)), dtype=np.int64)
     SufficientStats(2).add(
         JudgedRecords(P, predicted, predicted[:, 0], others=np.ones(1), decision_cost=P)
     )
 
 
-def _warm_stacking(X: np.ndarray, y: np.ndarray) -> None:
-    """Score records with all experts, and train the experts on the labels."""
+def _compile_stacking_kernels(X: np.ndarray, y: np.ndarray) -> None:
+    """Call the kernels of all experts: score the records `X`, and learn the labels `y`."""
     estimator = default_estimator()
     estimator.set_params(n_estimators=1)
     learner = StreamLearner(estimator, random_state=0)
@@ -116,8 +115,8 @@ def _warm_stacking(X: np.ndarray, y: np.ndarray) -> None:
     learner.score(X)
 
 
-def _warm_young_committees(X: np.ndarray, y: np.ndarray) -> None:
-    """Evaluate a committee of `YoungCommittees` on one labelled record."""
+def _compile_young_committee_kernels(X: np.ndarray, y: np.ndarray) -> None:
+    """Call the kernels of `YoungCommittees`: evaluate one committee on a labelled record."""
     young = YoungCommittees()
     young.learn(0)
     young.advance(len(X), share=1 / len(X))
@@ -126,8 +125,8 @@ def _warm_young_committees(X: np.ndarray, y: np.ndarray) -> None:
     young.update_weights(X[0], np.full(3, 1 / 3), 0)
 
 
-def _warm_online_learning(X: np.ndarray, y: np.ndarray) -> None:
-    """Train and score with a schedule that updates the committee after each label."""
+def _compile_online_learning_kernels(X: np.ndarray, y: np.ndarray) -> None:
+    """Call the kernels of online learning, which updates the committee after each label."""
     estimator = default_estimator()
     estimator.set_params(n_estimators=1)
     learner = StreamLearner(estimator, schedule=Schedule.per_label(first=len(X)))

@@ -27,12 +27,13 @@ PATIENCE = 20.0
 
 
 def run_workers(path: Path, n: int, options: Sequence[str], stop: StopToken) -> int:
-    """Run `learn` and `n` processes of `score` until a stop request, or until one fails.
+    """Run one process of `learn` and `n` of `score` until a stop request, or until one fails.
 
-    A killed child process is started again. All children end with this process, even if it is
-    killed. A child that does not end in time is killed, as committed data is safe. Returns 0, or
-    the exit code of the failed child, after all children have ended.
+    A child process that was killed is started again. If this process ends or is killed, all
+    children end too. A child that does not end in time is killed; its committed data stays. Returns
+    0, or the exit code of the failed child, after all children have ended.
     """
+
     names = ["learner", *(f"scorer {number}" for number in range(1, n + 1))]
     # Only this process holds the write end of the pipe: children read EOF when it ends.
     stdin, held = os.pipe()
@@ -53,13 +54,13 @@ def run_workers(path: Path, n: int, options: Sequence[str], stop: StopToken) -> 
                 stop.wait(_RESTART_DELAY)
                 children[index] = _start_child(names[index], path, options, stdin)
     finally:
-        codes = _terminate_children(names, children)
+        codes = _terminate_child_processes(names, children)
         os.close(stdin)
         os.close(held)
     return failed or max(0, *codes)
 
 
-def _terminate_children(
+def _terminate_child_processes(
     names: Sequence[str], children: "Sequence[subprocess.Popen[bytes]]"
 ) -> list[int]:
     """Terminate all child processes, kill those that time out, and return the exit codes."""

@@ -1,4 +1,4 @@
-"""Command `streamboost control`: queues a command for a pipeline."""
+"""Command `streamboost control`: queues an operator's command for a pipeline, such as pause."""
 
 from contextlib import closing
 from enum import StrEnum
@@ -16,7 +16,7 @@ __all__ = ["control"]
 
 
 class ControlCommand(StrEnum):
-    """Names of the commands of a pipeline."""
+    """Names of the commands that an operator can send to a pipeline."""
 
     promote = "promote"
     rollback = "rollback"
@@ -77,7 +77,7 @@ def _build_command(command: ControlCommand, arguments: list[str], *, new: bool) 
 
     kind = next(kind for kind in KINDS if kind == command.value)
     if kind == "decide":
-        return Command(kind, decision=_parse_decision(arguments), new=new)
+        return Command(kind, decision=_parse_decision_arguments(arguments), new=new)
     if kind in ("merge", "unmerge", "drop") and len(arguments) <= 2:
         label, into = [*arguments, None, None][:2]
         return Command(kind, label=label, into=into, new=new)
@@ -89,8 +89,11 @@ def _build_command(command: ControlCommand, arguments: list[str], *, new: bool) 
     )
 
 
-def _parse_decision(arguments: list[str]) -> dict[str, Any]:
-    """Parse arguments such as costs.fraud.ok=10; return tables with the keys of [decision]."""
+def _parse_decision_arguments(arguments: list[str]) -> dict[str, Any]:
+    """Parse arguments such as costs.fraud.ok=10 into the values of [decision], by key.
+
+    Raises ConfigurationError if they are no TOML or no valid decision.
+    """
     import tomllib
 
     from streamboost.pipelines.config.sections import DecisionSection

@@ -88,7 +88,7 @@ def demo(
     With --serve, the demo streams handwritten digits until it is stopped, and most requests are
     left for you. With --state, the next demo continues from the same state.
     """
-    _refuse_conflicting_options(records, label, id)
+    _refuse_incomplete_records_options(records, label, id)
     if serve:
         if as_json or html or records or strategy == Strategy.repeat_last:
             raise ConfigurationError(
@@ -104,7 +104,9 @@ def demo(
     )
 
 
-def _refuse_conflicting_options(records: Path | None, label: str | None, id: str | None) -> None:
+def _refuse_incomplete_records_options(
+    records: Path | None, label: str | None, id: str | None
+) -> None:
     if records is not None and label is None:
         raise ConfigurationError(
             f"demo {records}: which field holds the label is not said: give it as --label FIELD"
@@ -126,7 +128,11 @@ def _compare_strategies(
     *,
     as_json: bool,
 ) -> None:
-    """Run the strategies in sequence; `labelled_file` is the path with label and id field."""
+    """Run the strategies in sequence and print their results.
+
+    `labelled_file` has the path of the user's records, the name of the label field, and the name of
+    the id field, or None. Without `labelled_file`, the records are image segments.
+    """
     from tempfile import TemporaryDirectory
 
     from rich.console import Console
@@ -183,7 +189,10 @@ def _print_results(
     as_json: bool,
     draw_curves: bool,
 ) -> None:
-    """Print the results, with `draw_curves` also the curves, and write the HTML page `html`."""
+    """Print a row for each strategy, and with `draw_curves` a chart of accuracy over labels.
+
+    If `html` is not None, the results are also written to this file as an HTML page.
+    """
     from dataclasses import asdict
 
     from rich.console import Console

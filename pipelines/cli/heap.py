@@ -1,4 +1,4 @@
-"""Settings of the garbage collector for a process that runs one pipeline."""
+"""Settings of Python's garbage collector for a process that runs one pipeline."""
 
 import gc
 from collections.abc import Iterator
@@ -16,22 +16,21 @@ class _GarbageCollectorFreezer(Observer):
     """Observer that calls `gc.freeze` once, before the first batch of a recovered pipeline."""
 
     def __init__(self) -> None:
-        self._is_frozen = False
+        self._has_frozen = False
 
     def between_batches(self) -> None:
-        if not self._is_frozen:
-            self._is_frozen = True
+        if not self._has_frozen:
+            self._has_frozen = True
             gc.freeze()
             gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
 
 
 @contextmanager
 def frozen_heap() -> Iterator[Observer]:
-    """Yield an observer that excludes the recovered state from garbage collection (`gc.freeze`).
+    """Context manager that yields an observer, which calls `gc.freeze` before the first batch.
 
-    Few objects of modules, kernels and a recovered state are released, and the objects of a batch
-    are released without the collector. Traversing both several times a batch takes as long as
-    sending its messages. On exit the settings are restored.
+    The collector then ignores the modules, the kernels and the recovered state. This saves time, as
+    these objects live until the process ends. On exit, the collector's settings are restored.
     """
     thresholds = gc.get_threshold()
     try:

@@ -42,27 +42,27 @@ def init(
     or Parquet.
     """
     if label is not None:
-        _refuse_conflicting_options(path, kafka=kafka, every=every)
-        _write_file_for_records(path, label, id, output)
+        _refuse_kafka_and_all_with_label(path, kafka=kafka, every=every)
+        _write_pipeline_file_for_records(path, label, id, output)
         return
-    _refuse_records_without_label(path, id, output)
+    _refuse_records_file_without_label(path, id, output)
     if every:
         from streamboost.pipelines.config.templates.every import render_template
     else:
         from streamboost.pipelines.config.templates.brief import render_template
-    _write_new_file(path, render_template(kafka=kafka))
+    _write_new_text_file(path, render_template(kafka=kafka))
     print_lines(f"wrote {path}; see `streamboost check {path}`, then `streamboost run {path}`")
 
 
-def _refuse_conflicting_options(path: Path, *, kafka: bool, every: bool) -> None:
+def _refuse_kafka_and_all_with_label(path: Path, *, kafka: bool, every: bool) -> None:
     if kafka or every:
         raise ConfigurationError(
             f"init {path} --label: leave out --kafka and --all, which are for other pipelines"
         )
 
 
-def _refuse_records_without_label(path: Path, id: str | None, output: Path) -> None:
-    """Raise ConfigurationError if the path is a file of records, but --label is missing."""
+def _refuse_records_file_without_label(path: Path, id: str | None, output: Path) -> None:
+    """Raise ConfigurationError if the path or an option is for records, but --label is missing."""
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(_RECORDS) or id is not None or output != DEFAULT_FILE:
         raise ConfigurationError(
@@ -71,13 +71,15 @@ def _refuse_records_without_label(path: Path, id: str | None, output: Path) -> N
         )
 
 
-def _write_file_for_records(records: Path, label: str, id: str | None, output: Path) -> None:
+def _write_pipeline_file_for_records(
+    records: Path, label: str, id: str | None, output: Path
+) -> None:
     from streamboost.pipelines.demo.first_file import generate_pipeline_file
 
     if output.exists():
         raise _file_exists_error(output)
     made = generate_pipeline_file(records, label, id, output.parent)
-    _write_new_file(output, made.text)
+    _write_new_text_file(output, made.text)
     print_block(made.about)
     print_lines(
         f"wrote {output}; see `streamboost check {output}`, then "
@@ -85,7 +87,7 @@ def _write_file_for_records(records: Path, label: str, id: str | None, output: P
     )
 
 
-def _write_new_file(path: Path, text: str) -> None:
+def _write_new_text_file(path: Path, text: str) -> None:
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

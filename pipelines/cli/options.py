@@ -63,9 +63,9 @@ def print_lines(*lines: str) -> None:
 
 
 def print_block(text: str, file: TextIO | None = None) -> None:
-    """Print a text of several lines, escaped, to standard output or to `file`.
+    """Print a text of several lines, with external text escaped, to `file` or standard output.
 
-    Lines after the first are indented, to distinguish them from the next text.
+    Lines after the first are indented.
     """
     print(escaped_block(text), file=file or sys.stdout, flush=True)
 
@@ -73,7 +73,7 @@ def print_block(text: str, file: TextIO | None = None) -> None:
 def exit_when_stdin_closes() -> None:
     """Start a thread that sends SIGTERM to this process when standard input is closed.
 
-    The pipe is also closed if the parent process is killed, on any system.
+    If standard input is a pipe from the parent process, the end of the parent closes it.
     """
 
     def wait_for_close() -> None:
@@ -91,9 +91,9 @@ _REPEAT_INTERVAL = 0.25
 
 
 def call_after_grace_period(action: Callable[[], None]) -> None:
-    """Call `action` in the main thread after `GRACE` seconds, and then every 0.25 seconds.
+    """Start a timer that calls `action` after `GRACE` seconds, and then every 0.25 seconds.
 
-    May be called in a signal handler.
+    `action` is called in the main thread. The timer may be started in a signal handler.
     """
     signal.signal(signal.SIGALRM, lambda number, frame: action())
     signal.setitimer(signal.ITIMER_REAL, GRACE, _REPEAT_INTERVAL)
@@ -102,15 +102,15 @@ def call_after_grace_period(action: Callable[[], None]) -> None:
 
 
 def stop_on_signals(message: bytes) -> "StopToken":
-    """Install signal handlers; return the stop token that the first SIGINT or SIGTERM sets.
+    """Install handlers of SIGINT and SIGTERM; return the stop token that the first signal sets.
 
-    Later signals are ignored. `message` is written to standard error at the first signal.
+    The first signal also writes `message` to standard error. Later signals are ignored.
     """
     from streamboost.pipelines.shutdown import StopToken
 
     stop, is_requested = StopToken(), False
 
-    def request_stop(number: int, frame: FrameType | None) -> None:
+    def request_stop_once(number: int, frame: FrameType | None) -> None:
         nonlocal is_requested
         # Checked here, as a signal may arrive before this handler could install another one.
         if is_requested:
@@ -124,8 +124,8 @@ def stop_on_signals(message: bytes) -> "StopToken":
         stop.request()
         call_after_grace_period(stop.interrupt)
 
-    signal.signal(signal.SIGINT, request_stop)
-    signal.signal(signal.SIGTERM, request_stop)
+    signal.signal(signal.SIGINT, request_stop_once)
+    signal.signal(signal.SIGTERM, request_stop_once)
     return stop
 
 

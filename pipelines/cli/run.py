@@ -68,7 +68,7 @@ def run(
 def run_pipeline(
     path: Path, until_idle: bool, upgrade: bool, rebuild: bool, *, log_json: bool, child: str = ""
 ) -> None:
-    """Run a pipeline, or with distributed scoring its learner, in this process.
+    """Run a pipeline in this process; if scoring is distributed, run only its learner.
 
     `child` is the name of this process in log lines, if several processes share a terminal.
     """

@@ -9,7 +9,7 @@ __all__ = ["warmup"]
 
 
 def warmup() -> None:
-    """Compile ahead of the first run."""
+    """Compile the numba kernels before a run."""
     from streamboost.pipelines.app.warmup import warm_up
 
     seconds = warm_up(partial(print_block, file=sys.stderr))

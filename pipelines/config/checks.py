@@ -24,29 +24,29 @@ _SECRET = 'is a secret: write it as "${NAME}" and set the environment variable N
 def find_contradictions(
     sections: Sections, tables: Mapping[str, Any], folder: Path
 ) -> list[Problem]:
-    """Return the problems of a combination of sections that are valid separately.
+    """Return the problems of sections that are each valid, but do not fit together.
 
     `tables` are the sections as written in the file, before environment variables are substituted.
     """
     context = sections.connector_context(folder)
     return [
         *_check_pipeline_name(tables),
-        *_check_schema(sections),
+        *_check_schema_and_label_fields(sections),
         *_check_endpoint_locations(sections, context),
-        *_check_checkpoint_copy(sections, context),
-        *_check_oracle(sections),
-        *_check_kafka(sections, tables),
-        *_check_formats(sections, tables),
-        *_check_label_studio(tables),
-        *_check_decision(sections),
-        *_check_models(sections, tables.get("query", {})),
-        *_check_connector_sections(sections),
+        *_check_location_of_checkpoint_copies(sections, context),
+        *_check_oracle_inputs_and_delay(sections),
+        *_check_kafka_topics_and_options(sections, tables),
+        *_check_message_formats(sections, tables),
+        *_check_label_studio_token(tables),
+        *_check_decision_parameters(sections),
+        *_check_settings_of_external_models(sections, tables.get("query", {})),
+        *_problems_of_connector_sections(sections),
         *_check_initial_data(sections, context),
-        *_check_monitor(sections),
+        *_check_monitor_encryption(sections),
     ]
 
 
-def _check_monitor(sections: Sections) -> list[Problem]:
+def _check_monitor_encryption(sections: Sections) -> list[Problem]:
     section = sections.monitor
     if (section.certificate is None) != (section.key is None):
         return [Problem("monitor", "certificate", "belongs with key: give both or none")]
@@ -68,7 +68,7 @@ def _check_pipeline_name(tables: Mapping[str, Any]) -> list[Problem]:
     return []
 
 
-def _check_schema(sections: Sections) -> list[Problem]:
+def _check_schema_and_label_fields(sections: Sections) -> list[Problem]:
     problems = []
     for name, given in sections.schema_.declared_fields.items():
         try:
@@ -94,7 +94,7 @@ def _check_schema(sections: Sections) -> list[Problem]:
 
 
 def _check_endpoint_locations(sections: Sections, context: ConnectorContext) -> list[Problem]:
-    """Return a problem for each stream or file that is used twice, or is a state file."""
+    """Return a problem for each section whose file or stream is another's, or a state file."""
     state, log = (os.path.realpath(path) for path in (context.log.parent, context.log))
     taken: list[tuple[StreamLocation, str]] = []
     problems = []
@@ -117,8 +117,10 @@ def _check_endpoint_locations(sections: Sections, context: ConnectorContext) -> 
     return problems
 
 
-def _check_checkpoint_copy(sections: Sections, context: ConnectorContext) -> list[Problem]:
-    """Return a problem if copies of checkpoints are inside the state folder."""
+def _check_location_of_checkpoint_copies(
+    sections: Sections, context: ConnectorContext
+) -> list[Problem]:
+    """Return a problem if copies of checkpoints would be written into the state folder."""
     copy = sections.pipeline.checkpoint_copy
     if copy is None or "://" in copy:
         return []
@@ -129,8 +131,8 @@ def _check_checkpoint_copy(sections: Sections, context: ConnectorContext) -> lis
     return [Problem("pipeline", "checkpoint_copy", text)]
 
 
-def _check_oracle(sections: Sections) -> list[Problem]:
-    """Return problems if an oracle cannot read the requests, or measure its delay."""
+def _check_oracle_inputs_and_delay(sections: Sections) -> list[Problem]:
+    """Return a problem if an oracle cannot read the requests, or its delay cannot be measured."""
     labels = sections.labels
     problems = [
         Problem(
@@ -142,7 +144,9 @@ def _check_oracle(sections: Sections) -> list[Problem]:
         if getattr(sections, name).connector != "sqlite"
     ]
     if isinstance(labels, OracleSection):
-        problems += [Problem("labels", "delay", text) for text in _delay_problems(sections, labels)]
+        problems += [
+            Problem("labels", "delay", text) for text in _problems_of_oracle_delay(sections, labels)
+        ]
     elif labels.outputs_read_by_oracle and sections.source.position_unit is not None:
         text = (
             f'must not be "river" while [source] is "{sections.source.connector}": its delay '
@@ -153,8 +157,8 @@ def _check_oracle(sections: Sections) -> list[Problem]:
     return problems
 
 
-def _delay_problems(sections: Sections, labels: OracleSection) -> Iterator[str]:
-    """Yield texts: the delay of labels cannot be measured, or is longer than the join window."""
+def _problems_of_oracle_delay(sections: Sections, labels: OracleSection) -> Iterator[str]:
+    """Yield a text if the oracle's delay cannot be measured, or its labels come too late."""
     if labels.is_delay_duration and sections.schema_.time is None:
         yield (
             f"is {labels.delay!r} by the records' own times: name their field as [schema] time, or "
@@ -167,8 +171,8 @@ def _delay_problems(sections: Sections, labels: OracleSection) -> Iterator[str]:
         yield f"is {labels.delay} records, after which nobody waits for a label: raise {key}"
 
 
-def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]:
-    """Return problems if topics are used without [kafka], or its options are invalid."""
+def _check_kafka_topics_and_options(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]:
+    """Return problems if topics are used without section [kafka], or [kafka] is invalid."""
     topics = [
         getattr(sections, name).topic
         for name in ENDPOINTS
@@ -189,8 +193,8 @@ def _check_kafka(sections: Sections, tables: Mapping[str, Any]) -> list[Problem]
     return problems
 
 
-def _check_formats(sections: Sections, tables: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield problems if a format lacks its schema registry, or the credentials are incomplete."""
+def _check_message_formats(sections: Sections, tables: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield problems if a format needs [schema_registry], or its credentials are incomplete."""
     found = {name: getattr(getattr(sections, name), "format", "json") for name in ENDPOINTS}
     registry = sections.schema_registry
     if registry is None:
@@ -208,14 +212,14 @@ def _check_formats(sections: Sections, tables: Mapping[str, Any]) -> Iterator[Pr
         yield Problem("schema_registry", "password", _SECRET)
 
 
-def _check_label_studio(tables: Mapping[str, Any]) -> list[Problem]:
+def _check_label_studio_token(tables: Mapping[str, Any]) -> list[Problem]:
     token = tables.get("label_studio", {}).get("token", "")
     return (
         [Problem("label_studio", "token", _SECRET)] if token and not variable_names(token) else []
     )
 
 
-def _check_decision(sections: Sections) -> Iterator[Problem]:
+def _check_decision_parameters(sections: Sections) -> Iterator[Problem]:
     """Yield a problem if the parameters of [decision] are invalid."""
     if not sections.decision_parameters:
         return
@@ -229,7 +233,9 @@ def _check_decision(sections: Sections) -> Iterator[Problem]:
         yield Problem("decision", None, str(error))
 
 
-def _check_models(sections: Sections, query: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_settings_of_external_models(
+    sections: Sections, query: Mapping[str, Any]
+) -> Iterator[Problem]:
     """Yield problems if [schema] or [query] settings do not support the external models."""
     for name in ("model", "shadow_models", "features"):
         if not getattr(sections, name):
@@ -245,14 +251,17 @@ def _check_models(sections: Sections, query: Mapping[str, Any]) -> Iterator[Prob
         yield Problem("query", "strategy", text)
 
 
-def _check_connector_sections(sections: Sections) -> list[Problem]:
-    """Collect the problems that each connector section reports about its keys."""
+def _problems_of_connector_sections(sections: Sections) -> list[Problem]:
+    """Return the problems that each connector section reports about its own keys."""
     problems = {name: getattr(sections, name).problems() for name in ENDPOINTS}
     return [Problem(name, key, text) for name, found in problems.items() for key, text in found]
 
 
 def _check_initial_data(sections: Sections, context: ConnectorContext) -> list[Problem]:
-    """Return problems if the initial data is no file, or an output writes to the file."""
+    """Return problems if [initial_data] cannot be read again, or an output writes to its file.
+
+    A committee in [initial_data] is also a problem if River models or transformers are configured.
+    """
     reasons = {
         "model": "it serves in the committee's place",
         "features": "nobody knows what columns it will make",

@@ -1,4 +1,4 @@
-"""Compatibility of a configuration with an existing state.
+"""Test whether a changed configuration is compatible with an existing state.
 
 Keys that may change between two runs on the same state:
 
@@ -75,33 +75,35 @@ _ITERATIONS = 100_000
 
 
 def bound_config(config: Config) -> Tables:
-    """Return the part of the configuration that must not change between runs, secrets masked.
+    """Return the settings that must not change between runs, by section, with secrets masked.
 
     The result includes [schema.fields], to which fields may only be added.
     """
     fields = config.written["schema"].get("fields")
-    tables = _binding_part(config, config.written)
+    tables = _unchangeable_settings(config, config.written)
     return tables | {"schema": tables["schema"] | ({"fields": fields} if fields else {})}
 
 
 def fingerprint(config: Config, salt: str, *, learner: Tables | None = None) -> str:
     """Return `salt`, a colon and a hash of the settings that must not change between runs.
 
-    The hash includes secrets, with many iterations (PBKDF2).
-
-    `learner` replaces the learner's sections, if given.
+    The settings include secrets, so the hash has many iterations (PBKDF2) against guessing. If
+    `learner` is given, it replaces the learner's sections of `config`.
     """
-    tables = _binding_part(config, config.tables_with_defaults() | (learner or {}))
+    tables = _unchangeable_settings(config, config.tables_with_defaults() | (learner or {}))
     for section, values in tables.items():
-        for key in _path_keys(section):
+        for key in _keys_with_paths(section):
             if values.get(key) is not None:
-                values[key] = _comparable_path(config, values[key])
-    return f"{salt}:{_digest(json.dumps(tables, sort_keys=True), salt)}"
+                values[key] = _normalize_path_for_comparison(config, values[key])
+    return f"{salt}:{_salted_hash(json.dumps(tables, sort_keys=True), salt)}"
 
 
 @lru_cache(maxsize=16)
-def _digest(binding: str, salt: str) -> str:
-    """Return the salted hash of the JSON text `binding`; cached, as it takes 15 ms."""
+def _salted_hash(binding: str, salt: str) -> str:
+    """Return the salted hash of the JSON text `binding`, as hexadecimal digits.
+
+    Results are cached, as a hash takes 15 ms.
+    """
     return hashlib.pbkdf2_hmac("sha256", binding.encode(), salt.encode(), _ITERATIONS).hex()
 
 
@@ -116,14 +118,17 @@ def adopt_config(config: Config, state: State, *, begun: bool) -> None:
     )
     if not verify_compatibility(config, state, begun=begun):
         state.delete_schema()
-    state.write_configuration(config.to_toml(), fingerprint(config, _salt_of(state.fingerprint())))
+    state.write_configuration(
+        config.to_toml(), fingerprint(config, _salt_of_fingerprint_or_new(state.fingerprint()))
+    )
 
 
 def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
-    """Return whether `config` is compatible with `state`, without a change to `state`.
+    """Return whether `config` is compatible with `state`, which is only read.
 
     If `config` was loaded without the learner's sections, those of the state are used. `begun` is
-    whether the state has committed batches or checkpoints.
+    whether the state has committed batches or checkpoints. Without them, False is returned instead
+    of an error.
 
     Raises
     ------
@@ -131,8 +136,10 @@ def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
         If the state has `begun` and is incompatible, incomplete or lost.
     """
     kept, schema = state.fingerprint(), state.schema()
-    learner = {} if config.has_learner_config else _only_keys(_stored_config(state), LEARNER)
-    same = bool(kept) and _is_made_from(config, kept, learner)
+    learner = (
+        {} if config.has_learner_config else _select_sections(_load_stored_config(state), LEARNER)
+    )
+    same = bool(kept) and _has_fingerprint(config, kept, learner)
     if begun and not state.has_files:
         again = f"`streamboost {'learn' if config.is_distributed else 'run'} --rebuild`"
         raise StateError(
@@ -151,19 +158,24 @@ def verify_compatibility(config: Config, state: State, *, begun: bool) -> bool:
             f"{state.empty_state_instruction()}"
         )
     if begun and not same:
-        raise _changed_config_error(config, state, _stored_config(state))
-    changes = field_changes(config, schema, _stored_config(state)) if same else []
+        raise _changed_config_error(config, state, _load_stored_config(state))
+    changes = field_changes(config, schema, _load_stored_config(state)) if same else []
     if begun and changes:
         raise _incompatible_error(config, state, changes)
     return same and not changes
 
 
-def _is_made_from(config: Config, stored_fingerprint: str, learner: Tables | None = None) -> bool:
+def _has_fingerprint(
+    config: Config, stored_fingerprint: str, learner: Tables | None = None
+) -> bool:
     """Return whether `stored_fingerprint` is the fingerprint of `config`."""
-    return fingerprint(config, _salt_of(stored_fingerprint), learner=learner) == stored_fingerprint
+    return (
+        fingerprint(config, _salt_of_fingerprint_or_new(stored_fingerprint), learner=learner)
+        == stored_fingerprint
+    )
 
 
-def _only_keys(tables: Tables, names: Iterable[str]) -> Tables:
+def _select_sections(tables: Tables, names: Iterable[str]) -> Tables:
     return {name: tables[name] for name in names if name in tables}
 
 
@@ -174,24 +186,24 @@ def refuse_other_config(
 
     `configuration` is the stored configuration as TOML, to describe the differences.
     """
-    if not _is_made_from(config, stored_fingerprint):
+    if not _has_fingerprint(config, stored_fingerprint):
         raise _changed_config_error(config, state, tomllib.loads(configuration))
 
 
 def pipeline_name(state: State) -> str | None:
     """Return the name of the state's pipeline, or None if the configuration is missing."""
-    name = _stored_config(state).get("pipeline", {}).get("name")
+    name = _load_stored_config(state).get("pipeline", {}).get("name")
     return None if name is None else str(name)
 
 
 def commits_to_kafka(state: State) -> bool:
     """Return whether the journal of the state's pipeline is kept in Kafka."""
-    return bool(_stored_config(state).get("kafka", {}).get("transactions", False))
+    return bool(_load_stored_config(state).get("kafka", {}).get("transactions", False))
 
 
 def position_units(state: State) -> dict[str, str]:
     """Return the unit of each source's positions ("records", "bytes", ...), by source name."""
-    kept = _stored_config(state)
+    kept = _load_stored_config(state)
     units = {"records": "records", "labels": "labels", "commands": "commands"}
     sources = (("records", "source", "input"), ("labels", "labels", "labels"))
     for source, name, use in (*sources, ("initial_data", "initial_data", "input")):
@@ -203,7 +215,7 @@ def position_units(state: State) -> dict[str, str]:
     return units
 
 
-def _binding_part(config: Config, tables: Tables) -> Tables:
+def _unchangeable_settings(config: Config, tables: Tables) -> Tables:
     free = _changeable_keys(config)
     return {
         section: {k: v for k, v in values.items() if k not in free.get(section, ())}
@@ -213,7 +225,7 @@ def _binding_part(config: Config, tables: Tables) -> Tables:
 
 
 def _changeable_keys(config: Config) -> dict[str, set[str]]:
-    """Return the keys of each section that may change between two runs on one state."""
+    """Return the keys that may change between two runs on one state, by section."""
     read = {key for section in section_classes("input") for key in section.changeable}
     outputs = (*section_classes("output"), *section_classes("predictions"))
     written = {key for section in outputs for key in section.model_fields}
@@ -227,31 +239,34 @@ def _changeable_keys(config: Config) -> dict[str, set[str]]:
     return free
 
 
-def _path_keys(section: str) -> tuple[str, ...]:
+def _keys_with_paths(section: str) -> tuple[str, ...]:
     return _PATHS.get(section, _PATHS[""])
 
 
-def _comparable_path(config: Config, path: str) -> str:
-    """Return `path` with its folder resolved, relative to the pipeline file's folder if inside."""
+def _normalize_path_for_comparison(config: Config, path: str) -> str:
+    """Return a form of `path` that is equal for all spellings of one file name in one folder.
+
+    The form is relative to the pipeline file's folder if the path is inside, otherwise absolute.
+    """
     whole = Path(os.path.abspath(config.resolve(path)))
     place, folder = Path(os.path.realpath(whole.parent), whole.name), config.folder.resolve()
     return str(place.relative_to(folder) if place.is_relative_to(folder) else place)
 
 
-def _salt_of(fingerprint: str) -> str:
+def _salt_of_fingerprint_or_new(fingerprint: str) -> str:
     return fingerprint.partition(":")[0] or token_hex(16)
 
 
-def _stored_config(state: State) -> Tables:
-    """Return the stored configuration of the state; empty if unreadable."""
+def _load_stored_config(state: State) -> Tables:
+    """Return the stored configuration of the state; an empty dict if missing or invalid."""
     try:
         return tomllib.loads(state.configuration() or "")
     except ValueError:
         return {}
 
 
-def _changed_config_error(config: Config, state: State, old: Tables) -> StateError:
-    return _incompatible_error(config, state, _describe_changes(config, state, old))
+def _changed_config_error(config: Config, state: State, stored: Tables) -> StateError:
+    return _incompatible_error(config, state, _describe_changes(config, state, stored))
 
 
 def _incompatible_error(config: Config, state: State, changes: list[str]) -> StateError:
@@ -269,24 +284,26 @@ def _incompatible_error(config: Config, state: State, changes: list[str]) -> Sta
     )
 
 
-def _describe_changes(config: Config, state: State, old: Tables) -> list[str]:
-    """Describe the differences from `old`, the stored configuration of the state."""
-    if not old:
+def _describe_changes(config: Config, state: State, stored: Tables) -> list[str]:
+    """Return a text for each setting of `config` that differs from the `stored` configuration."""
+    if not stored:
         return [f"{state.config} cannot be read, so what has changed is not known"]
     changes = []
-    for section, values in _binding_part(config, config.written).items():
-        known = old.get(section, {})
+    for section, values in _unchangeable_settings(config, config.written).items():
+        known = stored.get(section, {})
         gone = [
             key for key in _OMITTED_DEFAULTS.get(section, ()) if key in known and key not in values
         ]
         for key in [*values, *gone]:
             before, now = _tuple_to_list(known.get(key)), _tuple_to_list(values.get(key))
-            is_path = key in _path_keys(section)
+            is_path = key in _keys_with_paths(section)
             if before == now or (is_path and _is_same_path(config, before, now)):
                 continue
             now = config.written[section].get(key, now)
-            changes.append(f"[{section}] {key} was {_value_text(before)} and is {_value_text(now)}")
-    left = {"model", "shadow_models", "features"} & (old.keys() - config.written.keys())
+            changes.append(
+                f"[{section}] {key} was {_format_value(before)} and is {_format_value(now)}"
+            )
+    left = {"model", "shadow_models", "features"} & (stored.keys() - config.written.keys())
     changes += [f"[{section}] was set and is not" for section in sorted(left)]
     names = ", ".join(config.variables.names)
     if changes or not names:
@@ -299,10 +316,10 @@ def _tuple_to_list(value: Any) -> Any:
 
 
 def _is_same_path(config: Config, before: Any, now: Any) -> bool:
-    return None not in (before, now) and _comparable_path(config, before) == _comparable_path(
-        config, now
-    )
+    return None not in (before, now) and _normalize_path_for_comparison(
+        config, before
+    ) == _normalize_path_for_comparison(config, now)
 
 
-def _value_text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "not set" if value is None else toml.format_value(value)

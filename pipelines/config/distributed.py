@@ -24,7 +24,7 @@ _WINDOW, _EXPIRES = "1m", "1d"
 
 
 def with_distributed_defaults(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sections `tables`, with special defaults added if scoring is distributed."""
+    """Return the sections `tables`; if scoring is distributed, with the defaults for this case."""
     whole = dict(tables)
     pipeline = whole.get("pipeline")
     if not isinstance(pipeline, dict) or pipeline.get("scoring") != "distributed":

@@ -63,7 +63,7 @@ class WindowSize:
 class PausableClock:
     """Clock of stream time that pauses while a backlog is read or the pipeline is stopped.
 
-    Windows measured on `stream_start` do not expire during these periods.
+    `stream_start` is the time of this clock. Windows measured by it do not end during a pause.
     """
 
     stream_start: StreamTime
@@ -71,7 +71,10 @@ class PausableClock:
     """Stream time at the newest `advance`, including pauses."""
 
     def advance(self, now: StreamTime, *, records: bool, time: bool) -> None:
-        """Advance to `now`; if `records` or `time` is False, this component pauses."""
+        """Advance to `now`.
+
+        Without `records`, the number of records pauses. Without `time`, the processing time pauses.
+        """
         self.stream_start = StreamTime(
             self.stream_start.records + records * (now.records - self.start.records),
             self.stream_start.batch_time_ms + time * (now.batch_time_ms - self.start.batch_time_ms),
@@ -79,7 +82,10 @@ class PausableClock:
         self.start = now
 
     def at(self, now: StreamTime) -> StreamTime:
-        """Return the stream time, without pauses, of an event at `now`, before `advance(now)`."""
+        """Return the stream time of an event at `now`, with pauses left out.
+
+        The call must come before `advance(now)`.
+        """
         return StreamTime(
             self.stream_start.records + now.records - self.start.records,
             self.stream_start.batch_time_ms,

@@ -14,15 +14,16 @@ __all__ = ["added_fields", "configured_rules", "field_changes"]
 
 
 def added_fields(config: Config, known: Schema) -> dict[str, Field]:
-    """Return the fields of the pipeline file that the state's schema lacks."""
+    """Return the fields in the pipeline file that `known`, the state's schema, lacks."""
     named = config.sections.build_schema().named
     return {name: field for name, field in named.items() if name not in known.features}
 
 
 def configured_rules(config: Config, known: Schema) -> dict[str, Any]:
-    """Return the `Schema.changeable_settings` of labels and predictions in the pipeline file.
+    """Return the pipeline file's rules for labels and predictions (`changeable_settings`).
 
-    Raises ConfigurationError if the classes in the file do not match the label type.
+    `known` is the state's schema. Raises ConfigurationError if the classes in the file do not match
+    its label type.
     """
     classes, shown = config.sections.schema_.classes, config.sections.predictions
     told = replace(known, include=shown.include, probabilities=shown.probabilities)
@@ -30,9 +31,9 @@ def configured_rules(config: Config, known: Schema) -> dict[str, Any]:
 
 
 def field_changes(config: Config, known: Schema | None, old: Mapping[str, Any]) -> list[str]:
-    """Return a text for each change of fields that an existing state does not allow.
+    """Return a text for each change of [schema.fields] that an existing state does not allow.
 
-    `known` is the state's schema, or None before the first records; `old` is the stored
+    `known` is the state's schema, or None before the first records. `old` is the stored
     configuration of the state.
     """
     if known is None:

@@ -129,7 +129,7 @@ class Config:
 def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:
     """Load and validate a pipeline file; ConfigurationError with all problems if invalid.
 
-    Without `learner`, the learner's sections are skipped, whose imports take about a second.
+    Without `learner`, the sections of the learner are skipped. This saves about a second.
     """
     path = Path(path)
     try:
@@ -151,7 +151,7 @@ def load(path: str | os.PathLike[str], *, learner: bool = True) -> Config:
         raise ConfigurationError(f"{path}: not valid TOML: {error}") from error
     if mended:  # without the value, which may be a secret
         raise ConfigurationError(
-            _problems_text(
+            _format_problems(
                 str(path),
                 [
                     f'line {line}: the text that {key} is set to has no quotes: write {key} = "..."'
@@ -172,8 +172,8 @@ def parse(
 ) -> Config:
     """Validate `tables`, the sections of a pipeline file in `folder`; return the configuration.
 
-    `name` is the name of the file in errors, and `learner` as for `load`. Raises ConfigurationError
-    with all problems.
+    `name` is the name of the file in errors. Without `learner`, the sections of the learner are
+    skipped. Raises ConfigurationError with all problems.
     """
     problems: list[Problem] = []
     variables = Variables(environment, folder)
@@ -183,18 +183,18 @@ def parse(
     }
     values = distributed.with_distributed_defaults(values)
     sections = _validate_sections(values, tables, problems)
-    core = _build_core(values, sections, problems) if learner else None
+    core = _build_learner_settings(values, sections, problems) if learner else None
     if sections is not None:
         problems += find_contradictions(sections, tables, folder)
         problems += distributed.unsupported_settings(sections)
     if sections is None or problems:
         masked = [Problem(p.section, p.key, variables.mask(p.text)) for p in problems]
-        raise ConfigurationError(_problems_text(name, masked))
-    written = _restore_variables(_tables_with_defaults(sections, core), tables)
+        raise ConfigurationError(_format_problems(name, masked))
+    written = _restore_variable_names(_tables_with_defaults(sections, core), tables)
     return Config(sections, core, folder, written, variables)
 
 
-def _build_core(
+def _build_learner_settings(
     values: Mapping[str, Any], sections: Sections | None, problems: list[Problem]
 ) -> "LearnerConfig | None":
     """Build the settings of the learner; if invalid, return None and append to `problems`."""
@@ -225,7 +225,10 @@ def _substitute_variables(
     variables: Variables,
     problems: list[Problem],
 ) -> Any:
-    """Substitute environment variables in `value`, recursively."""
+    """Return `value` with environment variables replaced, also in nested dicts and lists.
+
+    For a variable that is not set, a problem is appended to `problems`.
+    """
     if isinstance(value, dict):
         return {
             name: _substitute_variables(inner, section, name, variables, problems)
@@ -253,7 +256,7 @@ def _validate_sections(
         for entry in error.errors(include_url=False, include_input=False):
             section, *rest = entry["loc"]
             given = tables.get(str(section))
-            model = _section_model(str(section), given)
+            model = _pydantic_class_of_section(str(section), given)
             if "fields" in rest[:-1] and issubclass(model, Input):
                 given, model = tables[str(section)]["fields"], LabelNames
                 entry |= {"loc": (f"{section}.fields", rest[-1])}
@@ -265,7 +268,7 @@ def _validate_sections(
         return None
 
 
-def _section_model(section: str, table: Any) -> type[BaseModel]:
+def _pydantic_class_of_section(section: str, table: Any) -> type[BaseModel]:
     """Return the pydantic class of `section`, which may depend on its connector."""
     for name, info in Sections.model_fields.items():
         if (info.alias or name) == section:
@@ -280,10 +283,10 @@ def _section_model(section: str, table: Any) -> type[BaseModel]:
 
 
 def _tables_with_defaults(sections: Sections, core: "LearnerConfig | None") -> Tables:
-    """Return all sections with defaults.
+    """Return all sections, with the default of each missing key.
 
-    Keys of `_UNSAID` with their default are omitted, so that files of older releases, without these
-    keys, give the same result.
+    Newer keys (`_UNSAID`) are left out if they have their default. Thus the result for a file is
+    the same as in older releases.
     """
     tables = sections.model_dump(by_alias=True) | (core.settings if core else {})
     for section, key, nothing in _UNSAID:
@@ -292,8 +295,8 @@ def _tables_with_defaults(sections: Sections, core: "LearnerConfig | None") -> T
     return {section: values for section, values in tables.items() if values is not None}
 
 
-def _restore_variables(resolved: Tables, tables: Mapping[str, Any]) -> Tables:
-    """Return `resolved` with ``${NAME}`` instead of environment values, as in the file."""
+def _restore_variable_names(resolved: Tables, tables: Mapping[str, Any]) -> Tables:
+    """Return the sections `resolved` with ``${NAME}`` where the file's `tables` have variables."""
     return {
         section: {
             key: tables[section][key] if _has_variable(tables, section, key) else value
@@ -307,7 +310,7 @@ def _has_variable(tables: Mapping[str, Any], section: str, key: str) -> bool:
     return bool(variable_names(json.dumps(tables.get(section, {}).get(key, ""))))
 
 
-def _problems_text(name: str, problems: Sequence[Problem | str]) -> str:
+def _format_problems(name: str, problems: Sequence[Problem | str]) -> str:
     lines = [escaped(str(problem)) for problem in dict.fromkeys(problems)]
     if len(lines) == 1:
         return f"{name}: {lines[0]}"

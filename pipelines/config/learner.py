@@ -104,24 +104,24 @@ class LearnerConfig:
 def build_learner_config(
     sections: Mapping[str, Mapping[str, Any]], *, is_begun: bool = False
 ) -> LearnerConfig | list[Problem]:
-    """Return the parts of the learner's sections, or all problems if a section is invalid.
+    """Return the learner's parts, built from its sections, or all problems if one is invalid.
 
     `is_begun` is whether the learner has an initial committee, which changes the defaults of
     [schedule].
     """
     problems: list[Problem] = []
     committee, query = dict(sections["committee"]), dict(sections["query"])
-    kind = _pop_choice(committee, "committee", "estimator", tuple(KINDS), problems)
+    kind = _pop_choice_or_default(committee, "committee", "estimator", tuple(KINDS), problems)
     lags = committee.pop("label_lags", 0)
-    if _build_part("committee", LabelLags, {"label_lags": lags}, problems) is None:
+    if _build_learner_part("committee", LabelLags, {"label_lags": lags}, problems) is None:
         lags = 0
     calibrate = committee.pop("calibrate", True)
     if not isinstance(calibrate, bool):
         text = f"must be true or false, and is {calibrate!r}"
         problems.append(Problem("committee", "calibrate", text))
     experts = committee.pop("experts", "all")
-    known_experts = _build_part("committee", as_experts, {"experts": experts}, problems)
-    strategy = _pop_choice(query, "query", "strategy", STRATEGIES, problems)
+    known_experts = _build_learner_part("committee", as_experts, {"experts": experts}, problems)
+    strategy = _pop_choice_or_default(query, "query", "strategy", STRATEGIES, problems)
     fixed: dict[str, Any] = {"strategy": strategy}
     if strategy == "all":
         fixed = EVERY_LABEL
@@ -130,13 +130,13 @@ def build_learner_config(
             for key in sorted(fixed.keys() & query.keys())
         ]
     known = KINDS[kind]().get_params()
-    estimator = _build_part(
+    estimator = _build_learner_part(
         "committee", partial(_build_estimator, kind, lags), committee, problems, known
     )
-    working_set = _build_part("working_set", WorkingSet, sections["working_set"], problems)
+    working_set = _build_learner_part("working_set", WorkingSet, sections["working_set"], problems)
     given = {**(_BEGUN if is_begun else {}), **sections["schedule"]}
-    schedule = _build_part("schedule", Schedule, given, problems)
-    asked = _build_part("query", partial(QueryConfig, **fixed), query, problems)
+    schedule = _build_learner_part("schedule", Schedule, given, problems)
+    asked = _build_learner_part("query", partial(QueryConfig, **fixed), query, problems)
     if (
         estimator is None
         or working_set is None
@@ -164,7 +164,7 @@ def build_learner_config(
 
 
 def check_pool_window(query: QueryConfig, join_window: WindowSize) -> list[Problem]:
-    """Return a list with one problem if the join window may evict records of the query pool."""
+    """Return a problem if the join window may evict records that are still in the query pool."""
     held = join_window.records
     if query.mode != "pool" or (held is not None and held >= query.window):
         return []
@@ -189,14 +189,17 @@ def _build_estimator(kind: str, lags: int, **params: Any) -> Trainable:
     return estimator
 
 
-def _pop_choice(
+def _pop_choice_or_default(
     values: dict[str, Any],
     section: str,
     key: str,
     choices: tuple[str, ...],
     problems: list[Problem],
 ) -> str:
-    """Remove `key` from `values` and return its value, one of `choices`; default: the first."""
+    """Remove `key` from `values` and return its value; by default, the first of `choices`.
+
+    If the value is no choice, a problem is appended to `problems`.
+    """
     value = values.pop(key, choices[0])
     if value in choices:
         return str(value)
@@ -205,7 +208,7 @@ def _pop_choice(
     return choices[0]
 
 
-def _build_part(
+def _build_learner_part(
     section: str,
     factory: Callable[..., Part],
     values: Mapping[str, Any],
@@ -214,13 +217,15 @@ def _build_part(
 ) -> Part | None:
     """Return `factory(**values)`; if values are invalid, return None and append to `problems`."""
     before = len(problems)
-    values = _known_parameters(
+    values = _select_known_parameters(
         section, values, known or inspect.signature(factory).parameters, problems
     )
-    while (error := _construction_error(factory, values)) is not None:
+    while (error := _error_of_construction(factory, values)) is not None:
         # An error concerns the keys whose removal changes the error. Remove these keys, and repeat.
         about = [
-            k for k in values if _construction_error(factory, _without_keys(values, [k])) != error
+            k
+            for k in values
+            if _error_of_construction(factory, _without_keys(values, [k])) != error
         ]
         key = about[0] if len(about) == 1 else None
         error += renamed_value_hint(section, key, values.get(key or ""))
@@ -231,7 +236,7 @@ def _build_part(
     return factory(**values) if len(problems) == before else None
 
 
-def _construction_error(factory: Callable[..., object], values: Mapping[str, Any]) -> str | None:
+def _error_of_construction(factory: Callable[..., object], values: Mapping[str, Any]) -> str | None:
     try:
         factory(**values)
     except ValueError as error:
@@ -243,10 +248,10 @@ def _without_keys(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, A
     return {key: value for key, value in values.items() if key not in keys}
 
 
-def _known_parameters(
+def _select_known_parameters(
     section: str, values: Mapping[str, Any], parameters: Iterable[str], problems: list[Problem]
 ) -> dict[str, Any]:
-    """Return the values whose key is in `parameters`; append other keys to `problems`."""
+    """Return the values whose key is in `parameters`; append a problem for each other key."""
     known = set(parameters) - NOT_IN_A_FILE
     offered = known | CHOICES.get(section, set())
     problems += [

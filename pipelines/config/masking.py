@@ -19,7 +19,7 @@ Mask = Callable[[str], str]
 
 @contextmanager
 def mask_errors(mask: Mask) -> Iterator[None]:
-    """Mask secrets in StreamBoostErrors that are raised in this context."""
+    """Context manager that masks secrets in the text of StreamBoostErrors from its body."""
     try:
         yield
     except StreamBoostError as error:
@@ -28,25 +28,25 @@ def mask_errors(mask: Mask) -> Iterator[None]:
 
 @contextmanager
 def mask_secrets(mask: Mask) -> Iterator[None]:
-    """Mask secrets in errors of this context, and in the log of the process during the context.
+    """Context manager that masks secrets in errors from its body, and in the log meanwhile.
 
-    Tracebacks are masked too: in the log, of failed threads, and of an unexpected error that
-    ends the process.
+    Tracebacks are masked too: those in the log, those of failed threads, and that of an unexpected
+    error that ends the process.
     """
 
     def mask_log_record(record: logging.LogRecord) -> bool:
         record.msg, record.args = mask(record.getMessage()), ()
         if record.exc_info:
-            record.exc_text = mask(_traceback_text(record.exc_info[1]))
+            record.exc_text = mask(_format_traceback(record.exc_info[1]))
         return True
 
-    def print_thread_traceback(arguments: threading.ExceptHookArgs) -> None:
-        _print_traceback(mask, BaseException, arguments.exc_value, None)
+    def print_masked_thread_traceback(arguments: threading.ExceptHookArgs) -> None:
+        _print_masked_traceback(mask, BaseException, arguments.exc_value, None)
 
     handlers = logging.getLogger().handlers[:]
     for handler in handlers:
         handler.addFilter(mask_log_record)
-    before, threading.excepthook = threading.excepthook, print_thread_traceback
+    before, threading.excepthook = threading.excepthook, print_masked_thread_traceback
     try:
         with mask_errors(mask):
             yield
@@ -54,7 +54,7 @@ def mask_secrets(mask: Mask) -> Iterator[None]:
         raise
     except Exception:
         # The error is raised unmasked, so the hook that prints its traceback masks secrets.
-        sys.excepthook = partial(_print_traceback, mask)
+        sys.excepthook = partial(_print_masked_traceback, mask)
         raise
     finally:
         threading.excepthook = before
@@ -62,9 +62,11 @@ def mask_secrets(mask: Mask) -> Iterator[None]:
             handler.removeFilter(mask_log_record)
 
 
-def _print_traceback(mask: Mask, kind: object, error: BaseException | None, trace: object) -> None:
-    sys.stderr.write(escaped_block(mask(_traceback_text(error))) + "\n")
+def _print_masked_traceback(
+    mask: Mask, kind: object, error: BaseException | None, trace: object
+) -> None:
+    sys.stderr.write(escaped_block(mask(_format_traceback(error))) + "\n")
 
 
-def _traceback_text(error: BaseException | None) -> str:
+def _format_traceback(error: BaseException | None) -> str:
     return "" if error is None else "".join(traceback.format_exception(error)).rstrip()

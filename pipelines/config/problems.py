@@ -110,8 +110,8 @@ def renamed_value_hint(section: str, key: str | None, given: Any) -> str:
     return "".join(found)
 
 
-def _suggested_line(key: str, given: Any) -> str | None:
-    """Return the correct line for an unknown `key` of [schema]; None: no suggestion."""
+def _suggest_line_for_schema_key(key: str, given: Any) -> str | None:
+    """Return the line to write instead of an unknown `key` of [schema]; None: no suggestion."""
     key = key.lower()
     for kind, guesses in _KIND_OF.items():
         if key in guesses.split():
@@ -130,7 +130,7 @@ def _suggested_line(key: str, given: Any) -> str | None:
 
 def unknown_key_problem(section: str, key: str, known: Iterable[str], given: Any = None) -> Problem:
     """Return the problem of an unknown `key`, with the most similar of the `known` keys."""
-    if section == "schema" and (meant := _suggested_line(key, given)) is not None:
+    if section == "schema" and (meant := _suggest_line_for_schema_key(key, given)) is not None:
         return Problem(section, key, f"unknown key; write {meant}")
     if (remedy := _DELETED.get((section, key))) is not None:
         return Problem(section, key, f"this key no longer exists; {remedy}")
@@ -157,7 +157,7 @@ def unknown_section_problem(section: str, known: Iterable[str]) -> Problem:
 def convert_pydantic_error(
     error: Mapping[str, Any], given: Any, sections: Iterable[str], model: type[BaseModel]
 ) -> Problem:
-    """Convert one of pydantic's errors to a problem.
+    """Convert a validation error of pydantic to a problem with a remedy.
 
     Parameters
     ----------
@@ -185,12 +185,12 @@ def convert_pydantic_error(
         return Problem(section, None, "must be a section with keys")
     text = _WORDS.get(kind, error["msg"]).format(**context)
     if given is not None:
-        text = f"{text}, and is {_written_text(given)}"
+        text = f"{text}, and is {_format_value_as_written(given)}"
     return Problem(section, key, text + renamed_value_hint(section, key, given))
 
 
-def _written_text(given: Any) -> str:
-    """Return a value as written in a pipeline file, or as text if TOML lacks its type."""
+def _format_value_as_written(given: Any) -> str:
+    """Return a value as TOML text, or as Python text if TOML lacks its type."""
     try:
         return repr(given) if isinstance(given, str) else toml.format_value(given)
     except TypeError:

@@ -53,7 +53,7 @@ def _check_model_name(value: str) -> str:
     return value
 
 
-def _check_numeric(value: Any) -> Any:
+def _check_numeric_fields(value: Any) -> Any:
     names = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
     if value != "auto" and not names:
         raise ValueError('must be "auto" or a list of field names')
@@ -120,7 +120,7 @@ class SchemaSection(Section):
     classes: Annotated[list[Any], AfterValidator(_check_classes)] = Field(
         [], description="allowed labels; other labels are dead letters"
     )
-    numeric: Annotated[Any, PlainValidator(_check_numeric)] = Field(
+    numeric: Annotated[Any, PlainValidator(_check_numeric_fields)] = Field(
         "auto", description="fields that are numeric features"
     )
     exclude: list[Text] = Field([], description="fields that are no features")
@@ -138,7 +138,10 @@ class SchemaSection(Section):
 
 
 def field_declarations(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield pairs of dotted path and declaration; a nested table has the fields of an object."""
+    """Yield pairs of a field's dotted path and its declaration in [schema.fields].
+
+    A nested table declares the fields of an object.
+    """
     for name, given in table.items():
         if isinstance(given, dict) and not isinstance(given.get("type"), str):
             yield from ((f"{name}.{path}", inner) for path, inner in field_declarations(given))
@@ -316,7 +319,10 @@ class Sections(Section):
         )
 
     def connector_context(self, folder: Path) -> ConnectorContext:
-        """Return the context with which sections open sources and sinks; `folder` has the file."""
+        """Return the context with which sections open sources and sinks.
+
+        `folder` is the folder of the pipeline file.
+        """
         schema, names = self.schema_, self.labels.fields
         text = {schema.id, "id", "source"} | ({names.id} if names and names.id else set())
         if schema.label in ("auto", "string"):
@@ -326,13 +332,13 @@ class Sections(Section):
             resolve(folder, self.pipeline.state) / LOG,
             schema.max_record_bytes,
             frozenset(text),
-            self._answer_fields(),
+            self._fields_of_labelled_records(),
             self.pipeline.on_data_loss,
             self.kafka,
             self.schema_registry,
         )
 
-    def _answer_fields(self) -> AnswerFields:
+    def _fields_of_labelled_records(self) -> AnswerFields:
         """Return names and types of the id and label fields in files of labelled records."""
         names, schema = self.labels.fields, self.schema_
         id = (names.id if names else None) or schema.id

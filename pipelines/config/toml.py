@@ -34,16 +34,16 @@ def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
     for name, values in sections.items():
         tables = {key: value for key, value in values.items() if isinstance(value, Mapping)}
         lines = [
-            _setting_line(k, v) for k, v in values.items() if v is not None and k not in tables
+            _format_setting(k, v) for k, v in values.items() if v is not None and k not in tables
         ]
         blocks.append(f"[{name}]\n" + "".join(lines))
         for key, table in tables.items():
-            lines = [_setting_line(k, v) for k, v in table.items() if v is not None]
+            lines = [_format_setting(k, v) for k, v in table.items() if v is not None]
             blocks.append(f"[{name}.{format_key(key)}]\n" + "".join(lines))
     return "\n".join(blocks)
 
 
-def _setting_line(key: str, value: Any) -> str:
+def _format_setting(key: str, value: Any) -> str:
     return f"{format_key(key)} = {format_value(value)}\n"
 
 
@@ -95,26 +95,28 @@ def parse_text(text: str) -> tuple[dict[str, Any], dict[int, str]]:
             first = first or error
             place = _LINE.search(str(error))
             number = int(place[1]) if place else 0
-            quoted = _quote_words(lines[number - 1]) if 0 < number <= len(lines) else None
+            quoted = (
+                _quote_words_of_setting(lines[number - 1]) if 0 < number <= len(lines) else None
+            )
             if quoted is None or number in mended:
                 raise first from None
             mended[number], lines[number - 1] = quoted
 
 
-def _quote_words(line: str) -> tuple[str, str] | None:
-    """Return key and corrected line of `key = word` or `key = [words]`; None: another line."""
+def _quote_words_of_setting(line: str) -> tuple[str, str] | None:
+    """Return the key and the quoted line of `key = word` or `key = [words]`; None: another line."""
     found = _SETTING.fullmatch(line.rstrip("\r"))
     if found is None:
         return None
     name, word, words = found.groups()
     if word is not None:
         return name, f"{name} = {format_value(word)}"
-    items = [_quote_item(one.strip()) for one in words.split(",") if one.strip()]
+    items = [_quote_item_if_invalid(one.strip()) for one in words.split(",") if one.strip()]
     return name, f"{name} = [{', '.join(items)}]"
 
 
-def _quote_item(word: str) -> str:
-    """Return an item of a list, quoted if the item is no valid value."""
+def _quote_item_if_invalid(word: str) -> str:
+    """Return an item of a TOML list, in quotes if the item is no valid value without them."""
     try:
         tomllib.loads(f"x = {word}")
     except tomllib.TOMLDecodeError:

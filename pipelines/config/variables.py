@@ -49,7 +49,7 @@ class Variables:
         """Replace the values of used variables in `text` by ``${NAME}``."""
         names: dict[str, str] = {}
         for name, value in self._used.items():
-            for form in self._possible_forms(value):
+            for form in self._forms_of_value_in_messages(value):
                 names.setdefault(form, f"${{{name}}}")
         if not names:
             return text
@@ -57,8 +57,9 @@ class Variables:
         forms = sorted(names, key=len, reverse=True)
         return re.sub("|".join(map(re.escape, forms)), lambda match: names[match[0]], text)
 
-    def _possible_forms(self, value: str) -> Iterator[str]:
-        """Yield the forms of `value` that a message may contain (quoted, resolved path)."""
+    def _forms_of_value_in_messages(self, value: str) -> Iterator[str]:
+        """Yield the texts by which a message may show `value`: plain, quoted, or as a full path."""
+
         if not value:
             return
         yield value

@@ -35,7 +35,7 @@ class Classifier(Protocol):
 
 
 class Model:
-    """Classifier with its known labels and the newest labelled records.
+    """Wrapper of a River classifier, with its known labels and the newest labelled records.
 
     Parameters
     ----------
@@ -55,11 +55,12 @@ class Model:
         self._kept: deque[tuple[bytes, Label]] = deque(maxlen=_KEPT)
 
     def score(self, records: Sequence[Sequence[Any]]) -> Scored:
-        """Predict records; each is given by its values, in the order of `names`.
+        """Return predicted labels, probabilities and margins of records.
 
-        The label is the likeliest class, on ties the first in the classifier's order, and None if
-        the classifier fails. A margin is the difference of the logarithms of the two largest
-        probabilities.
+        A record is a sequence of values in the order of `names`. The predicted label is the class
+        with the highest probability, or None if the classifier fails. Of equal classes, it is the
+        first in the classifier's order. A margin is the difference of the logarithms of the two
+        largest probabilities.
         """
         P = np.zeros((len(records), len(self._labels)))
         said = np.full(len(records), None, dtype=object)
@@ -79,10 +80,12 @@ class Model:
         P = np.divide(P, total, out=even, where=total > 0)
         classes = np.empty(len(self._labels), dtype=object)
         classes[:] = list(self._labels)
-        return Scored(said, classes, P, _margins(P), version=int(bool(self._labels)))
+        return Scored(
+            said, classes, P, _margins_of_probabilities(P), version=int(bool(self._labels))
+        )
 
     def learn(self, values: Sequence[Any], label: Label) -> None:
-        """Train the classifier with the label of a record, given by its values."""
+        """Train the classifier with the values and the label of a record."""
         self._labels.setdefault(label, len(self._labels))
         self._kept.append((encode_values(tuple(values)), label))
         self._call_or_count_failure("learn", self._classifier.learn_one, values, label)
@@ -90,9 +93,10 @@ class Model:
     def _call_or_count_failure(
         self, action: str, method: Callable[..., Any], values: Sequence[Any], *label: Any
     ) -> Any:
-        """Call a method of the classifier with a record, and a label if given.
+        """Call `method` of the classifier with a record, and a label if given; return its result.
 
-        If the method raises, count the failure and return None. `action` is the verb in the log.
+        If the method raises an error, the failure is counted, and None is returned. `action` is the
+        verb in the log, such as "learn".
         """
         try:
             return method(self._to_river_record(values), *label)
@@ -125,7 +129,7 @@ class Model:
         return {"pickle": blob, "about": pack_json(about)}
 
     def resume(self, arrays: Arrays, *, relearn: bool) -> None:
-        """Restore the state from the arrays of `state`.
+        """Restore the state from `arrays`, the result of `state`.
 
         With `relearn`, the pickle is ignored, and the stored labelled records are learned again.
         """
@@ -140,7 +144,7 @@ class Model:
         self._classifier = pickle.loads(arrays["pickle"].tobytes())
 
 
-def _margins(P: np.ndarray) -> np.ndarray:
+def _margins_of_probabilities(P: np.ndarray) -> np.ndarray:
     if P.shape[1] < 2:
         return np.zeros(len(P))
     best = np.sort(np.maximum(P, _LEAST), axis=1)

@@ -76,7 +76,7 @@ class Models:
         return records if made is None else made.transform_records(records, schema)
 
     def predict_with_shadow_models(self, records: Records, requests: Requests) -> None:
-        """Predict the records of a batch by the shadow models, for their evaluation.
+        """Predict the records of a batch with each shadow model, for its evaluation only.
 
         `requests` are the label requests of the batch.
         """
@@ -121,22 +121,22 @@ class Models:
             model.names = list(names)
 
     def shadow_metrics(self) -> dict[str, Any]:
-        """Return the evaluation metrics and failures of each shadow model, as JSON values."""
+        """Return the evaluation metrics and failure count of each shadow model, by name."""
         return {
             name: evaluation.in_numbers() | {"failures": self.shadow_models[name].failures}
             for name, evaluation in self._evaluations.items()
         }
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the state: an entry for the manifest of a checkpoint, and arrays by name."""
+        """Return the state: a JSON object for the manifest of a checkpoint, and arrays by name."""
         arrays: Arrays = {}
         judged = {}
-        for name, model in self._pickled_parts().items():
+        for name, model in self._models_and_transformer_by_name().items():
             arrays |= {f"models.{name}.{key}": array for key, array in model.state().items()}
         for name, evaluation in self._evaluations.items():
             judged[name], tables = evaluation.state()
             arrays |= {f"judges.{name}.{key}": array for key, array in tables.items()}
-        hashes = {key: _sha256(array) for key, array in arrays.items() if _is_pickle(key)}
+        hashes = {key: _sha256(array) for key, array in arrays.items() if _is_pickle_key(key)}
         about = {
             "release": self.release,
             "serves": self.serving is not None,
@@ -147,7 +147,10 @@ class Models:
         return about, arrays
 
     def resume(self, manifest: Mapping[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`; raise StateError if the hash of a pickle differs."""
+        """Restore the state from the results of `state`.
+
+        Raises StateError if a pickle is missing or its hash differs from that in the manifest.
+        """
         anew = manifest["release"] != self.release
         if anew:
             _log.warning(
@@ -155,7 +158,7 @@ class Models:
                 manifest["release"],
                 self.release,
             )
-        for name, model in self._pickled_parts().items():
+        for name, model in self._models_and_transformer_by_name().items():
             own = part(arrays, f"models.{name}.")
             key = f"models.{name}.pickle"
             if not own or manifest["sha256"].get(key) != _sha256(own["pickle"]):
@@ -170,17 +173,17 @@ class Models:
             f"shadow_models.{name}": model for name, model in self.shadow_models.items()
         }
 
-    def _pickled_parts(self) -> dict[str, Model | Transformer]:
+    def _models_and_transformer_by_name(self) -> dict[str, Model | Transformer]:
         made = {} if self.transformer is None else {"[features]": self.transformer}
         return {**self._models_by_name(), **made}
 
     def score(self, records: Records) -> Scored:
-        """Predict records by the active model."""
+        """Return the predictions of the active model for `records`."""
         assert self.serving is not None
         return self.serving.score(records.values or [])
 
 
-def _is_pickle(key: str) -> bool:
+def _is_pickle_key(key: str) -> bool:
     return key.endswith(".pickle")
 
 

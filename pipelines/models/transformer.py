@@ -46,7 +46,7 @@ class RiverTransformer(Protocol):
 
 
 class Transformer:
-    """Transformer that learns from records on arrival, and from labels when they arrive.
+    """Wrapper of a River transformer, which learns from records and from their later labels.
 
     Unsupervised parts learn a record before it is transformed, as in River's predictions.
     Supervised parts learn a record once, when its label arrives, in the form it had on arrival.
@@ -68,20 +68,20 @@ class Transformer:
         self._kept: deque[tuple[bytes, Label | bool]] = deque(maxlen=_KEPT)
 
     def transform(self, x: Document, time: Time = None) -> Document:
-        """Train the unsupervised parts on a record; return the transformed record as JSON values.
+        """Train the unsupervised parts on a record; return the transformed record, a dict.
 
         If the transformer fails, the result is empty.
         """
-        t = to_datetime(time)
+        record_time = to_datetime(time)
         try:
-            _learn_part(self._made, x, t, (), has_label=False)
-            return _to_json(self._made.transform_one(x))
+            _train_parts(self._made, x, record_time, (), has_label=False)
+            return _record_to_json(self._made.transform_one(x))
         except Exception as error:  # third-party code may raise any error
-            self._count_failure("transform", error)
+            self._count_and_log_failure("transform", error)
             return {}
 
     def transform_records(self, records: Records, schema: Schema) -> Records:
-        """Return `records` with transformed values; the unsupervised parts learn them first."""
+        """Train the unsupervised parts on `records`; return `records` with transformed values."""
         read = values_reader(schema.features)
         xs = [raw_record(message, schema) for message in records.messages]
         wholes = [
@@ -91,13 +91,13 @@ class Transformer:
         return replace(records, values=[read(one) for one in made], wholes=wholes)
 
     def learn(self, encoded_record: bytes, label: Label | bool) -> None:
-        """Train the supervised parts with a label.
+        """Train the supervised parts with the label of an earlier record.
 
         `encoded_record` is JSON with the record as it arrived, and its time.
         """
         self._kept.append((encoded_record, label))
         x, time = msgspec.json.decode(encoded_record)
-        self._learn_label(x, time, label)
+        self._train_supervised_parts(x, time, label)
 
     def recent_records(self, n: int) -> list[tuple[Document, Time]]:
         """Return at most `n` of the newest labelled records, and their times."""
@@ -113,7 +113,7 @@ class Transformer:
         return {"pickle": blob, "about": pack_json(about)}
 
     def resume(self, arrays: Arrays, *, relearn: bool) -> None:
-        """Restore the state from the arrays of `state`.
+        """Restore the state from `arrays`, the result of `state`.
 
         With `relearn`, the pickle is ignored, and the stored labelled records are learned again.
         """
@@ -128,13 +128,13 @@ class Transformer:
             self.transform(*msgspec.json.decode(whole))
             self.learn(whole, label)
 
-    def _learn_label(self, x: Document, time: Time, label: Label | bool) -> None:
+    def _train_supervised_parts(self, x: Document, time: Time, label: Label | bool) -> None:
         try:
-            _learn_part(self._made, x, to_datetime(time), (label,), has_label=True)
+            _train_parts(self._made, x, to_datetime(time), (label,), has_label=True)
         except Exception as error:  # third-party code may raise any error
-            self._count_failure("learn", error)
+            self._count_and_log_failure("learn", error)
 
-    def _count_failure(self, action: str, error: Exception) -> None:
+    def _count_and_log_failure(self, action: str, error: Exception) -> None:
         if not self.failures:
             name = type(self._made).__name__
             _log.warning("%s cannot %s a record (further ones are counted)", name, action)
@@ -157,7 +157,10 @@ def raw_record(message: Message, schema: Schema) -> Document:
 
 
 def to_datetime(time: Time) -> datetime | None:
-    """Convert a record's time to a naive datetime in UTC, as River's windows require."""
+    """Convert a record's time to a naive datetime in UTC, as River's windows require.
+
+    Returns None if the record has no time, or the time is out of the range of datetime.
+    """
     since = milliseconds(time)
     try:
         return (
@@ -170,7 +173,7 @@ def to_datetime(time: Time) -> datetime | None:
 
 
 def _without_field(record: Document, path: str) -> Document:
-    """Return a copy of a record without the field at `path`."""
+    """Return a record without the field at the dotted `path`; `record` is not changed."""
     if path in record:
         return {name: value for name, value in record.items() if name != path}
     head, dot, rest = path.partition(".")
@@ -179,59 +182,71 @@ def _without_field(record: Document, path: str) -> Document:
     return record
 
 
-def _learn_part(
-    part: Any, x: Document, t: datetime | None, label: Sequence[Any], *, has_label: bool
+def _train_parts(
+    river_part: Any,
+    x: Document,
+    record_time: datetime | None,
+    labels: Sequence[Any],
+    *,
+    has_label: bool,
 ) -> None:
-    """Train the parts of a pipeline or union recursively, each on the output of the part before.
+    """Train the parts of a River pipeline or union, each on the output of the part before it.
 
-    With `has_label`, only supervised parts are trained, otherwise only unsupervised parts. `label`
-    has one element or none, `t` is the time of the record.
+    With `has_label`, only supervised parts are trained, and `labels` has one label. Otherwise only
+    unsupervised parts are trained, and `labels` is empty.
     """
-    if steps := getattr(part, "steps", None):
+    if steps := getattr(river_part, "steps", None):
         for step in list(steps.values()):
             if has_label:  # transform before learning, so that the output does not use the label
                 made = step.transform_one(x)
-                _learn_part(step, x, t, label, has_label=True)
+                _train_parts(step, x, record_time, labels, has_label=True)
             else:
-                _learn_part(step, x, t, label, has_label=False)
+                _train_parts(step, x, record_time, labels, has_label=False)
                 made = step.transform_one(x)
             x = made
-    elif beside := getattr(part, "transformers", None):
+    elif beside := getattr(river_part, "transformers", None):
         for one in beside.values():
-            _learn_part(one, x, t, label, has_label=has_label)
-    elif bool(getattr(part, "_supervised", False)) == has_label:
-        timed = {"t": t} if t is not None and _accepts_time(part) else {}
-        part.learn_one(x, *label, **timed)
+            _train_parts(one, x, record_time, labels, has_label=has_label)
+    elif bool(getattr(river_part, "_supervised", False)) == has_label:
+        timed = (
+            {"t": record_time}
+            if record_time is not None and _accepts_record_time(river_part)
+            else {}
+        )
+        river_part.learn_one(x, *labels, **timed)
 
 
-def _accepts_time(part: Any) -> bool:
-    """Return whether `learn_one` has a parameter `t`, and `update` of its statistic (`how`) too."""
-    updated = getattr(part, "how", None)
-    return _accepts_t(part.__class__, "learn_one") and (
-        updated is None or _accepts_t(updated.__class__, "update")
+def _accepts_record_time(river_part: Any) -> bool:
+    """Return whether a part of a River pipeline takes the record's time as a parameter `t`.
+
+    `learn_one` must have the parameter, and in an aggregation also `update` of the aggregate `how`.
+    """
+    updated = getattr(river_part, "how", None)
+    return _has_parameter_t(river_part.__class__, "learn_one") and (
+        updated is None or _has_parameter_t(updated.__class__, "update")
     )
 
 
 @lru_cache(maxsize=1_000)
-def _accepts_t(class_: type, method: str) -> bool:
-    """Return whether a method of a class has a parameter `t`; cached, as inspection is slow."""
+def _has_parameter_t(class_: type, method: str) -> bool:
+    """Return whether a method of a class has a parameter `t`; results are cached."""
     try:
         return "t" in inspect.signature(getattr(class_, method)).parameters
     except (AttributeError, TypeError, ValueError):  # compiled methods may have no signature
         return False
 
 
-def _to_json(transformed: Mapping[Any, Any]) -> Document:
-    """Convert a transformed record to JSON values; numbers that are not finite become missing."""
-    named = {_field_name(name): value for name, value in transformed.items()}
-    plain: Document = msgspec.json.decode(msgspec.json.encode(named, enc_hook=_to_python))
+def _record_to_json(transformed: Mapping[Any, Any]) -> Document:
+    """Return a transformed record with JSON values; infinite numbers and NaN become None."""
+    named = {_field_name_as_text(name): value for name, value in transformed.items()}
+    plain: Document = msgspec.json.decode(msgspec.json.encode(named, enc_hook=_numpy_to_python))
     return plain
 
 
-def _field_name(name: Any) -> str:
+def _field_name_as_text(name: Any) -> str:
     return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
-def _to_python(value: Any) -> Any:
+def _numpy_to_python(value: Any) -> Any:
     """Convert a numpy scalar to a Python number, and any other value to text."""
     return value.item() if isinstance(value, np.generic) else str(value)

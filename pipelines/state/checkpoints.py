@@ -1,4 +1,4 @@
-"""Checkpoints: sealed files with the complete state of a pipeline after a batch."""
+"""Checkpoints: files with a checksum and the complete state of a pipeline after a batch."""
 
 import logging
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class Checkpoints:
         return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
 
     def save(self, arrays: Arrays, manifest: dict[str, Any]) -> None:
-        """Write a checkpoint durably, then remove all but the newest `KEPT`.
+        """Write a checkpoint to disk, then remove all but the newest `KEPT` checkpoints.
 
         The write is atomic: after a crash, the checkpoint is complete or absent. Raises
         ModelFileError if the write fails.
@@ -53,7 +53,7 @@ class Checkpoints:
             self.on_saved(manifest["sequence"])
 
     def save_bytes(self, sequence: int, blob: bytes) -> None:
-        """Write the bytes of a checkpoint file, as read from a copy."""
+        """Write the checkpoint file of batch `sequence`; `blob` is the content of a copied file."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_bytes(self.path(sequence), blob)
 
@@ -63,7 +63,10 @@ class Checkpoints:
 
     @staticmethod
     def decode(name: str, blob: bytes) -> Checkpoint:
-        """Return the checkpoint in `blob`; ModelFileError, which names `name`, if it is damaged."""
+        """Return the checkpoint in the file content `blob`.
+
+        Raises ModelFileError if it is damaged; `name` is the name of the file in the error.
+        """
         return unseal(name, blob, kind=_KIND)
 
     def newest(self, last_sequence: int | None = None) -> Checkpoint | None:

@@ -92,7 +92,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def possible_new_classes(self) -> list[str]:
-        """Classes in the command that may be new if `new` is set: merge target or decisions."""
+        """Classes that may be new if `new` is set: merge target, or classes of a decision."""
         if self.decision is None:
             return [] if self.into is None else [self.into]
         costs = self.decision.get("costs") or {}
@@ -115,9 +115,9 @@ def queue_command(state_folder: Path, command: Command) -> None:
     A damaged queue is renamed, and a new one is created.
     """
     path = state_folder / FILE
-    with _exclusive_lock(state_folder), closing(Database(path)) as database:
+    with _lock_against_other_writers(state_folder), closing(Database(path)) as database:
         if path.is_dir() or database.find_damage() is not None:
-            aside = _rename_damaged_file(path)
+            aside = _rename_damaged_queue(path)
             _log.warning("%s is damaged; it is set aside as %s for a new one", path, aside)
         with database.write_transaction() as connection:
             now = time.time_ns() // 1_000
@@ -125,8 +125,11 @@ def queue_command(state_folder: Path, command: Command) -> None:
 
 
 @contextmanager
-def _exclusive_lock(folder: Path) -> Iterator[None]:
-    """Context manager that locks `folder` against other processes that queue commands."""
+def _lock_against_other_writers(folder: Path) -> Iterator[None]:
+    """Context manager that prevents other processes from queueing commands in `folder`.
+
+    Raises ConnectorError if the folder cannot be locked.
+    """
     try:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -141,7 +144,7 @@ def _exclusive_lock(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _rename_damaged_file(path: Path) -> Path:
+def _rename_damaged_queue(path: Path) -> Path:
     aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
     for suffix in ("-wal", "-shm", ""):
         place = path.with_name(path.name + suffix)
@@ -151,7 +154,9 @@ def _rename_damaged_file(path: Path) -> Path:
 
 
 class CommandSource(SqliteSource):
-    """Source of queued commands; a read error is reported once, and does not stop the pipeline.
+    """Source of an operator's queued commands.
+
+    A read error does not stop the pipeline. It is reported once, until a read succeeds.
 
     Attributes
     ----------
@@ -169,13 +174,13 @@ class CommandSource(SqliteSource):
         try:
             messages = super().poll(limit)
         except Exception as error:  # a damaged queue must not stop the pipeline
-            self._report_read_error(error)
+            self._report_first_read_error(error)
             return []
         self._has_failed = False
         return messages
 
     def lag(self) -> int:
-        """Return the number of queued commands, by a count: their offsets are times."""
+        """Return the number of queued commands. They are counted, as their offsets are times."""
         with self._database.read_transaction() as connection:
             if connection is None or not table_exists(connection, STREAM):
                 return 0
@@ -183,9 +188,9 @@ class CommandSource(SqliteSource):
             return int(connection.execute(query, (self._next,)).fetchone()[0])
 
     def beginning_offsets(self) -> None:
-        """Return None, as the beginning offset is unknown: offsets are times."""
+        """Return None, as offsets are times, so the first offset is unknown."""
 
-    def _report_read_error(self, error: Exception) -> None:
+    def _report_first_read_error(self, error: Exception) -> None:
         if self._has_failed:
             return
         self._has_failed = True

@@ -1,7 +1,7 @@
 """Copies of checkpoints outside the state folder, in a folder or an object store.
 
-A copy is one sealed file: a checkpoint with its schema and configuration, and the committees for
-rollback. The seal detects truncated copies.
+A copy is one file: a checkpoint with its schema and configuration, and the committees for rollback.
+The file is sealed by a checksum, which detects truncated and damaged copies.
 """
 
 import logging
@@ -36,9 +36,10 @@ class Copy:
 
     @classmethod
     def from_files(cls, name: str, checkpoint: bytes, versions: Mapping[int, bytes]) -> "Copy":
-        """Return a copy of the files' contents; ModelFileError if the checkpoint is damaged.
+        """Return a copy with the contents of files; ModelFileError if the checkpoint is damaged.
 
-        `name` is the name of the checkpoint in the error, `versions` are committee files.
+        `checkpoint` is the content of the checkpoint file, whose name in errors is `name`.
+        `versions` are the contents of committee files, by version.
         """
         return cls(checkpoint, versions, Checkpoints.decode(name, checkpoint)[1])
 
@@ -48,21 +49,21 @@ class Copy:
         return int(self.manifest["sequence"])
 
     def encode(self) -> bytes:
-        """Return the copy as the bytes of a sealed file."""
+        """Return the copy as the bytes of one file, with a checksum."""
         files = {"checkpoint": self.checkpoint}
         files |= {f"version.{version}": blob for version, blob in self.versions.items()}
         return seal({k: np.frombuffer(blob, np.uint8) for k, blob in files.items()}, kind=_KIND)
 
     @classmethod
     def decode(cls, name: str, blob: bytes) -> "Copy":
-        """Decode the bytes of a sealed file; ModelFileError, with `name`, if they are damaged."""
+        """Decode the result of `encode`; ModelFileError, which names `name`, if it is damaged."""
         files, _ = unseal(name, blob, kind=_KIND)
         versions = {int(n): file.tobytes() for n, file in part(files, "version.").items()}
         return cls.from_files(name, files["checkpoint"].tobytes(), versions)
 
 
 class CopyTarget(Protocol):
-    """Interface of a storage for copies; all its errors are raised as ConnectorError."""
+    """Interface of a storage for copies. Each method raises ConnectorError if it fails."""
 
     def names(self) -> list[str]:
         """Return the names of the files; an empty list if the storage does not exist yet."""
@@ -88,23 +89,23 @@ class FolderTarget:
 
     def names(self) -> list[str]:
         """Return the names of the files, including unfinished ones."""
-        with _translate_errors(self):
+        with _raise_as_connector_error(self):
             return [file.name for file in self.path.iterdir()] if self.path.exists() else []
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        with _translate_errors(self):
+        with _raise_as_connector_error(self):
             return (self.path / name).read_bytes()
 
     def write(self, name: str, blob: bytes) -> None:
-        """Write a file durably and atomically: after a crash, it is complete or absent."""
-        with _translate_errors(self):
+        """Write a file to disk atomically: after a crash, the file is complete or absent."""
+        with _raise_as_connector_error(self):
             self.path.mkdir(parents=True, exist_ok=True)
             write_bytes(self.path / name, blob)
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        with _translate_errors(self):
+        with _raise_as_connector_error(self):
             (self.path / name).unlink(missing_ok=True)
 
 
@@ -130,7 +131,7 @@ class RemoteTarget:
 
     def names(self) -> list[str]:
         """Return the names of the files."""
-        with self._file_system() as (system, root):
+        with self._open_file_system() as (system, root):
             system.invalidate_cache()
             try:
                 return [path.rpartition("/")[2] for path in system.ls(root, detail=False)]
@@ -139,34 +140,37 @@ class RemoteTarget:
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        with self._file_system() as (system, root):
+        with self._open_file_system() as (system, root):
             return bytes(system.cat_file(f"{root}/{name}"))
 
     def write(self, name: str, blob: bytes) -> None:
-        """Write a file; except in object stores, a crash may leave a partial file."""
+        """Write a file.
+
+        After a crash, the file may be partial, except in object stores.
+        """
         from fsspec.implementations.local import LocalFileSystem
 
-        with self._file_system() as (system, root):
+        with self._open_file_system() as (system, root):
             if isinstance(system, LocalFileSystem):  # others need no folders, or create them
                 system.makedirs(root, exist_ok=True)
             system.pipe_file(f"{root}/{name}", blob)
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        with self._file_system() as (system, root):
+        with self._open_file_system() as (system, root):
             system.rm_file(f"{root}/{name}")
 
     @contextmanager
-    def _file_system(self) -> Iterator[tuple[Any, str]]:
+    def _open_file_system(self) -> Iterator[tuple[Any, str]]:
         from fsspec.core import url_to_fs
 
-        with _translate_errors(self):
+        with _raise_as_connector_error(self):
             system, root = url_to_fs(self.address)
             yield system, root.rstrip("/")
 
 
 @contextmanager
-def _translate_errors(target: CopyTarget) -> Iterator[None]:
+def _raise_as_connector_error(target: CopyTarget) -> Iterator[None]:
     try:
         yield
     # File systems raise their own exceptions, many without a common base class.
@@ -179,7 +183,11 @@ def _translate_errors(target: CopyTarget) -> Iterator[None]:
 
 
 class Copies:
-    """Copies of the newest checkpoints of the pipeline `name`; pipelines may share a storage."""
+    """Store of copies of the newest checkpoints of one pipeline.
+
+    `place` is the storage, which several pipelines may share. `name` is the pipeline's name, with
+    which the file names begin.
+    """
 
     def __init__(self, place: CopyTarget, name: str) -> None:
         self.place = place
@@ -213,7 +221,7 @@ class Copies:
         return None
 
     def rename_newer(self, sequence: int) -> None:
-        """Rename the copies of batches after `sequence` to ``*.unread``, which are ignored."""
+        """Rename the copies of batches after `sequence` to ``*.unread``, which are not read."""
         for newer in self.sequences:
             if newer > sequence:
                 with suppress(ModelFileError):  # unreadable copies keep their name

@@ -26,7 +26,7 @@ def refuse_damaged_log(
     """
     if not log.is_file() or log.stat().st_size > max_bytes:
         return
-    found = _find_damage(log, stop or StopToken())
+    found = _find_damage_in_log(log, stop or StopToken())
     if found is not None:
         raise StateError(
             f"{log} is damaged ({found}): put it back from a copy, or put there what sqlite3's "
@@ -34,20 +34,20 @@ def refuse_damaged_log(
         )
 
 
-def _find_damage(log: Path, stop: StopToken) -> str | None:
-    """Return a description of the damage in the SQLite file; None: no damage, or a stop request.
+def _find_damage_in_log(log: Path, stop: StopToken) -> str | None:
+    """Return a text about the damage in the SQLite file; None: no damage, or a stop request.
 
-    The check runs in a thread, as it cannot be interrupted.
+    The check runs in a thread, because SQLite cannot be interrupted by a stop request.
     """
     found: Future[str | None] = Future()
 
-    def check_database() -> None:
+    def find_damage_in_thread() -> None:
         try:
             found.set_result(Database(log).find_damage())
         except BaseException as error:  # raised again in the waiting thread
             found.set_exception(error)
 
-    Thread(target=check_database, name="streamboost-damage", daemon=True).start()
+    Thread(target=find_damage_in_thread, name="streamboost-damage", daemon=True).start()
     while not stop.requested:
         with suppress(TimeoutError):
             return found.result(_PATIENCE)

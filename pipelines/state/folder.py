@@ -87,7 +87,7 @@ class State:
             self.create()
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            self._acquire_lock(descriptor)
+            self._acquire_run_lock(descriptor)
             os.truncate(descriptor, 0)
             with suppress(OSError):  # on a full disk the process id is missing, but the lock holds
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -95,7 +95,7 @@ class State:
         finally:
             os.close(descriptor)
 
-    def _acquire_lock(self, descriptor: int) -> None:
+    def _acquire_run_lock(self, descriptor: int) -> None:
         """Get the exclusive lock of the open lock file; StateError if another process holds it."""
         deadline = time.monotonic() + _PATIENCE
         while not _try_lock(descriptor, fcntl.LOCK_EX):
@@ -113,7 +113,7 @@ class State:
         )
 
     def _lock_holder(self) -> str:
-        return (self._read_text(self._lock) or "").strip()[:32] or "unknown"
+        return (self._read_text_or_none(self._lock) or "").strip()[:32] or "unknown"
 
     def running_process_id(self) -> str | None:
         """Return the id of the process that holds the lock, as text, or None."""
@@ -129,17 +129,18 @@ class State:
 
     def configuration(self) -> str | None:
         """Return the stored configuration (TOML, secrets masked), or None."""
-        return self._read_text(self.config)
+        return self._read_text_or_none(self.config)
 
     def write_configuration(self, configuration: str, fingerprint: str) -> None:
         """Write the configuration (TOML, secrets masked), and its fingerprint."""
-        self._write_if_changed(self.config, configuration)
-        self._write_if_changed(self._fingerprint, fingerprint + "\n")
+        self._write_text_if_changed(self.config, configuration)
+        self._write_text_if_changed(self._fingerprint, fingerprint + "\n")
 
     def restore_copy(self, origin: Mapping[str, str], copy: Copy | None) -> None:
-        """Restore an empty folder from a journal's `origin` and a copy, for a run to continue.
+        """Write the files that a run needs to continue into an empty state folder.
 
-        The fingerprint is written last.
+        These are schema and fingerprint of `origin`, and checkpoint and committees of `copy`.
+        The fingerprint is written last, so that an interrupted restoration is detected.
         """
         with self.translate_errors():
             if copy is not None:
@@ -148,12 +149,12 @@ class State:
                 for version, blob in copy.versions.items():
                     write_bytes(versions.file(version), blob)
                 self.checkpoints.save_bytes(copy.sequence, copy.checkpoint)
-        self._write_if_changed(self._schema, origin["schema"])
-        self._write_if_changed(self._fingerprint, origin["fingerprint"] + "\n")
+        self._write_text_if_changed(self._schema, origin["schema"])
+        self._write_text_if_changed(self._fingerprint, origin["fingerprint"] + "\n")
 
     def schema(self) -> Schema | None:
         """Return the stored schema of earlier runs, or None."""
-        text = self._read_text(self._schema)
+        text = self._read_text_or_none(self._schema)
         try:
             return None if text is None else Schema.from_json(text)
         except StateError as error:
@@ -161,7 +162,7 @@ class State:
 
     def write_schema(self, schema: Schema) -> None:
         """Write the schema for all later runs."""
-        self._write_if_changed(self._schema, schema.to_json())
+        self._write_text_if_changed(self._schema, schema.to_json())
 
     def delete_schema(self) -> None:
         """Delete the schema, so that the next run infers the schema again."""
@@ -170,7 +171,7 @@ class State:
 
     def fingerprint(self) -> str:
         """Return the fingerprint (salt and hash) of the stored configuration; empty if missing."""
-        return (self._read_text(self._fingerprint) or "").strip()
+        return (self._read_text_or_none(self._fingerprint) or "").strip()
 
     def checkpoint_to_restore(self, committed_sequence: int | None) -> Checkpoint | None:
         """Return the newest undamaged checkpoint up to batch `committed_sequence`.
@@ -196,7 +197,7 @@ class State:
             )
         return found
 
-    def _read_text(self, path: Path) -> str | None:
+    def _read_text_or_none(self, path: Path) -> str | None:
         """Return the text of a file, or None if the file does not exist."""
         with self.translate_errors():
             try:
@@ -204,9 +205,9 @@ class State:
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-    def _write_if_changed(self, path: Path, text: str) -> None:
-        """Write a file if its text differs, as a rewrite could fail on a full disk."""
-        if self._read_text(path) == text:
+    def _write_text_if_changed(self, path: Path, text: str) -> None:
+        """Write a file only if its text differs, because writing could fail on a full disk."""
+        if self._read_text_or_none(path) == text:
             return
         with self.translate_errors():
             write_bytes(path, text.encode())

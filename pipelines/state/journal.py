@@ -19,7 +19,7 @@ Ranges = dict[str, dict[str, tuple[int, int]]]
 
 
 class JournalExtras(msgspec.Struct, omit_defaults=True):
-    """Optional fields of the next journal entry, for changes that are not inputs of its batch."""
+    """Fields of the next journal entry for changes that do not come from messages of its batch."""
 
     environment: dict[str, str] | None = None
     gap: tuple[int, int] | None = None

@@ -1,4 +1,4 @@
-"""Validation of the classes and versions that commands name."""
+"""Validation of the classes and versions that operators' commands name."""
 
 import re
 import sys
@@ -43,7 +43,10 @@ Label = str | int
 
 
 def to_label(class_name: str, label_type: LabelKind | None) -> Label:
-    """Convert the class name in a command to a label; StateError if its type is another."""
+    """Convert the class name in a command to a label of type `label_type`.
+
+    Raises StateError if the name has another type, or if `label_type` is None: no label came yet.
+    """
     if label_type is None:
         raise StateError("no label has come yet that would tell what labels are: wait for one")
     label, fault = convert_label(class_name, label_type)
@@ -64,7 +67,7 @@ def refuse_unknown_class(label: Label, known_classes: Collection[Label], remedy:
         hint = f"; did you mean {near!r}?"
     else:
         hint = (
-            f": the classes are {_classes_text(known_classes)}"
+            f": the classes are {_list_classes(known_classes)}"
             if known_classes
             else ": no label has come yet"
         )
@@ -74,9 +77,10 @@ def refuse_unknown_class(label: Label, known_classes: Collection[Label], remedy:
 def refuse_unconfirmed_class(
     command: Command, label: Label, known_classes: Collection[Label]
 ) -> None:
-    """Raise StateError if a class of a command is new without ``new``, or has an unclear name.
+    """Raise StateError if a command may not add the class `label`.
 
-    An unclear name has invisible characters or markup.
+    A class that is not in `known_classes` needs the command's option `new`, and a name without
+    invisible characters and markup.
     """
     if not command.new:
         refuse_unknown_class(label, known_classes, _NEW)
@@ -92,10 +96,10 @@ def refuse_unconfirmed_class(
 
 
 def refuse_unmerged_class(label: Label, merged_classes: Collection[Label]) -> None:
-    """Raise StateError if a class is not in `merged_classes`, those merged into others."""
+    """Raise StateError if `label` is not in `merged_classes`, which were merged into others."""
     if label not in merged_classes:
         names = (
-            f"{_classes_text(merged_classes)} {'are' if len(merged_classes) > 1 else 'is'}"
+            f"{_list_classes(merged_classes)} {'are' if len(merged_classes) > 1 else 'is'}"
             if merged_classes
             else "none is"
         )
@@ -130,5 +134,5 @@ def refuse_unknown_names(
         refuse_unconfirmed_class(command, to_label(name, kind), known)
 
 
-def _classes_text(classes: Collection[Label]) -> str:
+def _list_classes(classes: Collection[Label]) -> str:
     return ", ".join(map(repr, list(classes)[:_NAMED])) + ", ..." * (len(classes) > _NAMED)

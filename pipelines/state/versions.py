@@ -14,11 +14,11 @@ __all__ = ["Versions"]
 
 
 class Versions:
-    """Store of the newest committees (active, formerly active, or challengers), by version.
+    """Store of the newest committees by version: active, formerly active, or challengers.
 
     Committees are first kept in memory. `write` saves them as ``NNNNNNNN.safetensors`` in `folder`,
-    which `Committee.load` reads. A write with each checkpoint is sufficient, as a replay from the
-    checkpoint trains later versions again.
+    which `Committee.load` reads. `write` is called with each checkpoint. After a crash, a replay
+    from the checkpoint trains later versions again.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Versions:
         self._folder = folder
         self._most = most
         self._held: dict[int, Committee] = {}
-        self._written = set(self._saved_versions())
+        self._written = set(self._find_saved_versions())
 
     @property
     def numbers(self) -> list[int]:
@@ -38,7 +38,7 @@ class Versions:
         return sorted(self._held.keys() | self._written)[-self._most :]
 
     def add(self, committees: "Iterable[Committee | None]") -> None:
-        """Add the committees that are not None; remove the oldest beyond the limit from memory."""
+        """Add the committees that are not None; keep only the newest `most` versions in memory."""
         for committee in committees:
             if committee is not None:
                 self._held[committee.version] = committee
@@ -46,8 +46,9 @@ class Versions:
             del self._held[version]
 
     def fetch(self, version: int) -> None:
-        """Load `version` into memory, for item access; StateError if the version is not stored.
+        """Load `version` into memory, so that ``versions[version]`` returns the committee.
 
+        Raises StateError if the version is not stored.
         Raises ModelFileError if its file is damaged.
         """
         if version in self._held:
@@ -57,7 +58,7 @@ class Versions:
             raise StateError(f"version {version} is not kept: there are {kept}")
         from streamboost.boosting.committee import Committee  # which loads the kernels
 
-        self._held[version] = Committee.load(self._path(self._folder, version))
+        self._held[version] = Committee.load(self._path_of_version(self._folder, version))
 
     def committee(self, version: int) -> "Committee | None":
         """Return the committee of `version` if it is in memory, else None."""
@@ -75,11 +76,11 @@ class Versions:
             unfinished.unlink(missing_ok=True)
         for version in self.numbers:
             if version not in self._written:
-                self._held[version].save(self._path(self._folder, version))
+                self._held[version].save(self._path_of_version(self._folder, version))
                 self._written.add(version)
         # Older checkpoints need the versions that were the newest at their time.
         for version in sorted(self._written)[: -self._most * KEPT]:
-            self._path(self._folder, version).unlink(missing_ok=True)
+            self._path_of_version(self._folder, version).unlink(missing_ok=True)
             self._written.discard(version)
 
     def remove_after(self, version: int) -> None:
@@ -87,20 +88,20 @@ class Versions:
         if self._folder is None:
             return
         for newer in [n for n in self._written if n > version]:
-            self._path(self._folder, newer).unlink(missing_ok=True)
+            self._path_of_version(self._folder, newer).unlink(missing_ok=True)
             self._written.discard(newer)
 
     def file(self, version: int) -> Path:
         """Return the path of the file of `version`; the store must have a folder."""
         assert self._folder is not None
-        return self._path(self._folder, version)
+        return self._path_of_version(self._folder, version)
 
-    def _saved_versions(self) -> list[int]:
+    def _find_saved_versions(self) -> list[int]:
         if self._folder is None or not self._folder.is_dir():
             return []
         names = [path.stem for path in self._folder.glob("*.safetensors")]
         return [int(name) for name in names if name.isdecimal()]
 
     @staticmethod
-    def _path(folder: Path, version: int) -> Path:
+    def _path_of_version(folder: Path, version: int) -> Path:
         return folder / f"{version:08}.safetensors"

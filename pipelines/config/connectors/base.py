@@ -49,7 +49,7 @@ SpanKey = Annotated[Any, PlainValidator(_check_window_size)]
 
 @dataclass(frozen=True, slots=True)
 class ConnectorContext:
-    """Context in which a section opens its source or sink.
+    """Settings from other sections with which a section opens its source or sink.
 
     Attributes
     ----------
@@ -78,13 +78,19 @@ class ConnectorContext:
 
 
 class StreamLocation(NamedTuple):
-    """Location of messages: a file or system, and a stream in it; None: the only stream."""
+    """Location of messages: a file or a Kafka cluster (`system`), and a stream or topic in it.
+
+    `stream` is None if the file has only one stream.
+    """
 
     system: str
     stream: str | None
 
     def overlaps(self, other: "StreamLocation") -> bool:
-        """Return whether both locations are in one system, with one stream or an unknown stream."""
+        """Return whether both locations may be the same stream.
+
+        They are in one system, and their streams are equal, or one of them is None.
+        """
         is_one = self.stream == other.stream or None in (self.stream, other.stream)
         return is_one and self.system == other.system
 
@@ -100,7 +106,7 @@ class Endpoint(Section):
 
     @abstractmethod
     def location(self, context: ConnectorContext) -> StreamLocation | None:
-        """Return the location of the messages; None if no other section can have it."""
+        """Return the location of the messages; None if no other section can have the same one."""
 
     @abstractmethod
     def tailing_source(self, context: ConnectorContext) -> Source:
@@ -135,9 +141,9 @@ class Input(Endpoint):
 
     @property
     def outputs_read_by_oracle(self) -> tuple[str, ...]:
-        """Names of the outputs that an oracle reads; its position is a position in the first one.
+        """Names of the outputs that an oracle reads; empty if the section is no oracle.
 
-        Empty if the section is no oracle.
+        The oracle's position counts the messages that it has read from the first of these outputs.
         """
         return ()
 
@@ -158,7 +164,7 @@ class Input(Endpoint):
     def label_source(
         self, context: ConnectorContext, records: Source, outputs: Mapping[str, "Output"]
     ) -> Source:
-        """Return the source of labels; an oracle reads `records` and `outputs` for its answers."""
+        """Return the source of labels. An oracle makes its labels from `records` and `outputs`."""
         return self.source(context)
 
     def oracle_summary(self, context: ConnectorContext) -> str | None:
@@ -201,7 +207,10 @@ class RequestsSection(Output):
 
 
 class Connector(NamedTuple):
-    """Section classes of one connector by use; None: the connector does not support the use."""
+    """Section classes of one connector: one for each use, such as input or output.
+
+    A class is None if the connector does not support the use.
+    """
 
     input: type[Input] | None = None
     labels: type[Input] | None = None

@@ -86,7 +86,7 @@ class FilesInput(File, Input):
             yield "follow", text
 
     def source(self, context: ConnectorContext) -> Source:
-        """Return a source of the file; in CSV and Parquet, id and text labels are read as text."""
+        """Return a source of the file. In CSV and Parquet, ids and text labels are read as text."""
         path = self.path if self.path == STDIN else context.resolve(self.path)
         return file_source(
             path, context.text, context.max_bytes, self.follow, on_data_loss=context.on_data_loss

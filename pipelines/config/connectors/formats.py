@@ -44,7 +44,7 @@ class SchemaRegistrySection(Section):
 
 
 def registry_of(context: ConnectorContext) -> "Registry":
-    """Return the client of [schema_registry]; AssertionError if the section is missing."""
+    """Return the schema registry of [schema_registry]; AssertionError if the section is missing."""
     from streamboost.connectors.kafka.formats.registry import Registry
 
     section = context.registry

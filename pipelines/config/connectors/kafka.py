@@ -108,7 +108,7 @@ class KafkaTopic(Endpoint):
 
     @abstractmethod
     def registered_schema_text(self, context: ConnectorContext) -> str:
-        """Describe the registered schema of the topic; StreamBoostError if the registry fails."""
+        """Return a text about the registered schema; StreamBoostError if the registry fails."""
 
     def _build_encoder(self, context: ConnectorContext) -> "Encoder":
         from streamboost.connectors.kafka.formats.encoding import Encoder
@@ -166,7 +166,7 @@ class KafkaInput(KafkaTopic, Input):
         return msgspec.defstruct("Label", [*held, *more], rename=called)
 
     def registered_schema_text(self, context: ConnectorContext) -> str:
-        """Describe the newest registered schema of the topic, and its fields."""
+        """Return a text with the newest registered schema of the topic, and its fields."""
         from streamboost.connectors.kafka.formats.decoding import describe_newest_schema
 
         assert self.format != "json"
@@ -182,7 +182,7 @@ class KafkaOutput(KafkaTopic, Output):
         return self._build_source(context)
 
     def check_access(self, context: ConnectorContext) -> str:
-        """Return a text with the topic, without a check, as missing topics were refused before."""
+        """Return a text with the topic name. Nothing is checked here."""
         return f"topic {self.topic} is there"
 
     def message_type(self) -> type[msgspec.Struct]:
@@ -229,7 +229,7 @@ def cluster_of(context: ConnectorContext) -> "KafkaCluster":
 
 
 def name_topics(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sections of a file with default topics filled in.
+    """Return the sections `tables` of a pipeline file, with default topic names filled in.
 
     If [source] is a topic, missing sections of labels and outputs become topics too.
     """

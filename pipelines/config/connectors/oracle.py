@@ -28,7 +28,7 @@ _WHOLE = 1_000_000_000
 """Maximum message size in bytes, SQLite's limit: messages of the pipeline are read completely."""
 
 
-def _check_delay_value(value: Any) -> Any:
+def _check_delay(value: Any) -> Any:
     if value != 0 or isinstance(value, bool):
         WindowSize.parse(value)
     return value
@@ -46,14 +46,17 @@ class OracleSection(Input):
     answer: Literal["requested", "all"] = Field(
         "requested", description="records whose labels are returned"
     )
-    delay: Annotated[Any, PlainValidator(_check_delay_value)] = Field(
+    delay: Annotated[Any, PlainValidator(_check_delay)] = Field(
         0,
         description="delay of a label: a number of records, or a span of record time",
     )
 
     @property
     def outputs_read_by_oracle(self) -> tuple[str, ...]:
-        """Names of the outputs that the oracle reads; messages of the first are answered."""
+        """Names of the outputs that the oracle reads.
+
+        Each message of the first one gets a label.
+        """
         if self.answer == "all":
             return ("predictions",)
         return ("requests", "predictions") if self.delay else ("requests",)

@@ -61,7 +61,7 @@ class RiverOracle(RiverInput):
     def label_source(
         self, context: ConnectorContext, records: Source, outputs: Mapping[str, Output]
     ) -> Source:
-        """Return the oracle; its `delay` is measured by the position of the source `records`."""
+        """Return the oracle. Its labels come after `delay` more messages of `records`."""
         return Oracle(
             self.dataset, outputs["requests"].tailing_source(context), self.delay, records
         )

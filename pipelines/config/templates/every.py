@@ -275,12 +275,15 @@ def render_template(*, kafka: bool = False) -> str:
     about, connectors = (_KAFKA_ABOUT, _KAFKA) if kafka else (_RIVER_ABOUT, _RIVER)
     text = about + _JOB + connectors + _LEARNER
     for name, (model, given) in _GIVEN.items():
-        text = text.replace(f"{{{name}}}\n", _section_lines(model, given))
+        text = text.replace(f"{{{name}}}\n", _render_section_keys(model, given))
     return text
 
 
-def _section_lines(model: type[Section], given: dict[str, Any]) -> str:
-    """Return the keys of a section as lines with default (or example) and description."""
+def _render_section_keys(model: type[Section], given: dict[str, Any]) -> str:
+    """Return a line for each key of a section: the key, a value, and the description as comment.
+
+    The value is from `given`, otherwise the default, otherwise an example.
+    """
     lines = []
     for key, field in model.model_fields.items():
         example = (field.examples or [""])[0]
