@@ -23,7 +23,10 @@ class Observer:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next `between_batches` reads the pipeline state, which must be committed."""
+        """Whether the next `between_batches` reads the pipeline state.
+
+        The runner then waits for the commit in progress first.
+        """
         return False
 
     def between_batches(self) -> None:

@@ -51,7 +51,7 @@ class BufferedSource:
         self._ahead: deque[Message] = deque()
 
     def poll(self, limit: int) -> list[Message]:
-        """Poll up to `limit` messages in canonical order.
+        """Return up to `limit` messages, sorted by partition and then by offset.
 
         If a message of a partition is buffered, later messages of that partition are buffered too.
         """
@@ -88,7 +88,7 @@ class BufferedSource:
 
     @property
     def is_caught_up_to_watermark(self) -> bool:
-        """Whether the next message of each partition is after the watermark, and buffered."""
+        """Whether all labels up to the watermark were read: each partition has a buffered label."""
         return {message.partition for message in self._ahead} >= self._source.position().keys()
 
     @property
@@ -98,7 +98,7 @@ class BufferedSource:
 
 
 class TimestampAligner:
-    """Scheduler that reads records or labels next, and sets the watermark of the labels.
+    """Scheduler that decides whether to poll records or labels, and sets the labels' watermark.
 
     Parameters
     ----------
