@@ -28,8 +28,7 @@ class LeasedRequest(BaseModel):
 class RecordedAction(BaseModel):
     """A stored action of an annotator on a record: a label, a skip, or "not sure".
 
-    A label is stored at once, also across a crash, and is written to the pipeline after the undo
-    window.
+    A label is stored durably at once, and is written to the pipeline after the undo window.
     """
 
     model_config = ConfigDict(from_attributes=True)

@@ -75,7 +75,7 @@ class LabellingStore:
 
     @contextmanager
     def reading(self) -> Iterator[Connection | None]:
-        """Context manager with a connection that reads a consistent snapshot; None: no file yet."""
+        """Context manager with a connection that reads a consistent snapshot; None: no entries."""
         with mask_errors(self._mask), self._database.read_transaction() as connection:
             yield connection if connection and table_exists(connection, "entries") else None
 

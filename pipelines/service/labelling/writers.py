@@ -87,7 +87,7 @@ class LabelWriter(SourceWriter):
         return self._schema.classes
 
     def check(self, labels: Sequence[Label]) -> list[Label]:
-        """Return `labels` with their values converted to the pipeline's label type.
+        """Return `labels` with ids and values normalized as the pipeline will read them.
 
         Raises ConfigurationError if the source cannot be written to, DataError if a label is
         invalid.
