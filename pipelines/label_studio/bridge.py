@@ -137,7 +137,7 @@ class Bridge:
         self._labels.release_resources()
 
     def _find_sent_tasks(self) -> None:
-        """Search for tasks whose creation was not confirmed; mark the requests of found tasks as open.
+        """Search for tasks whose creation was not confirmed; mark requests of found tasks as open.
 
         If a task is not found within `PATIENCE`, its request is marked as new.
         """
