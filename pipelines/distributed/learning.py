@@ -2,7 +2,8 @@
 
 Instead of records, the learner reads the scoring log. The records of a batch are the records with
 a label request, which are held until their labels arrive. For records without a request, the log
-has sums. When a committee is deployed, a model snapshot is published with the batch.
+has only sums over their predictions. When a committee is deployed, the batch publishes a model
+snapshot.
 """
 
 import math
@@ -282,7 +283,7 @@ class LearningPipeline(Pipeline):
         records: Records,
         scored: Scored,
     ) -> ForwardedPayloads:
-        """Return the messages of the scorers' requests (for the status) and relabel requests."""
+        """Return the messages of relabel requests, and those of scorers for the status pages."""
         names, expires = self.schema.features, self.join.expires_after.end(self.join.now)
         known = self.join, self.learner, self.schema, self.sequence
         more = requests_about(to_requests([]), relabel_requests, records, scored, *known)
@@ -309,11 +310,11 @@ class LearningPipeline(Pipeline):
         ]
 
 
-def _records_per_second(entry: ScoringLogEntry, previous: dict[str, Any]) -> float:
+def _records_per_second(entry: ScoringLogEntry, previous_row: dict[str, Any]) -> float:
     """Return the exponential moving average of scored records per second.
 
-    `previous` is the partition's previous row in `LearningPipeline.workers`.
+    `previous_row` is the partition's previous row in `LearningPipeline.workers`.
     """
-    seconds = max(entry.tick - previous.get("tick", entry.tick - 1_000), 1) / 1_000
+    seconds = max(entry.tick - previous_row.get("tick", entry.tick - 1_000), 1) / 1_000
     old = math.exp(-seconds / _RATED_SECONDS)
-    return float(old * previous.get("rate", 0.0) + (1.0 - old) * entry.records / seconds)
+    return float(old * previous_row.get("rate", 0.0) + (1.0 - old) * entry.records / seconds)

@@ -52,7 +52,7 @@ class ModelSnapshot:
 
 @dataclass(slots=True)
 class ModelPublisher:
-    """Encoder of model snapshots as messages; tables unchanged since the previous are skipped."""
+    """Encoder of model snapshots as messages, without tables that the previous snapshot had."""
 
     _sent: dict[str, tuple[int, str]] = field(default_factory=dict)
 
@@ -63,7 +63,7 @@ class ModelPublisher:
         """
         messages: list[bytes] = []
         named: dict[str, tuple[int, str]] = {}
-        for table, arrays in _arrays_by_table(learner.export_scoring_state()).items():
+        for table, arrays in _group_arrays_by_table(learner.export_scoring_state()).items():
             blob = seal(arrays, kind=_KIND)
             chunks = [blob[i : i + CHUNK] for i in range(0, len(blob), CHUNK)]
             named[table] = len(chunks), hashlib.blake2b(blob, digest_size=16).hexdigest()
@@ -164,7 +164,7 @@ class ModelLog:
             raise StateError(str(error)) from error
 
 
-def _arrays_by_table(arrays: Arrays) -> dict[str, Arrays]:
+def _group_arrays_by_table(arrays: Arrays) -> dict[str, Arrays]:
     """Group arrays by table; the table is the prefix of the array name, as in "table.array"."""
     tables: dict[str, Arrays] = {}
     for name, array in arrays.items():

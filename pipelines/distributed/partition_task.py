@@ -1,4 +1,4 @@
-"""Partition task: scoring state of one partition, with its label budget and utility window.
+"""Partition task: scores one partition, with its own label budget and window of utilities.
 
 The state is restored from the newest entry of the scoring log, the records of the window, and the
 model snapshot. After a rebalance, another scorer continues with the same state. Kafka Streams calls
@@ -136,8 +136,8 @@ class PartitionTask:
         records = records.take(
             range(max(len(records) - (self._window.maxlen or 0), 0), len(records))
         )
-        X = self._feature_rows(records, snapshot)
-        self._add_to_window(records)
+        X = self._encode_feature_rows(records, snapshot)
+        self._add_records_to_utility_window(records)
         state = self._newest.querier | {"window_version": -1, "pool": []}
         self._querier.resume(state, {"X": X, "utility": np.zeros(len(X))})
         self._n_features = X.shape[1]
@@ -159,7 +159,7 @@ class PartitionTask:
         learner, schema = snapshot.learner, snapshot.schema
         self._sequence += 1
         records, dead = self._decode_records(messages, snapshot, batch_time_ms)
-        X = self._feature_rows(records, snapshot)
+        X = self._encode_feature_rows(records, snapshot)
         scored = learner.score(X)
         asked = self._select_requests(records, X, scored, snapshot)
         predicted = encode_predictions(
@@ -167,7 +167,7 @@ class PartitionTask:
         )
         row_of = {id: row for row, id in enumerate(records.ids)}
         rows = [row_of[id] for id in asked.ids]
-        held = self._held_records(records, X, scored, rows, batch_time_ms)
+        held = self._requested_records(records, X, scored, rows, batch_time_ms)
         requests = self._encode_requests(asked, held, scored, rows, snapshot, batch_time_ms)
         about = ForwardedPayloads(requests, [records.messages[row] for row in rows])
         written = OutputMessages(
@@ -178,7 +178,7 @@ class PartitionTask:
         self._digest = chain_digest(
             self._digest, replace(records, X=X), written, LabelledBatch(), []
         )
-        self._add_to_window(records)
+        self._add_records_to_utility_window(records)
         block = self._querier.budget.block
         entry = self._build_log_entry(
             start=messages[0].offset,
@@ -228,7 +228,7 @@ class PartitionTask:
             return sound, dead
         return sound.take(fresh), sorted(dead, key=lambda one: next(iter(one.position.values())))
 
-    def _feature_rows(self, records: Records, snapshot: ModelSnapshot) -> np.ndarray:
+    def _encode_feature_rows(self, records: Records, snapshot: ModelSnapshot) -> np.ndarray:
         """Return the feature rows of records, float32 (n, D), for a model snapshot's committee."""
         learner = snapshot.learner
         X = records.X if records.values is None else learner.rows(records.values)
@@ -237,7 +237,7 @@ class PartitionTask:
             self._querier.widen(self._n_features)
         return X
 
-    def _add_to_window(self, records: Records) -> None:
+    def _add_records_to_utility_window(self, records: Records) -> None:
         places = [message.offset for message in records.messages]
         self._window.extend(zip(places, records.ids, strict=True))
 
@@ -250,7 +250,7 @@ class PartitionTask:
         utility = learner.utility(X, scored)
         return self._querier.decide(records.ids, X, utility, top_probabilities(scored), cold=cold)
 
-    def _held_records(
+    def _requested_records(
         self,
         records: Records,
         X: np.ndarray,

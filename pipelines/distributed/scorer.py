@@ -129,7 +129,9 @@ class Scorer:
             self.tasks.pop(partition, None)
         edition = self._poll_newest_snapshot()
         if edition is None:
-            self._log_and_wait("`streamboost learn` has not published anything to predict by yet")
+            self._log_reason_and_wait(
+                "`streamboost learn` has not published anything to predict by yet"
+            )
             return 0
         found = self._messages_by_partition(polled)
         if missing := ours - self.tasks.keys():
@@ -145,8 +147,8 @@ class Scorer:
         self._has_read = True
         return self._model_log.newest
 
-    def _log_and_wait(self, reason: str) -> None:
-        """Log the reason of a wait once, and wait for one poll interval."""
+    def _log_reason_and_wait(self, reason: str) -> None:
+        """Wait for one poll interval; log the reason at the first of consecutive waits."""
         if not self.is_waiting:
             _log.info("%s: waiting", reason)
         self.is_waiting = True
@@ -178,7 +180,7 @@ class Scorer:
         n = member.partition_count()
         for partition in partitions:
             if partition >= written:
-                self._log_and_wait(
+                self._log_reason_and_wait(
                     f"partition {partition} has no place in {topics.predictions!r} yet"
                 )
                 continue
@@ -188,13 +190,13 @@ class Scorer:
             task = PartitionTask(partition, self._settings, n, entry, member.identity)
             edition = self._snapshot_at_least(task.snapshot_number)
             if edition is None:
-                self._log_and_wait(
+                self._log_reason_and_wait(
                     f"edition {task.snapshot_number} of what partition {partition} is predicted by"
                 )
                 continue
             if task.retained_range is not None:
                 task.resume(self._read_retained_messages(partition, *task.retained_range), edition)
-            task.next, task.gap = self._seek(partition, task.next)
+            task.next, task.gap = self._seek_partition(partition, task.next)
             self.tasks[partition] = task
             _log.info("partition %d from offset %d on", partition, task.next)
 
@@ -205,15 +207,15 @@ class Scorer:
             member.topic, partition, start, end, member.max_bytes
         )
 
-    def _snapshot_at_least(self, number: int) -> ModelSnapshot | None:
-        """Return the newest model snapshot, or None if its number is less than `number`."""
+    def _snapshot_at_least(self, snapshot_number: int) -> ModelSnapshot | None:
+        """Return the newest model snapshot, or None if its number is below `snapshot_number`."""
         newest = self._model_log.newest
-        if newest is None or newest.number < number:
+        if newest is None or newest.number < snapshot_number:
             self._model_log.read(self._table.read())
             newest = self._model_log.newest
-        return newest if newest is not None and newest.number >= number else None
+        return newest if newest is not None and newest.number >= snapshot_number else None
 
-    def _seek(self, partition: int, offset: int | None) -> tuple[int, list[int] | None]:
+    def _seek_partition(self, partition: int, offset: int | None) -> tuple[int, list[int] | None]:
         """Seek a partition to `offset`; skip deleted offsets if `on_data_loss` permits.
 
         Returns the offset, and the skipped range [start, end), or None.
@@ -241,7 +243,7 @@ class Scorer:
                 messages, snapshot, batch_time_ms, lag, end
             )
         places = {partition: step.end for partition, step in steps.items()}
-        self._member.commit(self._outgoing_writes(steps), places, polled)
+        self._member.commit(self._output_messages(steps), places, polled)
         if self.is_waiting:
             _log.info(RECOVERED)
         self.is_waiting = False
@@ -249,8 +251,8 @@ class Scorer:
         self.records += n
         return n
 
-    def _outgoing_writes(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingWrite]:
-        """Return all output messages of `steps`; predictions get the partition of their record."""
+    def _output_messages(self, steps: Mapping[int, ScoringStep]) -> list[OutgoingWrite]:
+        """Return the output messages of `steps`; predictions keep the partition of their record."""
         topics, writes = self._topics, []
         for partition, step in steps.items():
             made = step.messages

@@ -1,4 +1,4 @@
-"""Scoring log: a scorer's entry for each batch of a partition, with offsets, state and requests.
+"""Scoring log: one entry for each scored batch of a partition, with offsets, state and requests.
 
 The log is a compacted changelog topic, as in Kafka Streams. After a rebalance, the new scorer of a
 partition restores the task from the newest entry. The learner reads all entries, which have the
@@ -125,7 +125,7 @@ class ScoringLogEntry:
 
     def encode(self) -> bytes:
         """Return the entry as JSON; the state of random generators has 128-bit integers."""
-        return json.dumps(self, separators=(",", ":"), default=_to_json).encode()
+        return json.dumps(self, separators=(",", ":"), default=_to_json_value).encode()
 
     @classmethod
     def decode(cls, payload: bytes, location: str) -> "ScoringLogEntry":
@@ -181,7 +181,7 @@ class ScoringStep:
     records: int
 
 
-def _to_json(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     """Convert NumPy scalars and entries to Python values for JSON."""
     if isinstance(value, np.generic):
         return value.item()

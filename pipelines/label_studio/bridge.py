@@ -88,7 +88,7 @@ class Bridge:
 
     def run_once(self) -> None:
         """Process all new requests, labels and annotations; after an error, it can be repeated."""
-        self._reload_interface()
+        self._reload_labelling_interface()
         self._read_requests()
         self._read_labels()
         request_state = None if self._status is None else RequestState.read(self._status)
@@ -97,7 +97,7 @@ class Bridge:
         self._send_new_requests(request_state)
         self._write_new_labels()
 
-    def _reload_interface(self) -> None:
+    def _reload_labelling_interface(self) -> None:
         """Load the labelling interface again; if it has changed, retry the rejected tasks.
 
         An unsuitable interface, for example while it is being edited, is ignored with a warning.
@@ -137,7 +137,7 @@ class Bridge:
         self._labels.release_resources()
 
     def _find_sent_tasks(self) -> None:
-        """Find the tasks of sent requests without a confirmation, and mark them as open.
+        """Search for tasks whose creation was not confirmed; mark requests of found tasks as open.
 
         If a task is not found within `PATIENCE`, its request is marked as new.
         """
@@ -171,7 +171,7 @@ class Bridge:
         return first.id
 
     def _close_requests(self, request_state: RequestState | None) -> None:
-        """Close the answered and expired requests, and delete those of their tasks not started.
+        """Close answered and expired requests, and delete their tasks that nobody has started.
 
         Without `request_state`, no request counts as expired.
         """
@@ -215,7 +215,7 @@ class Bridge:
                 entry for entry in new if request_state is not None and request_state.covers(entry)
             ]
         if new:
-            self._warn_of_missing_fields(request_state)
+            self._warn_of_missing_interface_fields(request_state)
         for start in range(0, len(new), _TOGETHER):
             self._create_tasks(new[start : start + _TOGETHER], request_state)
 
@@ -235,7 +235,7 @@ class Bridge:
             if not error.of_tasks:
                 raise
             if len(entries) == 1:
-                self._mark_refused(entries[0], error)
+                self._mark_request_refused(entries[0], error)
             else:
                 middle = len(entries) // 2
                 self._create_tasks(entries[:middle], request_state)
@@ -245,7 +245,7 @@ class Bridge:
         keys = {entry.key for entry in entries}
         self._task_store.mark_open({task.key: task.id for task in made if task.key in keys})
 
-    def _mark_refused(self, entry: TaskEntry, error: RefusedError) -> None:
+    def _mark_request_refused(self, entry: TaskEntry, error: RefusedError) -> None:
         self._task_store.mark_refused(entry, str(error))
         _log.warning(
             "the request for record %r is set aside until the labelling interface is another, or "
@@ -254,7 +254,7 @@ class Bridge:
             error,
         )
 
-    def _warn_of_missing_fields(self, request_state: RequestState | None) -> None:
+    def _warn_of_missing_interface_fields(self, request_state: RequestState | None) -> None:
         for name in missing_variables(self._choices, request_state.fields if request_state else ()):
             self._warn_once(
                 f"{self._project.where}: its labelling interface shows ${name}, which no record "
@@ -282,7 +282,7 @@ class Bridge:
             )
         done = [(entry, task) for entry, task in found if task.label is not None]
         for entry, task in done:
-            label = self._to_label(task.label or "")
+            label = self._choice_to_label(task.label or "")
             answer = Label(entry.id, label, task.time, SOURCE)
             write_directly(self._answers, [self._schema.encode_label(answer)])
             self._task_store.mark_done([entry])
@@ -296,7 +296,7 @@ class Bridge:
                 self._task_store.add_to_counter("expired", late),
             )
 
-    def _to_label(self, choice: str) -> str | int:
+    def _choice_to_label(self, choice: str) -> str | int:
         return (
             to_integer_label(choice, self._project.where)
             if self._schema.label == "integer"

@@ -55,7 +55,7 @@ class RequestState:
         return cls(told["sequence"], found, told.get("fields", {}))
 
     def covers(self, entry: TaskEntry) -> bool:
-        """Return whether the state is not older than the request of `entry`."""
+        """Return whether the state includes the batch that wrote the request of `entry`."""
         return entry.sequence <= self.sequence
 
     def is_closed(self, entry: TaskEntry) -> bool:

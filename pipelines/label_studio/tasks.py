@@ -108,7 +108,7 @@ class TaskStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Context manager that locks the store; StateError if another process holds the lock."""
+        """Context manager that locks the store; StateError if another process has locked it."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.path.with_suffix(".lock").open("a") as file:
             try:
@@ -154,7 +154,7 @@ class TaskStore:
                 "VALUES (?, ?, ?, ?, 'new')",
                 ((entry.key, entry.id, entry.sequence, entry.request) for entry in entries),
             )
-            _set_position(connection, source, position, bookmark)
+            _store_source_position(connection, source, position, bookmark)
 
     def mark_answered(
         self, source: str, position: Position, ids: Sequence[str], bookmark: str | None = None
@@ -165,7 +165,7 @@ class TaskStore:
                 "UPDATE requests SET answered = 1 WHERE id = ? AND stage != 'done'",
                 ((id,) for id in ids),
             )
-            _set_position(connection, source, position, bookmark)
+            _store_source_position(connection, source, position, bookmark)
 
     def entries(self, stage: TaskStage) -> list[TaskEntry]:
         """Return the requests at `stage`, the oldest first."""
@@ -247,7 +247,7 @@ class TaskStore:
             yield connection
 
 
-def _set_position(
+def _store_source_position(
     connection: Connection, source: str, position: Position, bookmark: str | None
 ) -> None:
     places = {source: msgspec.json.encode(position).decode()}

@@ -212,27 +212,27 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/healthz":
-            self._send_reply(200, b"yes\n")
+            self._send_response(200, b"yes\n")
         elif self.path == "/readyz":
             ready = self.ready()
-            self._send_reply(200 if ready else 503, b"yes\n" if ready else b"no\n")
+            self._send_response(200 if ready else 503, b"yes\n" if ready else b"no\n")
         elif self.path == "/metrics":
             self._send_metrics()
         else:
-            self._send_reply(404, b"not found\n")
+            self._send_response(404, b"not found\n")
 
     def _send_metrics(self) -> None:
         host = self.headers.get("Host", "")
         if not self.knows(re.sub(r":\d*$", "", host)):
-            self._send_reply(400, b"this machine is not called so\n")
+            self._send_response(400, b"this machine is not called so\n")
             return
         given = self.headers.get("Authorization", "").encode("latin-1", "replace")
         if hmac.compare_digest(given, self.token):
-            self._send_reply(200, self.metrics(), _METRICS)
+            self._send_response(200, self.metrics(), _METRICS)
         else:
-            self._send_reply(401, b"the token is needed\n")
+            self._send_response(401, b"the token is needed\n")
 
-    def _send_reply(self, status: int, body: bytes, content_type: str = _TEXT) -> None:
+    def _send_response(self, status: int, body: bytes, content_type: str = _TEXT) -> None:
         self.send_response(status)
         if status == 401:
             self.send_header("WWW-Authenticate", "Bearer")

@@ -52,8 +52,8 @@ Numbers = dict[str, Any]
 class Metrics(Observer):
     """Observer that exposes Prometheus metrics: counters of the process, and gauges.
 
-    Gauges are read from the pipeline on scrape, at little cost to the runner. `clock` is
-    monotonic, in seconds.
+    Gauges are read from the pipeline when Prometheus requests the metrics. `clock` returns
+    monotonic seconds.
     """
 
     def __init__(self, loop: Runner, clock: Callable[[], float] = time.monotonic) -> None:
@@ -170,12 +170,12 @@ class Metrics(Observer):
         self._is_stale, self._judged = False, self._clock()
         report = self._loop.pipeline.learner.evaluation.recent()
         for predictor in ("committee", "repeat_last", "majority"):
-            known = _interval(getattr(report, predictor).accuracy)
+            known = _value_and_bounds(getattr(report, predictor).accuracy)
             for gauge, value in zip(self._accuracy.values(), known, strict=True):
                 gauge.labels(predictor).set(value)
         asked = report.committee.naive_accuracy
         self._naive.set(asked.value if asked else math.nan)
-        for gauge, value in zip(self._cost, _interval(report.cost), strict=True):
+        for gauge, value in zip(self._cost, _value_and_bounds(report.cost), strict=True):
             gauge.set(value)
 
     def expose(self) -> bytes:
@@ -194,7 +194,7 @@ class Metrics(Observer):
             self._weight.labels(expert).set(share)
         for source, counts in numbers["annotators"].items():
             for name, gauge in self._annotators.items():
-                gauge.labels(_label_value(source)).set(counts[name])
+                gauge.labels(_annotator_label_value(source)).set(counts[name])
         for name, (_, read) in _READ.items():
             self._read[name].set(read(loop, numbers))
         return generate_latest(self.registry)
@@ -220,12 +220,12 @@ class Metrics(Observer):
         return Gauge(f"streamboost_{name}", help_text, label_names, registry=self.registry)
 
 
-def _label_value(name: str) -> str:
-    """Return an annotator's name as a label value: escaped, and at most `LONGEST_NAME` long."""
+def _annotator_label_value(name: str) -> str:
+    """Return an annotator's name as a metric label, escaped and cut to `LONGEST_NAME`."""
     return escaped(name)[:LONGEST_NAME]
 
 
-def _interval(estimate: Estimate | None) -> tuple[float, float, float]:
+def _value_and_bounds(estimate: Estimate | None) -> tuple[float, float, float]:
     """Return value, lower and upper bound of an estimate; three NaN if it is None."""
     return (estimate.value, estimate.low, estimate.high) if estimate else (math.nan,) * 3
 

@@ -125,11 +125,10 @@ class RunLog(Observer):
         )
 
     def unusable_warning(self, *, is_complete: bool) -> str | None:
-        """Return a warning if a finished run could use no record or no label at all, or None.
+        """Return a warning if a finished run could use none of its records or labels, else None.
 
-        `is_complete` is true if the run has read all input, so that no record will arrive for a
-        waiting label. The result is None, too, if there was no input, or if the run continued a
-        pipeline with earlier batches.
+        `is_complete` is whether the run has read all input, so that no record will arrive for a
+        waiting label. Without input, or after batches of an earlier run, the result is None.
         """
         if self.first > 1:
             return None

@@ -1,4 +1,4 @@
-"""Runs one task at a time on a background thread."""
+"""Executor that runs one task at a time on a background thread."""
 
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -13,14 +13,15 @@ _CLOSING = 1.0
 
 
 class BackgroundExecutor:
-    """Executor with one background thread, which the first task starts.
+    """Executor that runs one task at a time on a background thread.
 
-    All tasks run on the same thread, as database connections are bound to a thread.
+    The first task starts the thread. All tasks run on the same thread, as database connections
+    are bound to a thread.
 
     Parameters
     ----------
     name : name of the thread
-    inline : True: use no thread; each task runs when its result is awaited
+    inline : whether no thread is used, and each task runs when the caller waits for it
 
     Examples
     --------
@@ -42,9 +43,10 @@ class BackgroundExecutor:
         self._thread: Thread | None = None
 
     def submit(self, task: Action) -> Action:
-        """Start `task`; return a function that waits for the task and raises its exception.
+        """Start `task`; return a function that waits for its end.
 
-        Call the returned function before the next `submit`.
+        The returned function raises the exception of a failed task. Call it before the next
+        `submit`.
         """
         if self._inline:
             return task

@@ -84,10 +84,10 @@ class BacklogMonitor:
         self._stuck_partitions: dict[tuple[str, str], tuple[int, float]] = {}
 
     def update(self, checkpoint_positions: Mapping[str, Position] | None) -> None:
-        """Process the result of the newest poll, and start a lag query if one is due; never block.
+        """Process a finished lag query, or start one if it is due; call this after each poll.
 
-        `checkpoint_positions` are the positions of the sources at the oldest checkpoint; None: no
-        checkpoint.
+        The call does not wait for a query. `checkpoint_positions` are the positions of the sources
+        at the oldest checkpoint; None: no checkpoint.
         """
         for name, n in self._intake.n_polled.items():
             # Labels may be buffered until their records are read: their source is not silent then.
@@ -97,22 +97,22 @@ class BacklogMonitor:
                 self._near_retention.get(name, True) and name in self._intake.short
             )
         if self._is_asking:
-            self._process_result(checkpoint_positions or {})
+            self._process_lag_result(checkpoint_positions or {})
         elif self._clock() - self._answered >= EVERY and self._open_sources is not None:
             self._query_thread = self._query_thread or _LagQueryThread(self._open_sources)
             self._query_thread.requests.put((self._intake.positions(), self._intake.bookmarks()))
             self._is_asking = True
 
     def close(self) -> None:
-        """Update `lag` a last time, and stop the query thread; wait at most one second."""
+        """Query the lag a last time, and stop the query thread; wait at most one second."""
         if self._query_thread is not None:
             self._query_thread.requests.put((self._intake.positions(), self._intake.bookmarks()))
             self._query_thread.close(_CLOSING)
             while not self._query_thread.results.empty():
-                self._process_result({})
+                self._process_lag_result({})
         self._query_thread, self._is_asking = None, False
 
-    def _process_result(self, checkpoint_positions: Mapping[str, Position]) -> None:
+    def _process_lag_result(self, checkpoint_positions: Mapping[str, Position]) -> None:
         assert self._query_thread is not None
         try:
             answer = self._query_thread.results.get_nowait()
@@ -120,56 +120,57 @@ class BacklogMonitor:
             return
         for name, found in answer.items():
             if found.lag is not None:
-                self._check_stall(name, found.lag)
+                self._update_stalled_sources(name, found.lag)
             if found.ends is not None:
                 self._intake.sources[name].update_end_offsets(found.ends)
-                self._check_stuck_partitions(name, found.ends)
+                self._reopen_source_of_stuck_partition(name, found.ends)
             if name in checkpoint_positions and found.beginning is not None:
-                self._check_retention(name, found.beginning, checkpoint_positions[name])
+                self._warn_of_short_retention(name, found.beginning, checkpoint_positions[name])
         lags = {name: found.lag for name, found in answer.items() if found.lag is not None}
         self.lag = lags  # as a whole: another thread may be reading it
         self._is_asking, self._answered = False, self._clock()
         self._stalled_since, self._near_retention = {}, {}
 
-    def _check_stall(self, name: str, lag: int) -> None:
-        silent, now = self._stalled_since.get(name), self._clock()
+    def _update_stalled_sources(self, source_name: str, lag: int) -> None:
+        silent, now = self._stalled_since.get(source_name), self._clock()
         if not silent:
-            self._delivered[name] = (lag, now)
-            if silent is False and name in self.stalled:
-                self.stalled.discard(name)
-                _log.info("%s: messages come again", name)
+            self._delivered[source_name] = (lag, now)
+            if silent is False and source_name in self.stalled:
+                self.stalled.discard(source_name)
+                _log.info("%s: messages come again", source_name)
             return
-        before, then = self._delivered.setdefault(name, (lag, now))
+        before, then = self._delivered.setdefault(source_name, (lag, now))
         # New messages may not have been polled yet: require that the lag was positive before, too.
-        if lag > before and self.lag.get(name) and name not in self.stalled:
-            self.stalled.add(name)
+        if lag > before and self.lag.get(source_name) and source_name not in self.stalled:
+            self.stalled.add(source_name)
             _log.warning(
                 "%s: %d messages are there, %d more than %.0f s ago, but none is given: see "
                 "whether what writes them ends its transactions, and the source can be reached",
-                name,
+                source_name,
                 lag,
                 lag - before,
                 now - then,
             )
 
-    def _check_stuck_partitions(self, name: str, end_offsets: Position) -> None:
-        """Close a source, so that it is reopened, if polls of a partition with lag return nothing.
+    def _reopen_source_of_stuck_partition(self, source_name: str, end_offsets: Position) -> None:
+        """Close a source if polls return none of the unread messages of a partition.
 
-        The timeout is `PATIENCE` seconds, or more with many partitions.
-        Polls that reach their limit are no evidence: other partitions may have filled them.
+        The next poll reopens the source. The timeout is `PATIENCE` seconds, or more with many
+        partitions. Polls that reached their message limit do not count, as messages of other
+        partitions may have filled them.
         """
-        source, now = self._intake.sources[name], self._clock()
+        source, now = self._intake.sources[source_name], self._clock()
         if not self._near_retention.get(
-            name
+            source_name
         ):  # polls reached their limit, or the source was not polled
             self._stuck_partitions = {
-                key: at for key, at in self._stuck_partitions.items() if key[0] != name
+                key: at for key, at in self._stuck_partitions.items() if key[0] != source_name
             }
             return
         places = source.position()
         patience = PATIENCE * max(len(places) / _IN_TURN, 1.0)
         for partition, place in places.items():
-            key = (name, partition)
+            key = (source_name, partition)
             before, since = self._stuck_partitions.get(key, (-1, now))
             if place >= end_offsets.get(partition, 0):
                 self._stuck_partitions.pop(key, None)
@@ -179,7 +180,7 @@ class BacklogMonitor:
                 _log.warning(
                     "%s: partition %s is at offset %d, has messages up to %d, and has given "
                     "none for %.0f s: it is reopened",
-                    name,
+                    source_name,
                     partition,
                     place,
                     end_offsets[partition],
@@ -189,15 +190,15 @@ class BacklogMonitor:
                 self._stuck_partitions = {}
                 return
 
-    def _check_retention(
-        self, name: str, beginning_offsets: Position, checkpoint_position: Position
+    def _warn_of_short_retention(
+        self, source_name: str, beginning_offsets: Position, checkpoint_position: Position
     ) -> None:
-        place = self._intake.positions()[name]
+        place = self._intake.positions()[source_name]
         common = beginning_offsets.keys() & checkpoint_position.keys() & place.keys()
         margins = {p: checkpoint_position[p] - beginning_offsets[p] for p in common}
         if not margins:
             return
-        self.margin = self.margin | {name: min(margins.values())}
+        self.margin = self.margin | {source_name: min(margins.values())}
         near = [
             p
             for p in sorted(common)
@@ -205,15 +206,15 @@ class BacklogMonitor:
             and place[p] - checkpoint_position[p] > _NEAR * (place[p] - beginning_offsets[p])
         ]
         if not near:
-            self._warned.discard(name)
-        elif name not in self._warned:
-            self._warned.add(name)
+            self._warned.discard(source_name)
+        elif source_name not in self._warned:
+            self._warned.add(source_name)
             first = min(near, key=margins.__getitem__)
             _log.warning(
                 "%s: partition %s begins at offset %d now, and a restart from the oldest "
                 "checkpoint reads on from %d: keep messages for longer, or take checkpoints more "
                 "often ([pipeline] checkpoint_every)",
-                name,
+                source_name,
                 first,
                 beginning_offsets[first],
                 checkpoint_position[first],
@@ -224,7 +225,10 @@ _Places = tuple[Mapping[str, Position], Mapping[str, str]]
 
 
 class _LagQueryResult(NamedTuple):
-    """Result of a lag query to one source; None: the source cannot report the value, or failed."""
+    """Lag of one source, and its beginning and end offsets by partition.
+
+    A value is None if the source cannot report it, or if the query failed.
+    """
 
     lag: int | None
     beginning: Position | None
@@ -236,7 +240,8 @@ class _LagQueryThread:
 
     Attributes
     ----------
-    requests : queue of queries: positions and bookmarks of the sources, by name
+    requests : queue of queries: positions and bookmarks of the sources, by name; None ends the
+        thread
     results : queue of results, one for each query
     """
 
@@ -245,7 +250,7 @@ class _LagQueryThread:
         self.results: SimpleQueue[dict[str, _LagQueryResult]] = SimpleQueue()
         self._open_sources = open_sources
         self._has_failed = False
-        self._thread = Thread(target=self._answer_queries, name="streamboost-lag", daemon=True)
+        self._thread = Thread(target=self._answer_lag_queries, name="streamboost-lag", daemon=True)
         self._thread.start()
 
     def close(self, seconds: float) -> None:
@@ -253,7 +258,7 @@ class _LagQueryThread:
         self.requests.put(None)
         self._thread.join(seconds)
 
-    def _answer_queries(self) -> None:
+    def _answer_lag_queries(self) -> None:
         sources: Mapping[str, Source] = {}
         while (asked := self.requests.get()) is not None:
             places, bookmarks = asked
@@ -261,7 +266,9 @@ class _LagQueryThread:
             try:
                 sources = sources or self._open_sources()
                 for name in places.keys() & sources.keys():
-                    seen[name] = _query_lag(sources[name], places[name], bookmarks.get(name))
+                    seen[name] = _query_lag_and_offsets(
+                        sources[name], places[name], bookmarks.get(name)
+                    )
             except Exception:  # an error in monitoring must not stop the pipeline
                 if not self._has_failed:
                     _log.exception("the lag of the sources cannot be read; the pipeline continues")
@@ -272,7 +279,9 @@ class _LagQueryThread:
                 source.close()
 
 
-def _query_lag(source: Source, position: Position, bookmark: str | None) -> _LagQueryResult:
+def _query_lag_and_offsets(
+    source: Source, position: Position, bookmark: str | None
+) -> _LagQueryResult:
     """Return the lag of a source at `position`, with its beginning and end offsets.
 
     If the source fails, or its content is not that of `bookmark`, all values are None.

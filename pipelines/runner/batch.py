@@ -1,4 +1,4 @@
-"""Input and output of one batch: inputs, step result, messages, and the digest chain."""
+"""Input and output of one batch: inputs, step result, output messages, and a hash of them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -42,15 +42,15 @@ READ = ("records", "labels", "initial_data")
 
 @dataclass(frozen=True, slots=True)
 class BatchInputs:
-    """Input of one step, live or replayed.
+    """Input of one pipeline step: the messages of a batch, live or replayed.
 
-    Messages are sorted by partition, then offset. `initial_data` are labelled records
-    of the initial data set; a batch that has such records has no others.
+    Messages are sorted by partition, then by offset. `initial_data` are labelled records of the
+    initial data set; a batch that has such records has no others.
 
     `caught_up` names the sources (records, labels) that were read to their end at some time since
     the previous batch was polled. `resumed` marks the first batch of a run, before which no source
     was polled. `deleted` are the offset ranges that retention deleted before they were read.
-    `bookmarks` are the bookmarks of sources that changed with the batch.
+    `bookmarks` identify the content of sources; only those that changed with the batch are listed.
     """
 
     batch_time_ms: int
@@ -65,7 +65,10 @@ class BatchInputs:
     bookmarks: dict[str, str] = field(default_factory=dict)
 
     def message_counts(self) -> dict[str, int]:
-        """Return the number of messages by source, without commands, which are in the journal."""
+        """Return the number of messages by source, except the commands.
+
+        A replay reads this number of messages again; the journal entry contains the commands.
+        """
         counts = {name: len(getattr(self, name)) for name in READ}
         return {name: n for name, n in counts.items() if n or name != "initial_data"}
 
@@ -74,7 +77,7 @@ class BatchInputs:
         return sum(end - start for gaps in self.deleted.values() for start, end in gaps.values())
 
     def journal_entry(self, **result_fields: Any) -> JournalEntry:
-        """Return the journal entry of the batch; `result_fields` are the fields of the result."""
+        """Return the journal entry of the batch; `result_fields` are results of the step."""
         return JournalEntry(
             format=3,
             ranges=self.ranges,
@@ -140,8 +143,8 @@ class StepResult:
     dead : dead letters
     read : number of messages read, by source
     digest : hash chained over this batch and all before
-    unrequested : with distributed scoring, the number of scored records without a request, which
-        `records` lacks
+    unrequested : with distributed scoring, the number of scored records without a label request;
+        `records` does not contain them
     """
 
     sequence: int
@@ -180,7 +183,7 @@ def encode_predictions(
     partition: int | None = None,
     decisions: np.ndarray | None = None,
 ) -> ForwardedPayloads:
-    """Encode the predictions of a batch, in record order, with the fields that `schema` includes.
+    """Return the prediction messages of a batch, in record order, with the fields set in `schema`.
 
     `requests` are the label requests of the batch. `decisions` (n,) are the decided classes; None:
     no decisions are configured.
@@ -215,7 +218,9 @@ def _add_optional_fields(
 ) -> list[Prediction]:
     """Return the predictions with the record fields and probabilities that `schema` includes."""
     if schema.include:
-        fields = [_included_values(message.payload, schema.include) for message in records.messages]
+        fields = [
+            _included_field_values(message.payload, schema.include) for message in records.messages
+        ]
         predictions = [
             msgspec.structs.replace(one, fields=some)
             for one, some in zip(predictions, fields, strict=True)
@@ -229,8 +234,11 @@ def _add_optional_fields(
     return predictions
 
 
-def _included_values(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of an encoded record at `paths`, as raw JSON by path."""
+def _included_field_values(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
+    """Return the fields at `paths` of a record as raw JSON, by path.
+
+    `payload` is the record as JSON. If it is nested too deeply, all values are None.
+    """
     try:
         record = decode_object(payload)
         return {path: msgspec.Raw(msgspec.json.encode(getter(path)(record))) for path in paths}
@@ -241,7 +249,7 @@ def _included_values(payload: bytes, paths: Sequence[str]) -> dict[str, Any]:
 def encode_dead_letters(
     dead_letters: Sequence[DeadLetter], inputs: "BatchInputs"
 ) -> ForwardedPayloads:
-    """Encode dead letters; each is paired with its rejected message, for key and headers."""
+    """Return encoded dead letters, each with its rejected message for the key and the headers."""
     if not dead_letters:
         return ForwardedPayloads([], [])
     found = {

@@ -132,7 +132,7 @@ class BatchReader:
                     break
                 if self._aligner.should_poll(name, has_room=has_room):
                     messages[name] = reader.poll(self._limits[name])
-                    self._observe_poll(name, messages[name])
+                    self._update_aligner_after_poll(name, messages[name])
                 elif name == "labels":
                     self._aligner.skip_labels()
             ends = self.positions()
@@ -161,8 +161,8 @@ class BatchReader:
             **{name: messages.get(name, []) for name in READ},
         )
 
-    def _observe_poll(self, source: str, messages: list[Message]) -> None:
-        """Update the aligner by the messages of a poll, and mark a source that is at its end."""
+    def _update_aligner_after_poll(self, source: str, messages: list[Message]) -> None:
+        """Pass polled messages to the timestamp aligner, and mark a source read to its end."""
         behind = len(messages) == self._limits[source] or self._readers[source].is_behind
         self._aligner.observe(source, messages, is_behind=behind)
         if source in JOINED and not behind:
@@ -221,10 +221,12 @@ class BatchReader:
             n = n_messages.get(name, 0)
             if n and not source.is_replayable:
                 raise GapError(f"{name}: what came by standard input cannot be read again")
-            ranges = _without_deleted(inputs.ranges.get(name, {}), inputs.deleted.get(name, {}))
+            ranges = _without_deleted_offsets(
+                inputs.ranges.get(name, {}), inputs.deleted.get(name, {})
+            )
             messages[name] = _reread_messages(source, name, ranges, n)
         if "commands" in self.sources:  # the journal has the commands themselves
-            _seek_to_end(self.sources["commands"], inputs.ranges.get("commands", {}))
+            _seek_to_end_of_ranges(self.sources["commands"], inputs.ranges.get("commands", {}))
         self.last_batch_time_ms = inputs.batch_time_ms
         return replace(
             inputs,
@@ -248,7 +250,10 @@ class BatchReader:
         return {name: bookmark for name, bookmark in found.items() if bookmark is not None}
 
     def expect(self, bookmarks: Mapping[str, str]) -> None:
-        """Set the bookmarks of the content that the sources must have, for the next `seek`."""
+        """Set the bookmarks of the content that each source must have; call `seek` afterwards.
+
+        Raises ConnectorError if a bookmark is from another kind of source.
+        """
         for name, bookmark in bookmarks.items():
             if name in self.sources:
                 self.sources[name].set_expected_content(bookmark)
@@ -285,33 +290,33 @@ def _offset_ranges(
     }
 
 
-def _without_deleted(
+def _without_deleted_offsets(
     ranges: Mapping[str, tuple[int, int]], deleted: Mapping[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]]:
-    """Return `ranges` without the deleted offsets at the beginning of each range."""
+    """Return the offset ranges [start, end) without the deleted offsets at their start."""
     return {p: (max(start, deleted.get(p, (0, 0))[1]), end) for p, (start, end) in ranges.items()}
 
 
 def _reread_messages(
-    source: Source, source_name: str, ranges: Mapping[str, tuple[int, int]], n: int
+    source: Source, source_name: str, ranges: Mapping[str, tuple[int, int]], n_messages: int
 ) -> list[Message]:
-    """Read the `n` messages in the offset ranges again; the source is then at their end.
+    """Read the `n_messages` messages in the offset ranges again.
 
-    Raises GapError if messages are missing.
+    The source is then at the end of the ranges. Raises GapError if messages are missing.
     """
     try:
-        found = source.read_range(ranges, n)
+        found = source.read_range(ranges, n_messages)
     except DeletedError as error:
         raise GapError(f"{source_name}: {error}") from error
-    if len(found) != n:
+    if len(found) != n_messages:
         places = "; ".join(f"partition {p}, offsets {a} to {b}" for p, (a, b) in ranges.items())
         raise GapError(
-            f"of the {n} {source_name} that a batch read ({places}), {len(found)} are left: put "
-            "the others back"
+            f"of the {n_messages} {source_name} that a batch read ({places}), "
+            f"{len(found)} are left: put the others back"
         )
     return found
 
 
-def _seek_to_end(source: Source, ranges: Mapping[str, tuple[int, int]]) -> None:
+def _seek_to_end_of_ranges(source: Source, ranges: Mapping[str, tuple[int, int]]) -> None:
     """Seek `source` to the end of the offset ranges."""
     source.seek(source.position() | {partition: end for partition, (_, end) in ranges.items()})

@@ -62,7 +62,7 @@ def validate_command(pipeline: Pipeline, command: Command, classes: LabelMapping
             raise StateError("scorers decide nothing: go by `probabilities` of predictions")
         decisions, kind = parse_decisions(command.decision), pipeline.schema.label_kind
         if decisions is not None and kind is not None:
-            known = _known_classes(pipeline, classes)
+            known = _classes_known_after_mapping(pipeline, classes)
             for name in decisions.classes:
                 refuse_unconfirmed_class(command, to_label(name, kind), known)
     if command.command == "promote" and pipeline.learner.trainer.challenger is None:
@@ -71,7 +71,7 @@ def validate_command(pipeline: Pipeline, command: Command, classes: LabelMapping
 
 def _validate_class_command(pipeline: Pipeline, command: Command, classes: LabelMapping) -> None:
     """Apply a merge, unmerge or drop to `classes`; raise StateError if its class is unknown."""
-    kind, known = pipeline.schema.label_kind, _known_classes(pipeline, classes)
+    kind, known = pipeline.schema.label_kind, _classes_known_after_mapping(pipeline, classes)
     assert command.label is not None
     label = to_label(command.label, kind)
     if command.command == "unmerge":
@@ -91,10 +91,10 @@ def known_classes(pipeline: Pipeline) -> list[Label]:
     dropped classes. Before the first label, the classes of the initial committee replace those of
     learned labels.
     """
-    return _known_classes(pipeline, pipeline.classes)
+    return _classes_known_after_mapping(pipeline, pipeline.classes)
 
 
-def _known_classes(pipeline: Pipeline, classes: LabelMapping) -> list[Label]:
+def _classes_known_after_mapping(pipeline: Pipeline, classes: LabelMapping) -> list[Label]:
     learner, schema = pipeline.learner, pipeline.schema
     known: list[Label] = list(learner.classes)
     if not known and learner.committee is not None:

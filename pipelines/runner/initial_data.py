@@ -34,7 +34,15 @@ _MENDS = "train one on the same columns, in this order, or name the fields so"
 
 @dataclass(frozen=True, slots=True)
 class InitialData:
-    """Labelled records: ids, features float32 (n, D), packed field values, labels, label type."""
+    """Labelled records of the initial data set.
+
+    Attributes
+    ----------
+    ids, labels : record ids, and the label of each record
+    X : features, float32 (n, D)
+    values : encoded field values of each record; None: only the features are stored
+    kind : type of the labels; None: unknown
+    """
 
     ids: list[str]
     X: npt.NDArray[np.float32]
@@ -60,9 +68,9 @@ def _partition_and_offset(message: Message) -> tuple[str, int]:
 
 @contextmanager
 def deferred_training(trainer: Trainer, started_trainings: list[Training]) -> Iterator[None]:
-    """Context manager that defers training to its end.
+    """Context manager whose body learns labels without training; training starts at its end.
 
-    The trainings that are started at the end are appended to `started_trainings`.
+    The trainings that are started then are appended to `started_trainings`.
     No record is predicted while initial data is learned, so trainings on a part of the data would
     be wasted. If training is paused, it stays paused.
     """
@@ -81,7 +89,7 @@ def decode_initial_data(
     classes: LabelMapping | None = None,
     transform: Callable[[Records], Records] = lambda records: records,
 ) -> tuple[InitialData, list[DeadLetter]]:
-    """Decode messages with a record and its label; return the usable ones and dead letters.
+    """Decode messages, each a record with its label; return the valid ones, and dead letters.
 
     `classes` maps the labels to their current classes; `transform` transforms the records. A
     rejected message gives one dead letter, even if both its record and its label are invalid.
@@ -123,14 +131,16 @@ def deploy_initial_model(committee: "Committee", schema: Schema, learner: Stream
         If the columns of the committee differ from those of records, or if its classes are not
         valid labels.
     """
-    _check_columns(committee, schema, learner)
-    schema = schema.with_label_type(_checked_label_type(committee, schema))
+    _check_committee_columns(committee, schema, learner)
+    schema = schema.with_label_type(_committee_label_type(committee, schema))
     learner.deploy(committee)
     return schema
 
 
-def _check_columns(committee: "Committee", schema: Schema, learner: StreamLearner) -> None:
-    """Raise ConfigurationError if `committee` was not trained on the columns of records."""
+def _check_committee_columns(
+    committee: "Committee", schema: Schema, learner: StreamLearner
+) -> None:
+    """Raise ConfigurationError if `committee` was trained on other columns than the schema's."""
     if learner.label_lags:
         raise _committee_error("knows no labels before a record: leave [committee] label_lags out")
     fields = {} if learner.features is None else learner.features.fields
@@ -151,19 +161,22 @@ def _check_columns(committee: "Committee", schema: Schema, learner: StreamLearne
     if committee.n_features != len(names):
         raise _committee_error(
             f"scores {committee.n_features} columns, and records have {len(names)} "
-            f"({_names_text(names)}): {_MENDS}"
+            f"({_comma_separated(names)}): {_MENDS}"
         )
     theirs = list(known.names) if known is not None else []
     if theirs and theirs != names:
         f = next(f for f, pair in enumerate(zip(theirs, names, strict=True)) if len({*pair}) > 1)
         raise _committee_error(
             f"was trained on {theirs[f]!r} as column {f + 1}, which is {names[f]!r} here, of "
-            f"{_names_text(theirs)} there and {_names_text(names)} here: {_MENDS}"
+            f"{_comma_separated(theirs)} there and {_comma_separated(names)} here: {_MENDS}"
         )
 
 
-def _checked_label_type(committee: "Committee", schema: Schema) -> LabelKind:
-    """Return the type of the committee's labels; ConfigurationError if the schema has another."""
+def _committee_label_type(committee: "Committee", schema: Schema) -> LabelKind:
+    """Return the type of the committee's labels.
+
+    Raises ConfigurationError if the schema does not allow these labels.
+    """
     classes = committee.classes.tolist()
     kinds: list[LabelKind] = []
     if all(isinstance(label, str) for label in classes):
@@ -181,12 +194,12 @@ def _checked_label_type(committee: "Committee", schema: Schema) -> LabelKind:
         )
     if schema.classes and (other := [one for one in classes if one not in schema.classes]):
         raise _committee_error(
-            f"knows {_names_text(other)}, which [schema] classes does not name: add them there"
+            f"knows {_comma_separated(other)}, which [schema] classes does not name: add them there"
         )
     return schema.label_kind or kinds[0]
 
 
-def _names_text(names: Sequence[object], max_names: int = 8) -> str:
+def _comma_separated(names: Sequence[object], max_names: int = 8) -> str:
     more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
     return ", ".join(map(str, names[:max_names])) + more
 

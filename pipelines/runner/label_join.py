@@ -106,7 +106,7 @@ class JoinCounts:
 
 
 class LearnedLabels(Protocol):
-    """Interface of a learner that the join needs to resolve repeated labels."""
+    """Interface through which the join looks up the labels that a learner has learned."""
 
     @property
     def on_conflict(self) -> str | None:
@@ -161,7 +161,7 @@ class LabelledBatch:
     def add_correction(
         self, id: str, label: Label | None, source: str | None, values: bytes | None
     ) -> None:
-        """Append a label correction; `values` are the packed values of the record, if held."""
+        """Append a label correction; `values` are the record's encoded field values, or None."""
         self.corrections.append(Correction(id, label, source, values))
 
     def add(
@@ -240,7 +240,7 @@ class OpenRequest(NamedTuple):
 
 
 class PendingLabel(NamedTuple):
-    """Label of source `source` that has waited for the record `id` since time `since`."""
+    """Label that has waited since time `since` for the record `id`; `source` is its annotator."""
 
     since: StreamTime
     id: str
@@ -285,7 +285,10 @@ class PendingLabels:
         return [self._labels.pop(number) for number in self._numbers.pop(id, [])]
 
     def expire(self, max_age: WindowSize, now: StreamTime, at_least: int = 0) -> int:
-        """Drop labels older than `max_age`, at least `at_least` of them; return their number."""
+        """Drop the labels older than `max_age`, and return the number of dropped labels.
+
+        The `at_least` oldest labels are dropped whatever their age.
+        """
         n = max(len(expired_keys(self._labels, max_age, now)), min(at_least, len(self)))
         for number in list(islice(self._labels, n)):
             id = self._labels.pop(number).id
@@ -312,7 +315,7 @@ def expired_keys(table: Mapping[Any, Any], max_age: WindowSize, now: StreamTime)
 
 
 class LabelJoin:
-    """Join of records and labels, by the rules in the table of the module.
+    """Join that matches labels with held records, by the table in the docstring of the module.
 
     Parameters
     ----------
@@ -320,8 +323,8 @@ class LabelJoin:
     expires_after : time that a record with a request is held, counted from the request
     n_features : number of features of a record
 
-    Memory is bounded by the records of two windows, plus the open requests (at most the budget's
-    share of `expires_after`, and its burst).
+    Memory is bounded by the records of two windows plus the open requests, whose number the
+    label budget limits.
     """
 
     def __init__(self, window: WindowSize, expires_after: WindowSize, n_features: int) -> None:
@@ -347,7 +350,7 @@ class LabelJoin:
 
     @property
     def _eviction_time(self) -> StreamTime:
-        """Stream time for eviction: number of records, and batch time minus pauses of expiry."""
+        """Stream time for eviction: number of records, and batch time without expiry pauses."""
         return StreamTime(self._now.records, self._for_labels.stream_start.batch_time_ms)
 
     @property
@@ -383,7 +386,7 @@ class LabelJoin:
         ):
             lived.advance(self._now, records=is_counted, time=is_counted and not resumed)
         expired = self._expire_requests()
-        self._evict_window()
+        self._evict_old_records()
         for id in expired_keys(self._evicted, self.window, self._eviction_time):
             del self._evicted[id]
         surplus = 0
@@ -412,7 +415,7 @@ class LabelJoin:
                 self._expired_requests.add(id)
         return expired
 
-    def _evict_window(self) -> None:
+    def _evict_old_records(self) -> None:
         """Evict old records from the window; retain those with an open request."""
         now = self._eviction_time
         unasked = EvictedRecord(now, None, expired=False)
@@ -427,7 +430,7 @@ class LabelJoin:
                 self._evicted[id] = unasked
 
     def are_new(self, ids: Sequence[str]) -> list[bool]:
-        """Return, for each id, False if a held record or an earlier element of `ids` has it."""
+        """Return for each id whether it is new: not of a held record, nor earlier in `ids`."""
         seen = set(ids)
         is_held = self._window.has_any(seen) or not self._retained_for_request.keys().isdisjoint(
             seen
@@ -478,16 +481,16 @@ class LabelJoin:
         learned: LearnedLabels = NoLearnedLabels(),  # noqa: B008 - it holds nothing
         labelled_batch: LabelledBatch | None = None,
     ) -> LabelledBatch:
-        """Add the records and requests of a batch; return the records that have pending labels.
+        """Add the records and requests of a batch; return the records whose labels arrived before.
 
-        A pending label is matched as if it had arrived after its record.
+        Such a pending label is matched as if it had arrived after its record.
 
         Parameters
         ----------
         ids, X, predicted_labels : record ids, features (n, D), and predictions of the batch
         requested_ids, propensity : ids of the records whose labels are requested, and their
             inclusion probabilities; these may be held records of earlier batches
-        times, values : timestamps and packed values of the records: see `HeldRecord`
+        times, values : timestamps and encoded field values of the records: see `HeldRecord`
         learned : as for `match_labels`
         labelled_batch : labels of the batch so far, to append to; None: no labels so far
         """
@@ -544,7 +547,10 @@ class LabelJoin:
         return self._window[id]
 
     def record_values(self, id: str) -> bytes | None:
-        """Return the packed values of record `id`; None: not in the window, or without values."""
+        """Return the encoded field values of the record `id`.
+
+        None is returned if the record is not in the window, or has no stored values.
+        """
         return self._window[id].values if id in self._window else None
 
     @property
@@ -553,7 +559,7 @@ class LabelJoin:
         return MappingProxyType(self._requests)
 
     def requested_record(self, id: str) -> HeldRecord:
-        """Return the record `id`, which must have an open request, from the window or retained."""
+        """Return the record `id`, which must have an open request, but may have left the window."""
         return self._window[id] if id in self._window else self._retained_for_request[id]
 
     def match_labels(
@@ -583,7 +589,7 @@ class LabelJoin:
     ) -> None:
         counts = self.counts
         is_learned = id in labelled_batch.current_labels or learned.has_row(id)
-        known = self._known_label(id)
+        known = self._remembered_label(id)
         if is_learned and learned.on_conflict is not None:
             self._apply_correction(labelled_batch, id, label, source, learned)
         elif known is not None:
@@ -614,9 +620,10 @@ class LabelJoin:
         source: str | None,
         learned: LearnedLabels,
     ) -> None:
-        """Apply a label correction to a record that the learner has, or will have after this batch.
+        """Apply a second label or a retraction (None) to a record that was learned before.
 
-        A correction is a second label, or a retraction (None), which `on_conflict` decides on.
+        Records that are learned in this batch count, too. `learned.on_conflict` is the rule for
+        second labels.
         """
         counts, rule = self.counts, learned.on_conflict
         self._close_relabel_request(id)
@@ -639,10 +646,10 @@ class LabelJoin:
         else:
             counts.corrected += 1
         labelled_batch.current_labels[id] = label
-        self._set_known_label(id, label)
+        self._set_remembered_label(id, label)
 
     def _count_repeated_label(self, id: str, label: Label | None, first_label: Label) -> None:
-        """Count a second label of a record that the learner does not have."""
+        """Count a second label, which is dropped because the learner does not have its record."""
         self._close_relabel_request(id)
         kind = (
             "empty_label"
@@ -660,7 +667,7 @@ class LabelJoin:
                 self._eviction_time, self._known_labels.pop(id), expired=False
             )
 
-    def _set_known_label(self, id: str, label: Label | None) -> None:
+    def _set_remembered_label(self, id: str, label: Label | None) -> None:
         """Replace the remembered label of a record; None: the label was retracted."""
         if id in self._evicted:
             self._evicted[id] = self._evicted[id]._replace(label=label)
@@ -670,7 +677,7 @@ class LabelJoin:
             self._known_labels[id] = label
 
     def rename_labels(self, current_class: Callable[[Label], Label | None]) -> None:
-        """Map remembered and pending labels by `current_class`; remove those that become None."""
+        """Replace remembered and pending labels by their `current_class`; None removes a label."""
         answers = {id: current_class(label) for id, label in self._known_labels.items()}
         self._known_labels = {id: label for id, label in answers.items() if label is not None}
         for id, gone in self._evicted.items():
@@ -692,15 +699,18 @@ class LabelJoin:
         return [*found, *((id, None) for id in alone)]
 
     def restore_classes(self, restored: Restored, learned: LearnedLabels) -> None:
-        """Restore the classes of remembered and pending labels after a merge was undone."""
+        """Restore the classes of remembered and pending labels after a merge was undone.
+
+        `restored` has the changed labels by record id, as `LabelMapping.unmerge` returns them.
+        """
         waiting = [_with_restored_class(one, restored) for one in self._pending_labels]
         self._pending_labels = PendingLabels(waiting)
         for id, changes in restored.items():
             _, was, now = changes[-1]
-            known = self._known_label(id)
+            known = self._remembered_label(id)
             if id not in self._pending_labels and known is not None:
                 label = learned.label_of(id)
-                self._set_known_label(
+                self._set_remembered_label(
                     id, label if label is not None else now if known == was else known
                 )
 
@@ -712,7 +722,7 @@ class LabelJoin:
         """Return the distinct values of the pending labels."""
         return list(dict.fromkeys(waiting.label for waiting in self._pending_labels))
 
-    def _known_label(self, id: str) -> Label | None:
+    def _remembered_label(self, id: str) -> Label | None:
         """Return the remembered label of `id`, without pending labels."""
         if id in self._known_labels:
             return self._known_labels[id]

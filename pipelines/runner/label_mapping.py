@@ -65,7 +65,7 @@ class LabelMapping:
     def classes_of_command(
         self, command: Command, label_type: LabelKind | None
     ) -> tuple[Label, Label | None]:
-        """Validate a command; return its class, and its target class (None: the class is dropped).
+        """Validate a class command; return its class and the target class (None for a drop).
 
         Raises StateError if the command cannot be applied.
         """
@@ -104,7 +104,10 @@ class LabelMapping:
         return label, into
 
     def unmerge(self, label: Label) -> Restored:
-        """Undo the merge of a class; return the changed labels, by record id."""
+        """Undo the merge of a class; return the changed labels, by record id.
+
+        A changed label is a tuple: source, class after the merge, and restored class.
+        """
         given = {raw for pairs in self._originals.values() for _, raw in pairs}
         before = {raw: self.current_class(raw) for raw in given}
         del self._merged_into[label]
@@ -159,7 +162,7 @@ class LabelMapping:
                 del self._originals[id]
 
     def prune_original_labels(self, is_known: Callable[[str], bool]) -> None:
-        """Remove the original labels of unknown records, if the number of records is high."""
+        """If many records have original labels, remove those of records that are not `is_known`."""
         if len(self._originals) > self._most:
             self._originals = {id: pairs for id, pairs in self._originals.items() if is_known(id)}
             self._most = max(2 * len(self._originals), _FIRST_PRUNED)
@@ -167,7 +170,10 @@ class LabelMapping:
     def map_labels(
         self, labels: Labels, source: str, batch_time_ms: int
     ) -> tuple[Labels, list[DeadLetter]]:
-        """Return the labels with their current classes, and dead letters of dropped classes."""
+        """Return the labels with their current classes, and dead letters of dropped classes.
+
+        A label of a dropped class is left out, and becomes a dead letter.
+        """
         if not (self._merged_into or self._dropped):
             return labels, []
         now = [None if label is None else self.current_class(label) for label in labels.labels]

@@ -98,7 +98,7 @@ class Pipeline:
         self.join = join
         self.versions = versions
         self.models = models
-        self._set_active_model()
+        self._use_active_external_model()
         self.sequence = 0
         self.digest = ""
         self.batch_time_ms = 0
@@ -113,7 +113,7 @@ class Pipeline:
         self.on_stage_end: Callable[[str], None] = _no_op_on_stage_end
 
     def step(self, inputs: BatchInputs, trained_committee: Committee | None) -> StepResult:
-        """Process one batch.
+        """Process one batch; return its step result, which is not committed yet.
 
         A `trained_committee` from a background training is deployed before the batch.
         """
@@ -131,7 +131,7 @@ class Pipeline:
         records, X = self._encode_records(records)
         scored, asked = self._predict_and_query(records, X)
         self.on_stage_end("query")
-        joined = self._add_to_join(records, X, scored, asked)
+        joined = self._add_records_to_join(records, X, scored, asked)
         unusable = self._add_initial_data(inputs, joined)
         again = self._open_relabel_requests()
         requested = self._encode_requests(asked, again, records, scored)
@@ -213,9 +213,9 @@ class Pipeline:
             "annotators": learner.annotators.in_numbers(),
             "ledger": asdict(learner.ledger),
             "join": self.join.counters(),
-        } | self._model_metrics()
+        } | self._external_model_metrics()
 
-    def _model_metrics(self) -> dict[str, Any]:
+    def _external_model_metrics(self) -> dict[str, Any]:
         if self.models is None:
             return {}
         serving = self.models.serving
@@ -242,19 +242,19 @@ class Pipeline:
         self.classes = LabelMapping.restore(manifest["classes"])
         self.decision = manifest["decision"]
         self.journal_extras = msgspec.convert(manifest["journal_extras"], JournalExtras)
-        self._set_active_model()
+        self._use_active_external_model()
 
-    def _set_active_model(self) -> None:
+    def _use_active_external_model(self) -> None:
         if self.models is not None and self.models.serving is not None:
             self.learner.use_external_scores()
 
-    def _start_batch(self, inputs: BatchInputs) -> "_CountsBefore":
+    def _start_batch(self, inputs: BatchInputs) -> "_CountsBeforeBatch":
         """Begin a batch; return counters and committee before the batch, for the step result."""
         self.sequence += 1
         self.batch_time_ms = inputs.batch_time_ms
         self.deleted_unread += inputs.count_deleted()
         self._apply_config_changes()
-        return _CountsBefore(
+        return _CountsBeforeBatch(
             self.join.ignored_counts(), self.learner.committee, self.initial_labels
         )
 
@@ -264,7 +264,7 @@ class Pipeline:
         for command in commands:
             _log.info("batch %d obeys: %s", self.sequence, command)
             if command.label is None:
-                started += _apply_command(command, self.learner, self.versions)
+                started += _apply_model_command(command, self.learner, self.versions)
             else:
                 started += self._apply_class_command(command)
         return started
@@ -291,7 +291,7 @@ class Pipeline:
         return learner.rename(label, into)
 
     def _apply_config_changes(self) -> None:
-        """Apply the changes of rules, decisions and fields in `journal_extras`."""
+        """Apply the configuration changes in `journal_extras`: rules, decisions and new fields."""
         extras, learner = self.journal_extras, self.learner
         if extras.rules is not None:
             self.schema = replace(self.schema, **extras.rules)
@@ -360,7 +360,7 @@ class Pipeline:
         known = self.join, self.learner, self.schema, self.sequence
         return build_requests(requests, relabel_requests, records, scored, *known)
 
-    def _add_to_join(
+    def _add_records_to_join(
         self, records: Records, X: np.ndarray, scored: Scored, requests: Requests
     ) -> LabelledBatch:
         """Add the records of a batch to the join; return those that have pending labels."""
@@ -439,7 +439,10 @@ class Pipeline:
         return unusable
 
     def _encode_records(self, records: Records) -> tuple[Records, np.ndarray]:
-        """Return records with encoded columns, and their rows (n, D) with lagged labels first."""
+        """Encode the fields of records; return the records, and their feature rows, float32 (n, D).
+
+        The first columns of the rows are the newest labels, if the learner has lagged labels.
+        """
         features = self.learner.features
         records = self._transform_records(records)
         if features is not None and records.values is not None:
@@ -479,7 +482,7 @@ class Pipeline:
         ).encode()
 
 
-class _CountsBefore(NamedTuple):
+class _CountsBeforeBatch(NamedTuple):
     """Counters and active committee before a batch."""
 
     ignored: dict[str, int]
@@ -503,7 +506,7 @@ def _partition_and_offset(letter: DeadLetter) -> tuple[str, int]:
     return next(iter(letter.position.items()))
 
 
-def _apply_command(
+def _apply_model_command(
     command: Command, learner: StreamLearner, versions: Versions
 ) -> tuple[Training, ...]:
     trainer = learner.trainer
@@ -531,7 +534,10 @@ def parse_decisions(options: Mapping[str, Any]) -> Decisions | None:
 
 
 def _add_fields(field_options: dict[str, Any], learner: StreamLearner) -> dict[str, Field]:
-    """Add new fields to the learner, and return them; in earlier records, they are missing."""
+    """Add new fields to the learner's features, and return the fields by name.
+
+    Records that were learned earlier have missing values in these fields.
+    """
     assert learner.features is not None
     fields = {name: as_field(name, field) for name, field in field_options.items()}
     for name, field in fields.items():
@@ -541,7 +547,10 @@ def _add_fields(field_options: dict[str, Any], learner: StreamLearner) -> dict[s
 
 
 def _committee_counters(learner: StreamLearner, models: Models | None) -> dict[str, int]:
-    """Return version and size of the committee, and the versions of training and challenger."""
+    """Return the counters of the committee, and the versions of running training and challenger.
+
+    A version is 0 if there is no such committee.
+    """
     trainer = learner.trainer
     numbers = {
         "labels": learner.n_labelled,

@@ -100,7 +100,7 @@ class RecordWindow:
         return id in self._number
 
     def __getitem__(self, id: str) -> HeldRecord:
-        return self._record_at(self._number[id] - self._base)
+        return self._record_in_row(self._number[id] - self._base)
 
     def add(
         self,
@@ -111,11 +111,16 @@ class RecordWindow:
         times: Sequence[Time] | None = None,
         values: Sequence[bytes | None] | None = None,
     ) -> None:
-        """Append records in order of arrival; the number of the first is `now.records` + 1."""
+        """Append records in order of arrival; `now` is the stream time before these records.
+
+        `times` and `values` are the timestamps and encoded field values of the records.
+        """
         records = np.arange(now.records, now.records + len(ids)) + 1
         batch_times = np.full(len(ids), now.batch_time_ms)
         none = [None] * len(ids)
-        self._append(ids, X, predicted_labels, times or none, values or none, records, batch_times)
+        self._append_records(
+            ids, X, predicted_labels, times or none, values or none, records, batch_times
+        )
 
     def add_metadata(self, metadata: Mapping[str, MessageMetadata]) -> None:
         """Store the metadata of messages, by record id."""
@@ -173,7 +178,7 @@ class RecordWindow:
     ) -> "RecordWindow":
         """Return a window with the state that `to_json`, `rows` and `values` returned."""
         window = cls(X.shape[1])
-        window._append(
+        window._append_records(
             state["ids"],
             X,
             state["predicted"],
@@ -185,7 +190,7 @@ class RecordWindow:
         window.add_metadata(metadata_from_json(state["carried"]))
         return window
 
-    def _record_at(self, row: int) -> HeldRecord:
+    def _record_in_row(self, row: int) -> HeldRecord:
         x, arrived, values = self._X[row].copy(), self._arrival_time(row), self._values[row]
         carried = self._metadata.get(self._ids[row], _NOTHING_CARRIED)
         return HeldRecord(x, arrived, self._predicted[row], self._times[row], values, carried)
@@ -193,7 +198,7 @@ class RecordWindow:
     def _arrival_time(self, row: int) -> StreamTime:
         return StreamTime(int(self._records[row]), int(self._batch_times[row]))
 
-    def _append(
+    def _append_records(
         self,
         ids: Sequence[str],
         X: np.ndarray,
@@ -203,8 +208,8 @@ class RecordWindow:
         record_numbers: Any,
         arrival_times_ms: Any,
     ) -> None:
-        self._add_columns(X.shape[1])
-        self._reserve_rows(len(ids))
+        self._widen_feature_rows(X.shape[1])
+        self._reserve_row_capacity(len(ids))
         rows = slice(self._end, self._end + len(ids))
         first = self._base + self._end
         X = as_wide(X, self.n_features)
@@ -220,17 +225,17 @@ class RecordWindow:
         self._number.update(zip(ids, range(first, first + len(ids)), strict=True))
         self._end = rows.stop
 
-    def _add_columns(self, n_features: int) -> None:
-        """Widen the stored rows to at least `n_features` columns; new columns are NaN."""
+    def _widen_feature_rows(self, n_features: int) -> None:
+        """Add columns of NaN to the stored feature rows, up to `n_features` columns."""
         if n_features > self.n_features:
             self._X = as_wide(self._X, n_features)
             self.n_features = n_features
 
-    def _reserve_rows(self, n: int) -> None:
-        if self._end + n <= len(self._X):
+    def _reserve_row_capacity(self, n_rows: int) -> None:
+        if self._end + n_rows <= len(self._X):
             return
         live = slice(self._start, self._end)
-        needed = len(self) + n
+        needed = len(self) + n_rows
         capacity = len(self._X)
         while capacity < 2 * needed:
             capacity *= 2

@@ -65,7 +65,7 @@ class ForeignBatches(NamedTuple):
 def foreign_batches(
     entries: Iterable[JournalEntry], checkpoint: Checkpoint | None
 ) -> ForeignBatches | None:
-    """Return the range of batches in `entries` made by another release, or None.
+    """Return the range of batches in `entries` made by another release; None: no such batch.
 
     `checkpoint` is the checkpoint before the entries, which has the release at that time.
     """
@@ -162,7 +162,7 @@ class Replay:
         """Replay up to batch `last_sequence`; after a retriable error, continue at that batch."""
         pipeline = self.runner.pipeline
         if self.checkpoint is not None and not pipeline.sequence:
-            self._check_identities(self.checkpoint[1]["identities"])
+            self._check_source_identities(self.checkpoint[1]["identities"])
             self._check_initial_model(self.checkpoint[1].get("origin"))
             self._environment = self.checkpoint[1]["environment"]
             self.runner.restore(*self.checkpoint)
@@ -207,12 +207,12 @@ class Replay:
                 self.runner.pipeline.sequence,
                 there["streamboost"],
             )
-        found = self._current_identities()
+        found = self._current_source_identities()
         if self.runner.identities != found:
             self.runner.pipeline.journal_extras.identities = self.runner.identities = found
 
     def _update_environment(self, entry: JournalEntry) -> None:
-        """Update the environment by a journal entry; in another one, stop comparing digests."""
+        """Store the environment of a journal entry; if it is another, stop comparing digests."""
         self._environment = entry.environment or self._environment
         if self.is_same and self._environment not in (None, environment()):
             self.is_same = self.made_here = False
@@ -223,9 +223,9 @@ class Replay:
                 differences(self._environment, environment()),
             )
 
-    def _check_identities(self, identities: dict[str, str]) -> None:
-        """Raise StateError if the identity of a source or the journal differs; else store them."""
-        now = self._current_identities()
+    def _check_source_identities(self, identities: dict[str, str]) -> None:
+        """Store `identities`; raise StateError if one differs, as its topic was recreated."""
+        now = self._current_source_identities()
         for name in sorted(identities.keys() & now.keys()):
             if identities[name] != now[name]:
                 raise StateError(
@@ -245,14 +245,14 @@ class Replay:
                 "back from a copy"
             )
 
-    def _current_identities(self) -> dict[str, str]:
+    def _current_source_identities(self) -> dict[str, str]:
         journal = self.runner.transaction.identity
         return self.runner.intake.identities() | ({"journal": journal} if journal else {})
 
     def _replay_entry(self, entry: JournalEntry) -> None:
         pipeline = self.runner.pipeline
         if entry.identities is not None:
-            self._check_identities(entry.identities)
+            self._check_source_identities(entry.identities)
         self._check_initial_model(entry.origin)
         self._update_environment(entry)
         known = BatchInputs(
@@ -278,12 +278,12 @@ class Replay:
         except (DataError, ModelFileError, StateError) as error:
             if self.is_same and not isinstance(error, DataError):
                 raise
-            raise self._difference_error(entry, str(error)) from error
+            raise self._replay_mismatch_error(entry, str(error)) from error
         effects = self.runner.replay_step(inputs, swap)
         if self.is_same and effects.digest != entry.digest:
             models = pipeline.models
             if models is None or models.is_steady():
-                raise self._difference_error(entry, "its digest is another")
+                raise self._replay_mismatch_error(entry, "its digest is another")
             self.is_same = False
             _log.warning(
                 "batch %d comes out otherwise than it did, as River's models depend on the seed of "
@@ -291,7 +291,7 @@ class Replay:
                 entry.sequence,
             )
 
-    def _difference_error(self, entry: JournalEntry, reason: str) -> StateError:
+    def _replay_mismatch_error(self, entry: JournalEntry, reason: str) -> StateError:
         if not self.is_same:
             there = differences(self._environment, environment())
             return StateError(

@@ -32,7 +32,7 @@ def build_requests(
     schema: Schema,
     sequence: int,
 ) -> ForwardedPayloads:
-    """Encode label requests and relabel requests, with the committee's predictions.
+    """Return encoded label requests and relabel requests, with the committee's predictions.
 
     `scored` are the predictions for the batch's `records`. If a request is about a record of an
     earlier batch, all requested records are predicted again.

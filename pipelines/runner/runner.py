@@ -113,7 +113,7 @@ class Runner:
         self.pipeline.on_stage_end = self.stage_timer.on_stage_end
         with closing(self.backlog), closing(self._commits):
             while not self.stop.requested:
-                self._run_due_observers()
+                self._run_observers_between_batches()
                 self.stage_timer.begin_batch()
                 inputs = self._poll_until_success()
                 self.backlog.update(self._kept_positions[0] if self._kept_positions else None)
@@ -184,7 +184,7 @@ class Runner:
                 self._wait_before_retry(error)
                 end, is_last = attempt, self.stop.requested
         self.is_committed = effects.sequence == self.pipeline.sequence
-        self._on_recovery()
+        self._end_retrying()
         self.stage_timer.on_stage_end("commit")
         for observer in self.observers:
             observer.committed(effects)
@@ -241,7 +241,7 @@ class Runner:
         self.intake.seek(manifest["positions"])
 
     def _poll_until_success(self) -> BatchInputs | None:
-        """Return the next batch, after retries of failed polls; None: no messages, or a stop.
+        """Poll until a poll succeeds; return the batch, or None without messages or after a stop.
 
         If a training has finished, an empty batch is returned instead of None.
         """
@@ -255,7 +255,7 @@ class Runner:
                 self.await_commit()
                 self._wait_before_retry(error)
                 continue
-            self._on_recovery()
+            self._end_retrying()
             if inputs is None:
                 return self.intake.empty_batch() if self._trainer.finished() else None
             commands = validate_commands(self.pipeline, inputs.commands, self.notify_error)
@@ -290,10 +290,10 @@ class Runner:
             _log.warning(WAITING, error)
             self.notify_error(f"{error}. It was tried again until it succeeded, or is being")
         self.retrying = True
-        self._notify_observers()
+        self._run_periodic_observer_work()
         self.stop.wait(self.poll_interval)
 
-    def _on_recovery(self) -> None:
+    def _end_retrying(self) -> None:
         if self.retrying:
             _log.info(RECOVERED)
         self.retrying = False
@@ -303,12 +303,12 @@ class Runner:
         for observer in self.observers:
             observer.on_error(error)
 
-    def _run_due_observers(self) -> None:
+    def _run_observers_between_batches(self) -> None:
         if any(observer.is_due for observer in self.observers):
             self.await_commit()
-        self._notify_observers()
+        self._run_periodic_observer_work()
 
-    def _notify_observers(self) -> None:
+    def _run_periodic_observer_work(self) -> None:
         for observer in self.observers:
             observer.between_batches()
 

@@ -51,7 +51,7 @@ class BufferedSource:
         self._ahead: deque[Message] = deque()
 
     def poll(self, limit: int) -> list[Message]:
-        """Return up to `limit` messages up to the watermark, by partition, then offset.
+        """Return up to `limit` messages, up to the watermark, by partition, then offset.
 
         Messages after the watermark are not returned but buffered, also all messages that follow
         one of these in the same partition.
@@ -89,7 +89,7 @@ class BufferedSource:
 
     @property
     def is_caught_up_to_watermark(self) -> bool:
-        """Whether the next message of each partition is after the watermark, and buffered."""
+        """Whether all labels up to the watermark were read: each partition has a buffered label."""
         return {message.partition for message in self._ahead} >= self._source.position().keys()
 
     @property
@@ -99,7 +99,7 @@ class BufferedSource:
 
 
 class TimestampAligner:
-    """Scheduler that reads records or labels next, and sets the watermark of the labels.
+    """Scheduler that decides whether to poll records or labels, and sets the labels' watermark.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class _LimitedH11Protocol(H11Protocol):
 
     def __init__(self, config: LimitedConfig, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)
-        self.app_state = self.app_state | {"proven": self._remove_from_count}
+        self.app_state = self.app_state | {"proven": self._stop_counting_as_unauthenticated}
         self._address: str | None = None
         self._raw: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -75,7 +75,7 @@ class _LimitedH11Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, and start TLS or HTTP."""
         self._raw = transport
-        self._check_write_progress(0, 0)
+        self._abort_if_write_stalls(0, 0)
         self._start_request_timeout()
         peer = transport.get_extra_info("peername") or ("",)
         if not (peer[0] and self.config.is_proxy(peer[0])):
@@ -87,14 +87,18 @@ class _LimitedH11Protocol(H11Protocol):
             transport.pause_reading()  # data that arrives before the TLS upgrade would be lost
             self._upgrade = self.loop.create_task(self._start_tls(transport, self.config.tls))
 
-    async def _start_tls(self, raw: asyncio.Transport, tls: ssl.SSLContext) -> None:
+    async def _start_tls(self, transport: asyncio.Transport, ssl_context: ssl.SSLContext) -> None:
         try:
             secured = await self.loop.start_tls(
-                raw, self, tls, server_side=True, ssl_handshake_timeout=self.config.patience
+                transport,
+                self,
+                ssl_context,
+                server_side=True,
+                ssl_handshake_timeout=self.config.patience,
             )
         except (OSError, asyncio.CancelledError):  # also raised for data that is not TLS
             self._is_lost = True
-            raw.abort()
+            transport.abort()
         else:
             if secured is not None and not self._is_lost:
                 super().connection_made(secured)
@@ -102,12 +106,12 @@ class _LimitedH11Protocol(H11Protocol):
                     self.data_received(self._early.pop(0))
         finally:
             if self._is_lost:
-                self._remove_limits()
+                self._stop_counting_and_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove the connection from the count."""
+        """Remove the connection from the count of unauthenticated connections."""
         self._is_lost = True
-        self._remove_limits()
+        self._stop_counting_and_timeout()
         if self.transport is not None:
             super().connection_lost(exc)
 
@@ -131,7 +135,7 @@ class _LimitedH11Protocol(H11Protocol):
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         """Hand the connection to the websocket protocol, without timeout and connection limit."""
-        self._remove_limits()
+        self._stop_counting_and_timeout()
         self._has_moved = True
         super().handle_websocket_upgrade(event)
 
@@ -140,19 +144,21 @@ class _LimitedH11Protocol(H11Protocol):
         if self._raw is not None:
             self._raw.abort()
 
-    def _check_write_progress(self, size: int, n_checks: int) -> None:
-        """Abort the connection if its write buffer (`size` bytes) did not shrink for `patience`.
+    def _abort_if_write_stalls(self, previous_size: int, n_checks: int) -> None:
+        """Abort the connection if its write buffer did not shrink for `patience` seconds.
+
+        The buffer had `previous_size` bytes at the last check; `n_checks` checks saw no progress.
 
         The check continues after an upgrade to a websocket, whose protocol has no such limit.
         """
         assert self._raw is not None
         left = self._raw.get_write_buffer_size()
-        n_checks = n_checks + 1 if left and left >= size else 0
+        n_checks = n_checks + 1 if left and left >= previous_size else 0
         if n_checks == _CHECKS:
             self.end()
         elif left or not self._raw.is_closing():
             delay = self.config.patience / _CHECKS
-            self.loop.call_later(delay, self._check_write_progress, left, n_checks)
+            self.loop.call_later(delay, self._abort_if_write_stalls, left, n_checks)
 
     _has_moved = False
 
@@ -164,10 +170,10 @@ class _LimitedH11Protocol(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
 
-    def _remove_from_count(self) -> None:
+    def _stop_counting_as_unauthenticated(self) -> None:
         if self._address is not None:
             self.config.unauthenticated.remove(self, self._address)
 
-    def _remove_limits(self) -> None:
-        self._remove_from_count()
+    def _stop_counting_and_timeout(self) -> None:
+        self._stop_counting_as_unauthenticated()
         self._cancel_request_timeout()

@@ -77,12 +77,12 @@ class Scoring:
 
         Raises DataError if a record is invalid, StateError if there is no checkpoint yet.
         """
-        model = self._newest_model()
+        model = self._load_newest_model()
         ids, X = self._decode_records(model, records)
         with self._scoring:
             scored = model.learner.score(X)
             decided = model.learner.decide(scored).tolist()
-        found = [_prediction(model, id, scored, row) for row, id in enumerate(ids)]
+        found = [_prediction_document(model, id, scored, row) for row, id in enumerate(ids)]
         if model.learner.decisions is not None:
             for one, label in zip(found, decided, strict=True):
                 one["decision"] = model.label_to_json(label)
@@ -95,7 +95,7 @@ class Scoring:
         See `Committee.contributions`. Raises the errors of `predict`, and DataError if the
         committee does not support contributions.
         """
-        model = self._newest_model()
+        model = self._load_newest_model()
         ids, X = self._decode_records(model, records)
         committee = model.learner.committee
         if committee is None:
@@ -138,8 +138,11 @@ class Scoring:
         pairs = zip(read.ids, nameless, strict=True)
         return [None if is_nameless else id for id, is_nameless in pairs], X
 
-    def _newest_model(self) -> _LoadedModel:
-        """Return the loaded checkpoint; if there is a newer one, start loading it."""
+    def _load_newest_model(self) -> _LoadedModel:
+        """Return the loaded model; if there is a newer checkpoint, load it in the background.
+
+        Raises StateError if there is no checkpoint yet.
+        """
         now = self._clock()
         if self._known is not None and now < self._due:
             return self._known
@@ -156,17 +159,19 @@ class Scoring:
                     "every [pipeline] checkpoint_every batches, and when it is stopped"
                 )
         elif there and there[0] != self._tried and self._loading.acquire(blocking=False):
-            threading.Thread(target=self._load_and_unlock, name="load", daemon=True).start()
+            threading.Thread(
+                target=self._load_checkpoint_and_unlock, name="load", daemon=True
+            ).start()
         return self._known
 
-    def _load_and_unlock(self) -> None:
+    def _load_checkpoint_and_unlock(self) -> None:
         try:
             self._load_checkpoint()
         finally:
             self._loading.release()
 
     def _load_checkpoint(self) -> None:
-        """Load the newest valid checkpoint; without one, the loaded checkpoint stays."""
+        """Load the newest valid checkpoint; if there is none, keep the loaded model."""
         before = time.thread_time()
         try:
             self._restore_newest_checkpoint()
@@ -195,7 +200,9 @@ class Scoring:
         self._known = _LoadedModel(manifest["sequence"], schema, learner)
 
 
-def _prediction(model: _LoadedModel, id: str | None, scored: "Scored", row: int) -> Document:
+def _prediction_document(
+    model: _LoadedModel, id: str | None, scored: "Scored", row: int
+) -> Document:
     probabilities = scored.probabilities[row].tolist()
     classes = [str(label) for label in scored.classes.tolist()]
     return {

@@ -96,7 +96,7 @@ class ErrorResponse(BaseModel):
 
 
 def error_descriptions(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI descriptions of the error `statuses`, and of 400, 401 and 429."""
+    """Return OpenAPI descriptions of the given HTTP error statuses, and of 400, 401 and 429."""
     return {
         status: {"model": ErrorResponse, "description": _MEANINGS[status]}
         for status in sorted({400, 401, 429, *statuses})

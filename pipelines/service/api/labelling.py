@@ -28,7 +28,7 @@ class LeasedRequest(BaseModel):
 class RecordedAction(BaseModel):
     """A stored action of an annotator on a record: a label, a skip, or "not sure".
 
-    A held label is written to the pipeline in a few seconds, and survives a crash until then.
+    A label is stored durably at once, and is written to the pipeline after the undo window.
     """
 
     model_config = ConfigDict(from_attributes=True)
@@ -86,7 +86,7 @@ def mark_unsure(served: ServedPipeline, user: CurrentUser, body: RecordReference
 
 @router.post("/undo", responses=_WRITES)
 def undo_last_action(served: ServedPipeline, user: CurrentUser) -> RecordedAction:
-    """Undo the last action of this session; an error if its label was written already."""
+    """Undo the last action of this session; fails if its label was written already."""
     return _recorded_action(served.queue.undo(user))
 
 

@@ -46,7 +46,7 @@ class LoginSession(BaseModel):
 
 
 class EndedLogins(BaseModel):
-    """Number of sessions and login links that were ended."""
+    """Number of login sessions and unused login links that were ended."""
 
     ended: int
 
@@ -54,7 +54,9 @@ class EndedLogins(BaseModel):
 @router.post("", status_code=201, responses=_WRITES)
 def create_login_link(request: Request, body: LoginLinkIn) -> LoginLink:
     """Create a login link for another person."""
-    return LoginLink(path=f"{LOGIN}?key={_users(request).create_login_link(body.name, body.role)}")
+    return LoginLink(
+        path=f"{LOGIN}?key={_user_store(request).create_login_link(body.name, body.role)}"
+    )
 
 
 @router.get("", responses=error_descriptions(403))
@@ -62,7 +64,7 @@ def list_sessions(request: Request) -> list[LoginSession]:
     """Return the valid login sessions of all users."""
     return [
         LoginSession(name=one.name, role=one.role, until=int(1000 * one.until))
-        for one in _users(request).valid_sessions()
+        for one in _user_store(request).valid_sessions()
     ]
 
 
@@ -71,9 +73,9 @@ def log_out_user(
     request: Request, name: Annotated[str, Path(max_length=LONGEST_NAME)]
 ) -> EndedLogins:
     """End all sessions and unused login links of a user; return their number."""
-    return EndedLogins(ended=_users(request).log_out_all(name))
+    return EndedLogins(ended=_user_store(request).log_out_all(name))
 
 
-def _users(request: Request) -> Users:
+def _user_store(request: Request) -> Users:
     people: Users = request.app.state.people
     return people

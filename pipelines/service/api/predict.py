@@ -1,4 +1,4 @@
-"""API of on-demand predictions and explanations, by the pipeline's newest checkpoint."""
+"""API of on-demand predictions and explanations by the model in a pipeline's newest checkpoint."""
 
 from typing import Annotated, Any
 
@@ -60,7 +60,7 @@ class ClassContributions(BaseModel):
 
 
 class Explanation(BaseModel):
-    """Explanation of the committee's scores of a record, before other experts and calibration."""
+    """SHAP values of a record by class: explain the committee's scores before calibration."""
 
     id: str | None
     classes: dict[str, ClassContributions]
@@ -97,5 +97,5 @@ def explain(served: ServedPipeline, body: RecordsToExplain) -> Response:
 
 
 def json_response(document: dict[str, Any]) -> Response:
-    """Encode a document as a JSON response; numbers that are not finite become null."""
+    """Return a document as a JSON response; NaN and infinite numbers become null."""
     return Response(msgspec.json.encode(document), media_type="application/json")

@@ -82,7 +82,7 @@ def newest_dead_letters(
 ) -> list[Document]:
     """Return the newest dead letters, the newest first.
 
-    Where labelling is blind, an annotator sees neither their payload nor their detail.
+    If labelling is blind, annotators see neither payload nor detail of a dead letter.
     """
     return served.blind_mode.visible_dead_letters(user, served.status.dead_letters(limit))
 
@@ -97,7 +97,7 @@ def labelled_records(
 ) -> list[Document]:
     """Return the stored labelled records, the newest first, filtered by true or predicted class.
 
-    Where labelling is blind, an annotator sees no record with a relabel request.
+    If labelling is blind, annotators see no record with a relabel request.
     """
     return served.labelled_records(user, RecordFilter(true, predicted), limit)
 
@@ -109,8 +109,8 @@ def record_details(
 ) -> Document:
     """Return the data of a requested or labelled record, with its explanation.
 
-    Where labelling is blind, an annotator who has not answered does not see the prediction, and no
-    annotator sees others' labels of a requested record.
+    If labelling is blind, annotators see the prediction only after they have labelled the record.
+    They never see other annotators' labels of a requested record.
     """
     found = served.status.labelled_record(id)
     if found is None:
@@ -123,7 +123,7 @@ def record_details(
 def active_and_earlier_versions(served: ServedPipeline, user: CurrentUser) -> list[Document]:
     """Return the active and earlier models, oldest first, each with its number of predictions.
 
-    Where labelling is blind, an annotator sees none of them.
+    If labelling is blind, the list is empty for annotators.
     """
     return [] if served.blind_mode.is_blind(user) else served.status.versions()
 

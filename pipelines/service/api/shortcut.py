@@ -1,4 +1,4 @@
-"""Fast path for small predict requests, which bypasses FastAPI's overhead."""
+"""Fast path for small predict requests, which are answered without FastAPI's overhead."""
 
 import json
 from collections.abc import Mapping
@@ -32,19 +32,19 @@ class PredictFastPath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a small predict request, or pass the request to `app`."""
-        scoring = self._scorer_of(scope)
+        scoring = self._permitted_scorer(scope)
         if scoring is None:
             await self.app(scope, receive, send)
             return
         message = await receive()
-        found = _predictions_or_none(scoring, message)
+        found = _predict_small_request(scoring, message)
         if found is None:
-            await self.app(scope, _receive_with_first(message, receive), send)
+            await self.app(scope, _receive_starting_with(message, receive), send)
         else:
             await json_response(found)(scope, receive, send)
 
-    def _scorer_of(self, scope: Scope) -> Scoring | None:
-        """Return the scorer of a predict request with permission; None for other requests."""
+    def _permitted_scorer(self, scope: Scope) -> Scoring | None:
+        """Return the scorer for a predict request, if the user may score; None otherwise."""
         if scope["type"] != "http" or scope["method"] != "POST" or _PLAIN not in scope["headers"]:
             return None
         path: str = scope["path"]
@@ -56,8 +56,8 @@ class PredictFastPath:
         return served.scoring
 
 
-def _predictions_or_none(scoring: Scoring, message: Message) -> dict[str, Any] | None:
-    """Return the predictions for a request body; None if `app` has to handle the request."""
+def _predict_small_request(scoring: Scoring, message: Message) -> dict[str, Any] | None:
+    """Return the predictions for a request body; None if it is too large, invalid or must wait."""
     body: bytes = message.get("body", b"")
     if message.get("more_body", False) or len(body) > _SHORT or not scoring.is_ready:
         return None
@@ -75,8 +75,8 @@ def _predictions_or_none(scoring: Scoring, message: Message) -> dict[str, Any] |
         return None
 
 
-def _receive_with_first(message: Message, receive: Receive) -> Receive:
-    """Return a `receive` function that returns the already received `message` first."""
+def _receive_starting_with(message: Message, receive: Receive) -> Receive:
+    """Return a `receive` function that first returns `message`, which was received before."""
     pending = [message]
 
     async def receive_first_or_next() -> Message:

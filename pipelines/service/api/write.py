@@ -91,7 +91,7 @@ class CommandIn(_RequestBody):
     new: bool = False
 
     @model_validator(mode="after")
-    def _check_command(self) -> Self:
+    def _validate_command_arguments(self) -> Self:
         try:
             self.to_command()
         except ConfigurationError as error:  # pydantic fails on half a surrogate pair

@@ -149,13 +149,13 @@ class Guard:
                 raise HTTPException(413, self._body_limit_text, {"Connection": "close"})
             return message
 
-        async def send_and_note_start(message: Message) -> None:
+        async def send_and_record_start(message: Message) -> None:
             nonlocal begun
             begun = True
             await send(message)
 
         try:
-            await self.app(scope, receive_within_limit, send_and_note_start)
+            await self.app(scope, receive_within_limit, send_and_record_start)
         except HTTPException:
             # Applications without a handler for this exception let it pass to here.
             if begun:
@@ -196,7 +196,7 @@ class Guard:
         is_asking = scope["type"] == "http" and bool(_ASKING.fullmatch(scope["path"]))
         if not (is_open and is_reading):
             rate = self._asks if is_asking else self._reads if is_reading else self._writes
-            if person is not None and (wait := self._seconds_to_wait(person, rate)):
+            if person is not None and (wait := self._seconds_until_allowed(person, rate)):
                 _log.warning("%s asks too often", person.name)
                 return _error_response(
                     scope, 429, "too many requests", {"Retry-After": str(ceil(wait))}
@@ -213,7 +213,10 @@ class Guard:
         return None
 
     def _unauthenticated_response(self, scope: Scope, *, is_wrong: bool) -> Response:
-        """Return the error response to an unauthenticated request, or one with a wrong secret."""
+        """Return the error response to an unauthenticated request.
+
+        `is_wrong` is whether the request has a wrong token or cookie.
+        """
         if is_wrong and (
             wait := self._failures.take_token(client_address_key(scope.get("client")))
         ):
@@ -223,7 +226,7 @@ class Guard:
         return _error_response(scope, 401, _TOKEN_HINT, {"WWW-Authenticate": "Bearer"})
 
     def _authenticate(self, connection: HTTPConnection) -> tuple[User | None, bool]:
-        """Return the user (None: unauthenticated), and whether a wrong secret was given."""
+        """Return the user (None: unauthenticated), and whether the request has a wrong secret."""
         scheme, _, given = connection.headers.get("authorization", "").partition(" ")
         is_bearer = scheme.lower() == "bearer"
         if is_bearer and (program := self._people.by_token(given.strip())):
@@ -232,8 +235,8 @@ class Guard:
         person = self._people.by_cookie(cookie) if cookie else None
         return person, person is None and bool(cookie or is_bearer)
 
-    def _seconds_to_wait(self, person: User, rate: RateLimiter) -> float:
-        """Return the seconds until `person` may send a request; 0 if now."""
+    def _seconds_until_allowed(self, person: User, rate: RateLimiter) -> float:
+        """Return the seconds until `rate` allows a request of `person`; 0 if it is allowed now."""
         if self._at_once[person.seat] >= self._settings.max_concurrent:
             return 1.0
         return rate.take_token(person.seat)

@@ -58,7 +58,8 @@ class AuthSettings:
 class RateLimiter:
     """Token bucket rate limiter with a bucket per caller: `per_second` requests, bursts of `burst`.
 
-    Only the `most` most recent callers have a bucket. An evicted caller starts with a full bucket.
+    Only the `most` most recent callers have a bucket. A caller whose bucket was removed starts with
+    a full bucket again.
 
     >>> now = [0.0]
     >>> rate = RateLimiter(per_second=1, burst=2, clock=lambda: now[0])

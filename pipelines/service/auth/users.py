@@ -48,7 +48,7 @@ SCORER = User("scorer", "scorer", "scorer")
 
 
 @dataclass(frozen=True, slots=True)
-class _LoginLink:
+class _PendingLoginLink:
     until: float
     name: str
     role: Role
@@ -94,7 +94,7 @@ class Users:
         self._scorer = None if scorer is None else scorer.encode()
         self.annotators: Callable[[], Iterable[str]] = tuple
         self._clock = clock
-        self._links: dict[str, _LoginLink] = {}
+        self._links: dict[str, _PendingLoginLink] = {}
         self._lock = threading.Lock()
         self._sessions = Sessions(folder, self._token, wall_clock)
 
@@ -112,7 +112,7 @@ class Users:
             self._links = {k: link for k, link in self._links.items() if link.until > now}
             while len(self._links) >= _MOST_LINKS:
                 del self._links[next(iter(self._links))]
-            self._links[_key_hash(key)] = _LoginLink(now + _LINK_SECONDS, name, role)
+            self._links[_key_hash(key)] = _PendingLoginLink(now + _LINK_SECONDS, name, role)
         return key
 
     def known_spelling(self, raw_name: str) -> str:

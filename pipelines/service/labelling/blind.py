@@ -47,7 +47,7 @@ _POINT = frozenset(
 
 
 class BlindMode:
-    """Removes predictions from requests, predictions and labelled records for annotators.
+    """Filter that hides predictions and others' labels from annotators, if labelling is blind.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class BlindMode:
         return [one for one in seen if not (selected_by_prediction and HIDDEN in one)]
 
     def visible_request(self, person: User, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a request without the similar records whose labels `person` may not see."""
+        """Return a request without similar records whose labels are hidden from `person`."""
         near = request.get("near")
         if not near or not self.is_blind(person):
             return dict(request)
@@ -92,7 +92,10 @@ class BlindMode:
         return {**request, "near": closed}
 
     def hides_labels(self, person: User, id: str) -> bool:
-        """Return whether others' labels of record `id` are hidden: its label is requested now."""
+        """Return whether others' labels of record `id` are hidden from `person`.
+
+        The labels are hidden while a label of the record is requested.
+        """
         return self.is_blind(person) and self._queue.is_open(id)
 
     def visible_documents(self, person: User, documents: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +126,10 @@ class BlindMode:
     def _visible_record(
         self, person: User, record: Mapping[str, Any], *, has_answered: bool
     ) -> dict[str, Any]:
-        """Return the fields of a record that `person` may see, after their label or before."""
+        """Return the fields of a record that `person` may see.
+
+        `has_answered` is whether `person` has labelled the record.
+        """
         is_open = self._queue.is_open(str(record["id"]))
         seen = self.visible_request(person, record)
         if not has_answered:

@@ -51,9 +51,12 @@ class Leases:
     def lease_next(
         self, connection: Connection, person: User, ids: Sequence[str]
     ) -> OpenRequest | None:
-        """Renew the lease of `person` or lease the first free one of `ids`; return the request."""
+        """Renew the lease of `person`, or lease the first free request among the record `ids`.
+
+        Returns the request; None if no request is free.
+        """
         connection.execute("DELETE FROM leases WHERE until <= ?", (self._clock(),))
-        chosen = self._leased_request(connection, person) or self._free_request(
+        chosen = self._leased_request(connection, person) or self._find_free_request(
             connection, person, ids
         )
         if chosen is not None:
@@ -66,13 +69,13 @@ class Leases:
         request = None if id is None else self._requests.request(id)
         return None if request is None or is_answered(connection, request) else request
 
-    def _free_request(
+    def _find_free_request(
         self, connection: Connection, person: User, ids: Sequence[str]
     ) -> OpenRequest | None:
-        """Return the first of the requests `ids` that is not leased, labelled or skipped.
+        """Return the first request for the record `ids` that is not leased, labelled or skipped.
 
-        Without one, return a request that is about to expire, or that `person` skipped least often.
-        Requests that `person` may not label are left out.
+        If there is none, return the request that `person` skipped least often, even if it expires
+        soon. Requests that `person` may not label are left out. None: no request is left.
         """
         held = {id for (id,) in connection.execute("SELECT id FROM leases")}
         skipped: list[tuple[int, int, OpenRequest]] = []
@@ -80,7 +83,7 @@ class Leases:
             request = None if id in held else self._requests.request(id)
             if request is None or person.name in request.get("excluded_annotators", ()):
                 continue
-            done = _past_actions(connection, request)
+            done = _actions_on_request(connection, request)
             mine = [action for action, name in done if name == person.name]
             if "not_sure" in mine or any(action == "label" for action, _ in done):
                 continue
@@ -131,8 +134,8 @@ class Leases:
         return None if row is None else str(row[0])
 
 
-def _past_actions(connection: Connection, request: OpenRequest) -> list[tuple[Action, str]]:
-    """Return pairs of an action on the request that was not undone, and the annotator's name."""
+def _actions_on_request(connection: Connection, request: OpenRequest) -> list[tuple[Action, str]]:
+    """Return the actions on a request that were not undone: pairs of action and annotator."""
     return connection.execute(
         "SELECT action, person FROM entries WHERE id = ? AND sequence = ? AND stage != 'undone'",
         (request["id"], request["sequence"]),
@@ -141,4 +144,4 @@ def _past_actions(connection: Connection, request: OpenRequest) -> list[tuple[Ac
 
 def is_answered(connection: Connection, request: OpenRequest) -> bool:
     """Return whether the request has a label that was not undone."""
-    return any(action == "label" for action, _ in _past_actions(connection, request))
+    return any(action == "label" for action, _ in _actions_on_request(connection, request))

@@ -1,4 +1,4 @@
-"""Outbox of labels: held for the undo window, written, and checked for late arrival."""
+"""Outbox of labels: holds each label for its undo window, then writes it to the pipeline."""
 
 import logging
 from collections.abc import Callable
@@ -77,12 +77,12 @@ class LabelOutbox:
         If the write fails, 0 is returned, `trouble` is the error text, and a later call retries.
         """
         try:
-            due = self._due_entries(at_once=at_once)
+            due = self._move_due_labels_to_writing(at_once=at_once)
             if due:
                 self._labels.deliver([_label_message(entry) for entry in due])
-                self._set_stages(due, "written")
-            if late := self._late_entries():
-                self._set_stages(late, "late")
+                self._set_stage_of_entries(due, "written")
+            if late := self._find_late_labels():
+                self._set_stage_of_entries(late, "late")
         except Exception as error:  # whatever it is, what waits must be tried again
             trouble = self._mask(str(error) or type(error).__name__)
             if self.trouble != trouble:
@@ -92,28 +92,31 @@ class LabelOutbox:
         self.trouble = None
         return len(due)
 
-    def _due_entries(self, *, at_once: bool) -> list[LabellingEntry]:
-        """Move labels past the undo window (`at_once`: all) to stage "writing"; return them."""
+    def _move_due_labels_to_writing(self, *, at_once: bool) -> list[LabellingEntry]:
+        """Set the stage of due labels (`at_once`: of all) to "writing"; return these labels.
+
+        A label is due when its undo window has ended.
+        """
         with self._store.reading() as connection:
             query = "SELECT 1 FROM entries WHERE stage IN ('held', 'writing') LIMIT 1"
             if connection is None or connection.execute(query).fetchone() is None:
                 return []
             waiting = undoable_entries(connection)
         now = self._clock()
-        due = [entry.number for entry in waiting if at_once or self._is_due(entry, now)]
+        due = [entry.number for entry in waiting if at_once or self._is_label_due(entry, now)]
         with self._store.writing() as connection:
             # It may have been taken back meanwhile.
             _set_stage(connection, due, "writing", "AND stage = 'held'")
             return entries_to_write(connection)
 
-    def _is_due(self, entry: LabellingEntry, now: int) -> bool:
+    def _is_label_due(self, entry: LabellingEntry, now: int) -> bool:
         # A clock that was set back holds no label for longer than it is to be held.
         if not now - self._grace < entry.time <= now:
             return True
         expires = (self._requests.request(entry.id) or {}).get("expires")
         return isinstance(expires, int | float) and now >= expires - MARGIN
 
-    def _late_entries(self) -> list[LabellingEntry]:
+    def _find_late_labels(self) -> list[LabellingEntry]:
         """Return the written labels that arrived after their requests had expired.
 
         A request that is no longer open was answered (its record has a label) or expired.
@@ -140,15 +143,17 @@ class LabelOutbox:
                 late.append(entry)
         return late
 
-    def _set_stages(self, entries: list[LabellingEntry], stage: str) -> None:
+    def _set_stage_of_entries(self, entries: list[LabellingEntry], stage: str) -> None:
         with self._store.writing() as connection:
             _set_stage(connection, [entry.number for entry in entries], stage)
 
 
-def _set_stage(connection: Connection, numbers: list[int], stage: str, condition: str = "") -> None:
+def _set_stage(
+    connection: Connection, entry_numbers: list[int], stage: str, condition: str = ""
+) -> None:
     connection.executemany(
         f"UPDATE entries SET stage = ? WHERE number = ? {condition}",
-        [(stage, number) for number in numbers],
+        [(stage, number) for number in entry_numbers],
     )
 
 

@@ -18,7 +18,7 @@ _COUNTED = f"{_GIVEN} AND stage != 'late'"
 
 @dataclass(frozen=True, slots=True)
 class LabellingProgress:
-    """Labelling progress of an annotator.
+    """Number of labels of an annotator today, their pace, and the time of the first label.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Queue of label requests: each annotator leases one record at a time, and no two the same one.
+"""Queue of label requests: an annotator leases one record at a time, and nobody else the same one.
 
 An answer is durable at once, and held in the outbox for a few seconds in which it can be undone. If
 the request expires earlier, the undo window ends earlier. Then the label is written to the
@@ -176,7 +176,7 @@ class LabelQueue:
         with self._store.writing() as connection:
             if person.role != "operator":
                 for label in tidy:
-                    self._check_may_label(connection, person, label.id)
+                    self._require_may_label(connection, person, label.id)
             self._labels.deliver(tidy)
             for label in tidy:
                 request = self._requests.request(label.id)
@@ -238,9 +238,9 @@ class LabelQueue:
             return insert_entry(connection, entry)
 
     def correctable_entry(self, person: User, id: str, label: str | int) -> LabellingEntry | None:
-        """Return the entry with the `label` of record `id` if `person` may correct it, else None.
+        """Return the entry with the `label` of record `id`; None if `person` may not correct it.
 
-        A label from elsewhere has the entry number 0; only operators may correct it.
+        A label from outside this queue has the entry number 0; only operators may correct it.
         """
         if not self._corrects or self._labels.refusal is not None:
             return None
@@ -252,7 +252,7 @@ class LabelQueue:
         return given if self._may_correct(person, given) else None
 
     def progress(self, person: User) -> LabellingProgress:
-        """Return the labelling progress of `person`; today is that of this machine's clock."""
+        """Return the labelling progress of `person`; the day begins at this machine's midnight."""
         now = time.localtime(self._clock() / 1000)
         midnight = time.mktime((*now[:3], 0, 0, 0, 0, 0, -1))
         with self._store.reading() as connection:
@@ -323,7 +323,7 @@ class LabelQueue:
             raise StateError(f"you saw the prediction of record {id!r}: take another")
         return request
 
-    def _check_may_label(self, connection: Connection, person: User, id: str) -> None:
+    def _require_may_label(self, connection: Connection, person: User, id: str) -> None:
         """Raise StateError if `person` may neither label the record nor correct its label."""
         given = newest_label(connection, id)
         if given is None or not self._corrects or not self._may_correct(person, given):

@@ -53,7 +53,7 @@ class ServedState:
         schema = replace(state.schema() or told, **told.changeable_settings)
         status = StatusReader(state.path)
         answers = _sink_or_error(config, "labels", config.sections.labels)
-        labels = LabelWriter(answers, schema, mask, lambda: _label_type(status))
+        labels = LabelWriter(answers, schema, mask, lambda: _label_type_from_status(status))
         records = RecordWriter(
             _sink_or_error(config, "source", config.sections.source), schema, mask
         )
@@ -117,7 +117,7 @@ class ServedState:
 def find_config(path: Path) -> Config:
     """Return the configuration of a pipeline file, or of a pipeline's state folder.
 
-    The learner's sections are not loaded: loading takes a second, and labels do not need them.
+    The sections of the learner are left out, as loading them takes a second.
 
     Raises ConfigurationError if the path is neither, and StateError if the file no longer matches
     the state of the pipeline.
@@ -170,7 +170,7 @@ def _has_relative_paths(tables: Mapping[str, Any]) -> bool:
     return any(path != STDIN and not Path(path).expanduser().is_absolute() for path in paths)
 
 
-def _label_type(status: StatusReader) -> Any:
+def _label_type_from_status(status: StatusReader) -> Any:
     """Return the current label type from the status; None if unknown."""
     return (status.document("pipeline") or {}).get("label_type")
 

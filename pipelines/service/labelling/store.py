@@ -78,13 +78,13 @@ class LabellingStore:
 
     @contextmanager
     def reading(self) -> Iterator[Connection | None]:
-        """Yield a connection with a consistent snapshot; None if nothing was written yet."""
+        """Context manager with a connection that reads a consistent snapshot; None: no entries."""
         with mask_errors(self._mask), self._database.read_transaction() as connection:
             yield connection if connection and table_exists(connection, "entries") else None
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Yield a connection in a write transaction; missing tables are created."""
+        """Context manager with a connection in a write transaction; creates missing tables."""
         with mask_errors(self._mask), self._database.write_transaction() as connection:
             if not table_exists(connection, "entries"):
                 for statement in _TABLES:

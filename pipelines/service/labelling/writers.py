@@ -31,7 +31,7 @@ class SourceWriter:
 
     Parameters
     ----------
-    sink : appends to the source; an error if that is not possible
+    sink : sink that appends to the source; if there is none, the error to raise
     mask : removes secrets from a text
     """
 
@@ -51,11 +51,11 @@ class SourceWriter:
             raise UnavailableError("an earlier write has not ended yet: try again later")
         try:
             with mask_errors(self._mask):
-                write_directly(self._sink_or_raise(), payloads)
+                write_directly(self._require_sink(), payloads)
         finally:
             self._lock.release()
 
-    def _sink_or_raise(self) -> Sink:
+    def _require_sink(self) -> Sink:
         if isinstance(self._sink, ConfigurationError):
             raise ConfigurationError(str(self._sink))
         return self._sink
@@ -87,19 +87,19 @@ class LabelWriter(SourceWriter):
         return self._schema.classes
 
     def check(self, labels: Sequence[Label]) -> list[Label]:
-        """Return `labels` as the pipeline will read them, normalized.
+        """Return `labels` with ids and values normalized as the pipeline will read them.
 
         Raises ConfigurationError if the source cannot be written to, DataError if a label is
         invalid.
         """
-        self._sink_or_raise()
+        self._require_sink()
         schema = self._current_schema()
         try:
             payloads = [schema.encode_label(label) for label in labels]
         except UnicodeEncodeError as error:
             raise DataError(f"a label holds text that is not Unicode: {error}") from None
-        read, dead = schema.decode_labels(_as_messages(payloads))
-        _raise_if_unusable(dead, "label")
+        read, dead = schema.decode_labels(_payloads_to_messages(payloads))
+        _raise_for_dead_letter(dead, "label")
         return [
             Label(id, tidy, label.time, label.source)
             for label, id, tidy in zip(labels, read.ids, read.labels, strict=True)
@@ -139,7 +139,7 @@ class RecordWriter(SourceWriter):
         Raises ConfigurationError if the source cannot be written to, DataError if a record is
         invalid, and ConnectorError if the write fails.
         """
-        self._sink_or_raise()
+        self._require_sink()
         read, payloads = decode_posted_records(self._schema, records)
         if self._schema.id_from == "key":
             payloads = ForwardedPayloads(
@@ -159,8 +159,8 @@ def decode_posted_records(
         payloads = [json.dumps(r, allow_nan=False, ensure_ascii=False).encode() for r in records]
     except ValueError as error:
         raise DataError(f"a record cannot stand in JSON: {error}") from None
-    read, dead = schema.decode(_as_messages(payloads), source="posted")
-    _raise_if_unusable(dead, "record")
+    read, dead = schema.decode(_payloads_to_messages(payloads), source="posted")
+    _raise_for_dead_letter(dead, "record")
     return read, payloads
 
 
@@ -169,11 +169,11 @@ def _id_only_schema(schema: Schema) -> Schema:
     return replace(schema, fields={f"{schema.id} and nothing else": Field("number")}, named={})
 
 
-def _as_messages(payloads: Sequence[bytes]) -> list[Message]:
+def _payloads_to_messages(payloads: Sequence[bytes]) -> list[Message]:
     return [Message(payload, "0", place, len(payload)) for place, payload in enumerate(payloads)]
 
 
-def _raise_if_unusable(dead_letters: Sequence[DeadLetter], message_kind: str) -> None:
+def _raise_for_dead_letter(dead_letters: Sequence[DeadLetter], message_kind: str) -> None:
     if dead_letters:
         letter = dead_letters[0]
         place = letter.position["0"] + 1

@@ -32,7 +32,7 @@ def label_of(world, id):
 def test_a_label_is_corrected_also_when_the_join_has_forgotten_its_record(make_world):
     world = make_world(window=20)
     truth = fed(world)
-    assert world.pipeline.join._known_label("3") is None
+    assert world.pipeline.join._remembered_label("3") is None
     world.feed(labels=[{"id": "3", "label": other(truth[3])}])
     world.run()
     assert label_of(world, "3") == other(truth[3])
@@ -69,7 +69,7 @@ def test_a_label_that_follows_null_in_one_batch_corrects_the_one_before(world):
     world.feed(labels=[{"id": "119", "label": None}, {"id": "119", "label": "right"}])
     world.run()
     assert (label_of(world, "90"), label_of(world, "119")) == (other(truth[90]), "right")
-    assert world.pipeline.join._known_label("90") == other(truth[90])
+    assert world.pipeline.join._remembered_label("90") == other(truth[90])
 
 
 def test_of_labels_that_wait_for_their_record_the_newest_holds(world):
