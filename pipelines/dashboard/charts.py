@@ -1,4 +1,4 @@
-"""Charts of the dashboard as curves and marks, built from the points and marks of a status."""
+"""Charts of the dashboard: curves over time with events, built from a pipeline's status."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -54,7 +54,7 @@ class _PageBuilder:
         self._feeds = feeds
 
     def find_pipeline(self, name: str | None) -> ServedState:
-        """Return the pipeline `name`; without a name, the only one. Raises HTTPException (404)."""
+        """Return the pipeline `name`; None: the only one. Raises HTTPException (404) if unknown."""
         if name is None and len(self._pipelines) == 1:
             return next(iter(self._pipelines.values()))
         found = None if name is None else self._pipelines.get(name)
@@ -63,7 +63,7 @@ class _PageBuilder:
         return found
 
     async def read_with_new_evidence(self, served: ServedState) -> StatusSnapshot:
-        """Read the newest status and all labelled records so far, and return both."""
+        """Return the newest status, with all labelled records so far read again."""
         return await self._feeds[served.name].read(fresh_evidence=True)
 
     async def open_page(

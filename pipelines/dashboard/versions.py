@@ -342,9 +342,9 @@ class VersionComparison:
     Parameters
     ----------
     versions : the known versions, the oldest first
-    told : the labels as evidence about the versions, in the order in which the records arrived
+    evidence : labelled records to evaluate the versions, in the order of their arrival
     view : the pipeline's status
-    a, b : the chosen versions in either order, clipped to the versions with stored evidence. If
+    a, b : the versions to compare, in either order, moved into the range of the known ones. If
         `b` is None, the newest version is used; if `a` is None, the default baseline
 
     Attributes

@@ -1,4 +1,4 @@
-"""Bounded in-memory history of a pipeline: points, marks, predictions and dead letters."""
+"""Bounded history of a pipeline: chart points, chart events, predictions and dead letters."""
 
 import time
 from collections import deque

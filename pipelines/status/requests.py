@@ -228,13 +228,13 @@ class RequestRows:
             self._store_request(id, request, fields, nearest)
 
     def _store_request(
-        self, id: str, request: bytes, fields: dict[str, Any], near: list[dict[str, Any]]
+        self, id: str, request: bytes, fields: dict[str, Any], neighbours: list[dict[str, Any]]
     ) -> None:
         looked = _decode_request(request)
         if len(looked.probabilities) > MOST_CLASSES:
             likely = _most_likely_classes(looked.probabilities)
             request = _encode(_decode(request) | {"probabilities": likely})
-        text = _append_fields_and_neighbours(request, fields, near)
+        text = _append_fields_and_neighbours(request, fields, neighbours)
         size = len(text)
         if self._bytes + size > MOST_BYTES:
             size, fields = 0, {}
@@ -250,10 +250,10 @@ class RequestRows:
 
 
 def _append_fields_and_neighbours(
-    request: bytes, fields: dict[str, Any], near: list[dict[str, Any]]
+    request: bytes, fields: dict[str, Any], neighbours: list[dict[str, Any]]
 ) -> bytes:
     """Return the JSON text of a request with the additional keys `fields` and `near`."""
-    return b'%s,"fields":%s,"near":%s}' % (request[:-1], _encode(fields), _encode(near))
+    return b'%s,"fields":%s,"near":%s}' % (request[:-1], _encode(fields), _encode(neighbours))
 
 
 def _most_likely_classes(probabilities: dict[str, float | None]) -> dict[str, float | None]:
@@ -291,10 +291,10 @@ def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
     inner = flat({name: value for name, value in record.items() if name in parts})
     names = [name for name in (*whole, *inner) if name not in hidden]
     found = whole | inner
-    return {name[:LONGEST_TEXT]: _truncate_value(found[name]) for name in names[:MOST_FIELDS]}
+    return {name[:LONGEST_TEXT]: _truncate_long_value(found[name]) for name in names[:MOST_FIELDS]}
 
 
-def _truncate_value(value: Any) -> Any:
+def _truncate_long_value(value: Any) -> Any:
     if isinstance(value, list | dict):
         value = _encode(value).decode()
     if not isinstance(value, str):

@@ -232,12 +232,12 @@ class Writer:
         self._came.append((records, now))
         n = len(recent.rows)
 
-        def change_time(name: str) -> Moment:
+        def estimate_change_time(name: str) -> Moment:
             record = records - n + drift.change_point(recent.rows, name)
             by_then, times = zip(*self._came, strict=True)
             return record, int(np.interp(record, by_then, times))
 
-        self._farthest.update(features, n, (records, now), change_time)
+        self._farthest.update(features, n, (records, now), estimate_change_time)
         self._usual = {one["name"]: (one["mean"], one["deviation"]) for one in features}
         features.sort(key=lambda one: -(one["psi"] or 0.0))
         return {
