@@ -32,7 +32,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class DisagreementCounts:
-    """Number `n` of an annotator's labels compared with those of others; `n_conflicts` conflict."""
+    """How many labels of an annotator were compared (`n`), and are in conflict (`n_conflicts`)."""
 
     n_conflicts: int
     n: int

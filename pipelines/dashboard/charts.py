@@ -320,7 +320,7 @@ def _rounded_estimate_entry(estimate: Mapping[str, Any] | None, key: str) -> flo
 
 
 def _rounded_metric_value(metric: Any) -> float | None:
-    """Return the value of a metric: a number, or a mapping with `value` and its interval."""
+    """Return a metric's value with four decimals; `metric` is a number or has the key `value`."""
     if isinstance(metric, Mapping):
         metric = metric.get("value")
     return None if metric is None else round(float(metric), 4)

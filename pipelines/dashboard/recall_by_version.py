@@ -66,9 +66,9 @@ class ClassRecall:
 def overall_recall(evidence: Sequence[LabelEvidence]) -> ClassRecall | None:
     """Estimate the proportion of correct predictions, or return None without records.
 
-    Records are weighted by the inverse of their inclusion probability.
-    The variance is that of a ratio estimator (Särndal and others 1992, 5.6). Two pseudo-records,
-    one correct and one wrong, are added, so that the variance stays positive if all are correct.
+    Records are weighted by the inverse of their inclusion probability. The variance is that of
+    a ratio estimator (Särndal and others 1992, 5.6). Two pseudo-records, one correct and one wrong,
+    are added, so that the variance stays positive if all are correct.
     """
     if not evidence:
         return None
