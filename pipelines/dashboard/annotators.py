@@ -32,22 +32,22 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class DisagreementCounts:
-    """Number `n` of an annotator's labels with votes of others, and `n_conflicts` of them."""
+    """How many labels of an annotator were compared (`n`), and are in conflict (`n_conflicts`)."""
 
     n_conflicts: int
     n: int
 
     @property
     def share(self) -> Share | None:
-        """Share of compared labels in conflict; None if none were compared."""
+        """Proportion of compared labels in conflict; None if no label was compared."""
         return Share(self.n_conflicts / self.n, self.n) if self.n else None
 
 
 def find_outlier_annotators(counts_by_annotator: Mapping[str, DisagreementCounts]) -> list[str]:
     """Return the annotators who disagree with others significantly more often than the rest.
 
-    The largest share of conflicts is first. Fisher's exact test is one-sided, with the level
-    divided by the number of annotators (Bonferroni).
+    The annotator with the largest proportion of conflicts is first. Fisher's exact test is
+    one-sided, with the significance level divided by the number of annotators (Bonferroni).
     """
     against, n = (
         sum(counts.n_conflicts for counts in counts_by_annotator.values()),
@@ -85,7 +85,8 @@ def annotator_table(view: StatusSnapshot) -> Table:
         return Table("Annotators", _COLUMNS, [], "No label names its annotator.")
     compared, worst = _disagreement_counts(view), disagreeing_annotators(view)
     rest = sorted(
-        found.keys() - {*worst}, key=lambda name: (-_disagreement_lower_bound(compared[name]), name)
+        found.keys() - {*worst},
+        key=lambda name: (-_conflict_rate_lower_bound(compared[name]), name),
     )
     pipeline = view.document("pipeline").get("name")
     rows: Rows = [
@@ -100,7 +101,7 @@ def annotator_table(view: StatusSnapshot) -> Table:
     return Table("Annotators", _COLUMNS, rows, _disagreement_summary(compared, worst))
 
 
-def _disagreement_lower_bound(counts: DisagreementCounts) -> float:
+def _conflict_rate_lower_bound(counts: DisagreementCounts) -> float:
     return -1.0 if counts.share is None else round(counts.share.confidence_interval()[0], 6)
 
 

@@ -84,7 +84,7 @@ def log_binomial_coefficient(n: int, k: int) -> float:
 
 
 def change_point(hits: Sequence[bool]) -> int | None:
-    """Return the index from which hits are rarer; None if the share of hits did not fall.
+    """Return the index from which true values are rarer; None if their rate did not fall.
 
     The index is the maximum-likelihood change point of a proportion (Hinkley and Hinkley 1970).
 
@@ -92,17 +92,19 @@ def change_point(hits: Sequence[bool]) -> int | None:
     5
     """
     n, total, right = len(hits), sum(hits), 0
-    best, place = -1e-9 + _log_likelihood(total, n), None
+    best, place = -1e-9 + _bernoulli_log_likelihood(total, n), None
     for i, hit in enumerate(hits[:-1], 1):
         right += hit
         if right * (n - i) <= (total - right) * i:  # they rose there, or stayed
             continue
-        found = _log_likelihood(right, i) + _log_likelihood(total - right, n - i)
+        found = _bernoulli_log_likelihood(right, i) + _bernoulli_log_likelihood(
+            total - right, n - i
+        )
         if found > best:
             best, place = found, i
     return place
 
 
-def _log_likelihood(n_hits: int, n: int) -> float:
-    """Return the maximum log-likelihood of `n_hits` hits in `n` Bernoulli trials."""
+def _bernoulli_log_likelihood(n_hits: int, n: int) -> float:
+    """Return the maximum log-likelihood of `n_hits` true values in `n` Bernoulli trials."""
     return sum(k * log(k / n) for k in (n_hits, n - n_hits) if k)

@@ -1,4 +1,4 @@
-"""Charts of the dashboard as curves and marks, built from the points and marks of a status."""
+"""Charts of the dashboard: curves over time with events, built from a pipeline's status."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -91,7 +91,7 @@ class Curves:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options of the chart for JSON: unit, axis ends, and name and style of each series."""
+        """Options of the chart, as JSON data: unit, axis ends, and name and style of each curve."""
         series = [
             {
                 "name": one.name,
@@ -107,7 +107,7 @@ class Curves:
 
     @property
     def data_rows(self) -> list[list[float | None]]:
-        """Rows of the chart: a time, then for each series its value and the ends of its band."""
+        """One row per time: the time, then each curve's value and the ends of its band, if any."""
         columns: list[Sequence[float | None]] = [self.times]
         for one in self.series:
             columns.append(one.values)
@@ -130,13 +130,13 @@ class Curves:
 
 def accuracy_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of the unbiased and naive accuracy, and the repeat-last-label baseline."""
-    found = _point_column(view, "accuracy")
-    unbiased = [_estimate_entry(one, "value") for one in found]
-    naive = [_metric_value(one) for one in _point_column(view, "naive")]
-    repeated = [_metric_value(one) for one in _point_column(view, "repeat_last")]
+    found = _metric_at_points(view, "accuracy")
+    unbiased = [_rounded_estimate_entry(one, "value") for one in found]
+    naive = [_rounded_metric_value(one) for one in _metric_at_points(view, "naive")]
+    repeated = [_rounded_metric_value(one) for one in _metric_at_points(view, "repeat_last")]
     if not any(one is not None for one in (*unbiased, *naive, *repeated)):
         return Curves(_missing_accuracy_text(view))
-    low, high = ([_estimate_entry(one, end) for one in found] for end in ("low", "high"))
+    low, high = ([_rounded_estimate_entry(one, end) for one in found] for end in ("low", "high"))
     series = (
         Series("unbiased", unbiased, "series-1", low, high),
         Series("naive", naive, "series-2", dash="dashed"),
@@ -148,11 +148,13 @@ def accuracy_curves(view: StatusSnapshot) -> Curves:
         f"baseline (repeating the last label) {percent_text(_last_value(repeated))}."
         f"{_unevaluated_records_text(view)}"
     )
-    return Curves(summary, "percent", _point_times(view), series, _event_groups(view), high=1.0)
+    return Curves(
+        summary, "percent", _point_times(view), series, _newest_event_groups(view), high=1.0
+    )
 
 
 def _unevaluated_records_text(view: StatusSnapshot) -> str:
-    """Describe how many records are evaluated, if it is less than `BEHIND` of all; else empty."""
+    """Say how many records are evaluated, if that is less than `BEHIND` of all; else empty."""
     judged = (view.document("evaluation").get("since_start") or {}).get("records")
     arrived = view.document("ledger").get("records")
     if judged is None or not arrived or judged >= BEHIND * arrived:
@@ -163,16 +165,16 @@ def _unevaluated_records_text(view: StatusSnapshot) -> str:
 def label_budget_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of allowed, requested and answered labels, and of audit requests."""
     series: tuple[Series, ...] = (
-        Series("allowed", _point_column(view, "budget_allowed"), "grey", dash="dotted"),
-        Series("requested", _point_column(view, "requests"), "series-1"),
-        Series("answered", _point_column(view, "answered"), "series-2", dash="dashed"),
+        Series("allowed", _metric_at_points(view, "budget_allowed"), "grey", dash="dotted"),
+        Series("requested", _metric_at_points(view, "requests"), "series-1"),
+        Series("answered", _metric_at_points(view, "answered"), "series-2", dash="dashed"),
     )
     last = view.points[-1] if view.points else {}
     audits = last.get("audits")
     if audits:
         series = (
             *series,
-            Series("random audits", _point_column(view, "audits"), "series-3", dash="dotted"),
+            Series("random audits", _metric_at_points(view, "audits"), "series-3", dash="dotted"),
         )
     asked, allowed = last.get("requests"), last.get("budget_allowed")
     summary = f"{number_text(asked)} labels requested"
@@ -186,14 +188,14 @@ def label_budget_curves(view: StatusSnapshot) -> Curves:
         if audits
         else "."
     )
-    return _count_curves(view, series, summary, integer_axis=True)
+    return _build_curves_of_counts(view, series, summary, integer_axis=True)
 
 
 def throughput_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of records and labels per second."""
     records, labels = (
-        _rounded_column(view, "records_per_second"),
-        _rounded_column(view, "labels_per_second"),
+        _rounded_metric_at_points(view, "records_per_second"),
+        _rounded_metric_at_points(view, "labels_per_second"),
     )
     series = (
         Series("records", records, "series-1"),
@@ -202,12 +204,12 @@ def throughput_curves(view: StatusSnapshot) -> Curves:
     summary = (
         f"{_last_value_text(records)} records and {_last_value_text(labels)} labels per second."
     )
-    return _count_curves(view, series, summary, integer_axis=False)
+    return _build_curves_of_counts(view, series, summary, integer_axis=False)
 
 
 def latency_curves(view: StatusSnapshot) -> Curves:
     """Build the curve of the time from reading a batch to its commit."""
-    taken = _rounded_column(view, "batch_seconds")
+    taken = _rounded_metric_at_points(view, "batch_seconds")
     if not any(one is not None for one in taken):
         return Curves("Shown once a batch has been committed.")
     series = (Series("batch", taken, "series-1"),)
@@ -227,16 +229,21 @@ def lag_curves(view: StatusSnapshot) -> Curves:
 
 
 def committee_size_curves(view: StatusSnapshot) -> Curves:
-    """Build the curve of the number of trees, with the deployments of versions."""
-    trees, versions = _point_column(view, "trees"), _point_column(view, "version")
+    """Build the curve of the committee's number of trees, and mark new versions."""
+    trees, versions = _metric_at_points(view, "trees"), _metric_at_points(view, "version")
     if not any(trees):
         n = int(view.document("learner").get("labels") or 0)
         so_far = f"; {plural(n, 'label')} so far" if n else ""
         return Curves(f"No committee yet: the first needs labels of two classes{so_far}.")
     series = (Series("trees", trees, "series-1", stepped=True),)
-    version, n_trees = number_text(_last_value(versions)), number_text(_last_value(trees))
+    version, n_trees = (
+        number_text(_last_value(versions)),
+        number_text(_last_value(trees)),
+    )
     summary = f"Version {version} is active, with {n_trees} trees."
-    return Curves(summary, "count", _point_times(view), series, _event_groups(view), whole=True)
+    return Curves(
+        summary, "count", _point_times(view), series, _newest_event_groups(view), whole=True
+    )
 
 
 _LOOKS: tuple[tuple[str, Dash], ...] = tuple(
@@ -248,21 +255,23 @@ _LOOKS: tuple[tuple[str, Dash], ...] = tuple(
 
 def expert_weight_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of the weights of the experts."""
-    found: list[Mapping[str, float]] = [one or {} for one in _point_column(view, "experts")]
+    found: list[Mapping[str, float]] = [one or {} for one in _metric_at_points(view, "experts")]
     names = list(dict.fromkeys(name for one in found for name in one))
     if not names:
         return Curves("Shown if experts are configured (key experts in [committee]).")
     series = [
-        Series(name, [_metric_value(one.get(name)) for one in found], colour, dash=dash)
+        Series(name, [_rounded_metric_value(one.get(name)) for one in found], colour, dash=dash)
         for name, (colour, dash) in zip(names, _LOOKS, strict=False)
     ]
     last = next(one for one in reversed(found) if one)
     first = max(last, key=lambda name: last[name])
     summary = f"{first} has the largest weight now: {percent_text(last[first])}."
-    return Curves(summary, "percent", _point_times(view), series, _event_groups(view), high=1.0)
+    return Curves(
+        summary, "percent", _point_times(view), series, _newest_event_groups(view), high=1.0
+    )
 
 
-def _count_curves(
+def _build_curves_of_counts(
     view: StatusSnapshot, series: Sequence[Series], summary: str, *, integer_axis: bool
 ) -> Curves:
     if not view.points:
@@ -270,7 +279,7 @@ def _count_curves(
     return Curves(summary, "count", _point_times(view), series, whole=integer_axis)
 
 
-def _event_groups(view: StatusSnapshot) -> list[EventGroup]:
+def _newest_event_groups(view: StatusSnapshot) -> list[EventGroup]:
     """Return the newest drifts and deployments in the time range, `MOST_MARKS` of each at most."""
     (start, end), groups = view.span.bounds(view.points), []
     for kind, group in (
@@ -289,29 +298,29 @@ def _point_times(view: StatusSnapshot) -> list[int]:
     return [int(point["time"]) for point in view.points]
 
 
-def _rounded_column(view: StatusSnapshot, column: str) -> list[float | None]:
-    """Return the values of a metric at all points, rounded to four significant digits."""
-    return [None if one is None else float(f"{one:.4g}") for one in _point_column(view, column)]
+def _rounded_metric_at_points(view: StatusSnapshot, metric: str) -> list[float | None]:
+    """Return a metric's value at each point, rounded to four significant digits."""
+    return [None if one is None else float(f"{one:.4g}") for one in _metric_at_points(view, metric)]
 
 
 def _last_value_text(
     values: Sequence[float | None], format_value: Callable[[float | None], str] = number_text
 ) -> str:
-    """Format the last known value, rounded to two significant digits."""
+    """Format the last value that is not None, rounded to two significant digits."""
     value = _last_value(values)
     return format_value(None if value is None else float(f"{value:.2g}"))
 
 
-def _point_column(view: StatusSnapshot, column: str) -> list[Any]:
-    return [point.get(column) for point in view.points]
+def _metric_at_points(view: StatusSnapshot, metric: str) -> list[Any]:
+    return [point.get(metric) for point in view.points]
 
 
-def _estimate_entry(estimate: Mapping[str, Any] | None, key: str) -> float | None:
+def _rounded_estimate_entry(estimate: Mapping[str, Any] | None, key: str) -> float | None:
     return None if estimate is None else round(float(estimate[key]), 4)
 
 
-def _metric_value(metric: Any) -> float | None:
-    """Return the value of a metric that is stored as a number or as a value with interval."""
+def _rounded_metric_value(metric: Any) -> float | None:
+    """Return a metric's value with four decimals; `metric` is a number or has the key `value`."""
     if isinstance(metric, Mapping):
         metric = metric.get("value")
     return None if metric is None else round(float(metric), 4)

@@ -60,7 +60,7 @@ class RequestCounts:
 
     @classmethod
     def from_view(cls, view: StatusSnapshot) -> "RequestCounts":
-        """Read the counts from a pipeline's status."""
+        """Return the counts in the status `view`."""
         ledger = view.document("ledger")
         requests, answered, expired, again = (
             int(ledger.get(key) or 0) for key in ("requests", "answered", "expired", "again")

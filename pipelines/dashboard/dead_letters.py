@@ -51,9 +51,11 @@ def show_dead_letters(
             return
         Tag("p", _TO_DO, "about")
         with Tag("ul", classes="filters", aria_label="Reasons"):
-            _add_reason_filter("all", len(letters), None, served.name, is_chosen=reason is None)
+            _add_reason_filter_link(
+                "all", len(letters), None, served.name, is_chosen=reason is None
+            )
             for name, n in counts.most_common():
-                _add_reason_filter(name, n, name, served.name, is_chosen=name == reason)
+                _add_reason_filter_link(name, n, name, served.name, is_chosen=name == reason)
         shown = [one for one in letters if reason is None or one.get("reason") == reason][:MOST]
         if not shown:
             Tag("p", "None has this reason.", "summary empty")
@@ -64,7 +66,7 @@ def show_dead_letters(
                     _show_dead_letter(number, letter, served, person, said)
 
 
-def _add_reason_filter(
+def _add_reason_filter_link(
     title: str, n_letters: int, reason: str | None, pipeline: str, *, is_chosen: bool
 ) -> None:
     current = {"aria_current": "true"} if is_chosen else {}

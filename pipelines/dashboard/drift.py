@@ -1,4 +1,4 @@
-"""Shows feature drift: all features, one in full, and the shifts that matter most."""
+"""Shows feature drift: a table of all features, the details of one, summaries of shifts."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -44,8 +44,8 @@ LITTLE = 0.05
 def shifted_features(view: StatusSnapshot) -> list[str]:
     """Return the names of shifted features, the largest PSI times importance first.
 
-    Until a run has `RECORDS` records, the result of the run before is kept: with fewer records the
-    PSI is mostly noise.
+    Until a run has `RECORDS` records, the result is that of the run before, as the PSI of fewer
+    records is mostly noise.
     """
     is_told = has_enough_records(view)
 
@@ -86,7 +86,7 @@ def _has_low_importance(view: StatusSnapshot, feature: str) -> bool:
 
 
 def features_by_shift(view: StatusSnapshot, key: str) -> list[Mapping[str, Any]]:
-    """Sort the features by PSI times importance, the largest first.
+    """Return the statistics of all features, sorted by PSI times importance, the largest first.
 
     `key` selects the PSI: "psi" is the current one, "peak" the largest since the start. Features
     with a PSI below half of `SHIFTED` are sorted by name, as their order is noise.
@@ -115,7 +115,7 @@ def psi_text(psi: float) -> str:
 
 
 def largest_shift_text(view: StatusSnapshot) -> str:
-    """Describe the features that ever shifted: details of the first, then the starts of others."""
+    """Describe the most important shift in detail, then say when other features shifted."""
     known = [one for one in features_by_shift(view, "peak") if one.get("peak") is not None]
     if not known:
         return "Shown once enough records have arrived to compare them."
@@ -149,13 +149,13 @@ def largest_shift_text(view: StatusSnapshot) -> str:
 
 
 def shift_history(view: StatusSnapshot, feature: str) -> Mapping[str, Any] | None:
-    """Return the drift statistics of a feature if it ever counted as shifted, else None."""
+    """Return the drift statistics of a feature; None if it never counted as shifted."""
     found = view.document("features").get("features") or ()
     return next((entry for entry in found if entry["name"] == feature and entry.get("began")), None)
 
 
 def shift_start_text(view: StatusSnapshot, feature: Mapping[str, Any]) -> str:
-    """Describe the estimated start of a feature's shift; if unknown, the detection time."""
+    """Say when a feature's shift started; if that is unknown, when it was detected."""
     if not feature.get("started"):
         return f"before {time_text(feature['began'])}"
     records, time = feature["started"]
@@ -265,7 +265,7 @@ def feature_table(view: StatusSnapshot) -> Table:
     most = max(shares.values(), default=0.0) or 1.0
     rows: Rows = [
         [
-            _feature_cell(view, one),
+            _feature_link_cell(view, one),
             _psi_cell(one.get("psi")),
             _psi_cell(one.get("peak")),
             *_first_shift_texts(view, one),
@@ -286,7 +286,7 @@ def feature_table(view: StatusSnapshot) -> Table:
 
 
 def _first_shift_texts(view: StatusSnapshot, feature: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return start time, record number and detection time of the first shift, as texts."""
+    """Return the texts of start, record number and detection time of a feature's first shift."""
     if feature.get("peak") is None:
         return NOTHING, NOTHING, NOTHING
     if not feature.get("began"):
@@ -315,7 +315,7 @@ def feature_drift_table(view: StatusSnapshot) -> Table:
         return Table("Feature drift", columns, [], "Shown once enough records have arrived.")
     rows: Rows = [
         [
-            _feature_cell(view, one),
+            _feature_link_cell(view, one),
             _psi_cell(one.get("psi")),
             percent_text(one.get("missing")),
             percent_text(one.get("missing_reference")),
@@ -336,7 +336,7 @@ def feature_drift_table(view: StatusSnapshot) -> Table:
     return Table("Feature drift", columns, rows, summary)
 
 
-def _feature_cell(view: StatusSnapshot, feature: Mapping[str, Any]) -> Cell:
+def _feature_link_cell(view: StatusSnapshot, feature: Mapping[str, Any]) -> Cell:
     name = view.document("pipeline").get("name")
     return Cell(str(feature["name"]), link=page_address("/features", name, feature=feature["name"]))
 
@@ -357,7 +357,7 @@ def distribution_table(view: StatusSnapshot, feature: str) -> Table:
     title = f"Distribution of {feature}"
     if not found or not sum(found["now"]) or not sum(found["then"]):
         return Table(title, columns, [], "Shown once enough records have arrived.")
-    then, now = (_normalized_counts(found[key]) for key in ("then", "now"))
+    then, now = (_proportions_of_counts(found[key]) for key in ("then", "now"))
     longest = max(*then, *now) or 1.0
     rows: Rows = [
         [
@@ -375,7 +375,7 @@ def distribution_table(view: StatusSnapshot, feature: str) -> Table:
     return Table(title, columns, rows, summary)
 
 
-def _normalized_counts(counts: Sequence[int]) -> list[float]:
+def _proportions_of_counts(counts: Sequence[int]) -> list[float]:
     return [n / sum(counts) for n in counts]
 
 
@@ -417,7 +417,8 @@ def _shift_state_text(
 ) -> str:
     """Describe whether a feature is shifted now and since when, from its PSI `values`.
 
-    `first_detected` is the time of the first detection; the curve has only some of the times.
+    `times` belong to `values`. `first_detected` is the time at which the feature first counted as
+    shifted, which can be between two of the `times`; None if it never did.
     """
     known = [(time, value) for time, value in zip(times, values, strict=True) if value is not None]
     since = None
@@ -441,7 +442,7 @@ def _shift_state_text(
 def accuracy_change_text(feature: Mapping[str, Any], evidence: Sequence[LabelEvidence]) -> str:
     """Describe the accuracy before and after a feature's shift began; empty without labels.
 
-    The labelled records since then are compared with as many before.
+    The labelled records after the start are compared with as many records before the start.
     """
     began = (feature.get("started") or (0, feature["began"]))[1]
     later = [found for found in evidence if found.arrived >= began]

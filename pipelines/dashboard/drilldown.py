@@ -54,7 +54,7 @@ class _PageBuilder:
         self._feeds = feeds
 
     def find_pipeline(self, name: str | None) -> ServedState:
-        """Return the pipeline `name`; without a name, the only one. Raises HTTPException (404)."""
+        """Return the pipeline `name`; None: the only one. Raises HTTPException (404) if unknown."""
         if name is None and len(self._pipelines) == 1:
             return next(iter(self._pipelines.values()))
         found = None if name is None else self._pipelines.get(name)
@@ -63,13 +63,13 @@ class _PageBuilder:
         return found
 
     async def read_with_new_evidence(self, served: ServedState) -> StatusSnapshot:
-        """Read and return the newest status, with the evidence of all labels so far."""
+        """Return the newest status, with all labelled records so far read again."""
         return await self._feeds[served.name].read(fresh_evidence=True)
 
     async def open_page(
         self, path: str, title: str, served: ServedState, request: Request
     ) -> tuple[StatusSnapshot, Tag, Callable[[Show | None], Awaitable[None]]]:
-        """Start a page; return the status, the main element and a function that starts updates."""
+        """Create a page; return the status, its main element, and a function to start updates."""
         name, person = served.name, request.state.person
         header = Header(path, name, list(self._pipelines), person)
         with main_element(title) as content:
@@ -77,15 +77,15 @@ class _PageBuilder:
         view = await self._feeds[name].read()
 
         async def start_updates(show: Show | None = None) -> None:
-            async def update() -> None:
+            async def update_page() -> None:
                 found = await self._feeds[name].read()
                 header.show_counts(found)
                 activity.show(visible_snapshot(found, served.blind_mode, person))
                 if show is not None:
                     await show(found)
 
-            await update()
-            ui.timer(EVERY, update, immediate=False)
+            await update_page()
+            ui.timer(EVERY, update_page, immediate=False)
 
         return view, content, start_updates
 
@@ -145,8 +145,8 @@ def _add_record_list_page(pages: _PageBuilder) -> None:
             truth=true or None,
             said=predicted or None,
             by=by or None,
-            since=_clip_version(since),
-            until=_clip_version(until),
+            since=_limit_version(since),
+            until=_limit_version(until),
             wrong=wrong,
             contested=contested,
             # A record with a disputed label is no known mistake.
@@ -154,7 +154,7 @@ def _add_record_list_page(pages: _PageBuilder) -> None:
         )
         offset = min(max(after, 0), FARTHEST)
         found = await asyncio.to_thread(
-            _matching_records, served, request.state.person, choice, offset
+            _read_matching_records, served, request.state.person, choice, offset
         )
         view, content, live = await pages.open_page("/records", "Records", served, request)
         with content:
@@ -162,12 +162,12 @@ def _add_record_list_page(pages: _PageBuilder) -> None:
         await live(None)
 
 
-def _clip_version(version: int | None) -> int | None:
-    """Clip a version number to `LAST`, as SQLite integers have at most 64 bits."""
+def _limit_version(version: int | None) -> int | None:
+    """Limit a version number to 0 to `LAST`, as SQLite integers have at most 64 bits."""
     return None if version is None else min(max(version, 0), LAST)
 
 
-def _matching_records(
+def _read_matching_records(
     served: ServedState, person: User, record_filter: RecordFilter, offset: int
 ) -> RecordPage:
     """Return one page of the records that match, without fields that `person` may not see."""
@@ -189,7 +189,7 @@ def _matching_records(
 
 
 def _find_record_traces(served: ServedState, person: User, id: str) -> RecordTraces:
-    """Return the data on a record that is not stored, without fields `person` may not see."""
+    """Return what is known of a record that is not stored, without what `person` may not see."""
     found = RecordTraces.find(id, served.status)
     if found.prediction is None:
         return found
@@ -198,7 +198,7 @@ def _find_record_traces(served: ServedState, person: User, id: str) -> RecordTra
 
 
 def _can_correct(served: ServedState, person: User, record: Status) -> bool:
-    """Return whether `person` may change the record's label."""
+    """Return whether `person` may change the label of `record`."""
     truth = record["truth"]
     return (
         truth is not None

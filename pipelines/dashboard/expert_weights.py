@@ -77,8 +77,8 @@ def shadow_model_table(view: StatusSnapshot) -> Table:
     return Table("Shadow models", columns, rows, summary)
 
 
-def _metric_columns(first: str, *metrics: str) -> list[Column]:
-    return [Column(first, "words"), *map(Column, metrics)]
+def _metric_columns(first_heading: str, *metric_headings: str) -> list[Column]:
+    return [Column(first_heading, "words"), *map(Column, metric_headings)]
 
 
 def _accuracy_cell(report: Mapping[str, Any] | None) -> str | Cell:

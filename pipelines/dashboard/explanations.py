@@ -48,9 +48,9 @@ def explanation_summary(view: StatusSnapshot) -> str:
 
 
 def contrast_class(explanation: Mapping[str, Any], label: str, true_class: Any) -> str | None:
-    """Return the class to compare `label` with: the true class, else the likeliest other class.
+    """Return the class to compare `label` with; None if there is no other class.
 
-    None if there is no other class.
+    It is the true class if that is another one, and otherwise the likeliest other class.
     """
     rest = [name for name in explanation["classes"] if name != label]
     return true_class if true_class in rest else rest[0] if rest else None
@@ -59,7 +59,7 @@ def contrast_class(explanation: Mapping[str, Any], label: str, true_class: Any) 
 def contrast_contributions(
     explanation: Mapping[str, Any], label: str, rival: str | None
 ) -> list[tuple[str, float]]:
-    """Return each feature's contribution to `label` minus that to `rival`, the largest first.
+    """Return (feature, contribution to class `label` minus that to `rival`), largest first.
 
     >>> why = {"classes": ["a", "b"], "features": [["x", 2.0, 1.5], ["y", 1.0, -0.5]]}
     >>> contrast_contributions(why, "a", "b"), contrast_contributions(why, "a", None)
@@ -75,7 +75,7 @@ def contrast_contributions(
 
 
 def contribution_table(record: StoredRecord, view: StatusSnapshot) -> Table:
-    """Build the table of the features' SHAP values for the predicted class and its rival."""
+    """Build the table of SHAP values for the predicted class and the class compared with it."""
     why = record.get("why")
     if not why:
         return Table("Why this prediction", [], [], _missing_explanation_text(record))
@@ -97,14 +97,14 @@ def contribution_table(record: StoredRecord, view: StatusSnapshot) -> Table:
     by_name = {str(row[0]): row for row in why["features"]}
     rows: list[list[str | Cell]] = [
         [
-            _feature_cell(name, view),
+            _feature_name_cell(name, view),
             field_text(given.get(name))[:LONGEST],
             _mean_and_deviation_text(usual.get(name)),
             *(_contribution_cell(by_name[name][p], most) for p in places),
         ]
         for name, _ in sorted(apart, key=lambda one: -abs(one[1]))
     ]
-    for name, values in _unnamed_contributions(why):
+    for name, values in _contributions_of_other_features(why):
         rows.append([name, "", "", *(_contribution_cell(values[p - 1], most) for p in places)])
     said = _main_contributions_text(apart, first, rival)
     told = _committee_prediction_text(why, first, view)
@@ -112,8 +112,10 @@ def contribution_table(record: StoredRecord, view: StatusSnapshot) -> Table:
     return Table("Why this prediction", columns, rows, f"{said}{told}")
 
 
-def _unnamed_contributions(explanation: Mapping[str, Any]) -> list[tuple[str, list[float]]]:
-    """Return the summed contributions of unnamed features, and the base score, by name."""
+def _contributions_of_other_features(
+    explanation: Mapping[str, Any],
+) -> list[tuple[str, list[float]]]:
+    """Return name and contributions by class of all other features, and of the base score."""
     n = explanation["n_others"]
     summed = [(f"{plural(n, 'other')}, summed", explanation["others"])] if n else []
     return [*summed, ("base score", explanation["base"])]
@@ -174,13 +176,13 @@ def _mean_and_deviation_text(statistics: Sequence[float | None] | None) -> str:
 
 
 def _recent_statistics(view: StatusSnapshot) -> dict[str, Sequence[float | None]]:
-    """Return mean and standard deviation of the features among the newest records."""
+    """Return mean and standard deviation in the newest records, by feature name."""
     found = view.document("features").get("features") or ()
     return {one["name"]: (one.get("mean"), one.get("deviation")) for one in found}
 
 
-def _feature_cell(name: str, view: StatusSnapshot) -> str | Cell:
-    """Return a feature's name, with a link to its drift if the feature ever shifted."""
+def _feature_name_cell(name: str, view: StatusSnapshot) -> str | Cell:
+    """Return the table cell with a feature's name, as a link to its drift if it ever shifted."""
     if not shift_history(view, name):
         return name
     link = page_address("/features", view.document("pipeline").get("name"), feature=name)
@@ -188,7 +190,7 @@ def _feature_cell(name: str, view: StatusSnapshot) -> str | Cell:
 
 
 def _shifted_features_text(record: StoredRecord, names: Sequence[str], view: StatusSnapshot) -> str:
-    """List the named features that shifted before or after the record arrived."""
+    """Say which of the features `names` shifted before, and which after, the record arrived."""
     came = record.get("arrived") or 0
     told: dict[str, list[str]] = {}
     for name in names:

@@ -99,7 +99,7 @@ class LabellingPage:
         with Tag("section", classes="panel reply", aria_labelledby="reply-title"):
             Tag("h2", "What is it?", id="reply-title")
             self._answers = AnswerButtons()
-            self._answers.on("given", self._on_choice)
+            self._answers.on("given", self._on_answer)
             self._said = Sentence("p", "said", role="status", aria_live="polite")
         self._near = NearestRecordsPanel()
         with Tag("section", classes="panel answered", aria_labelledby="history-title"):
@@ -146,8 +146,10 @@ class LabellingPage:
         """Release the lease of the shown record, so that other annotators can get the record."""
         await asyncio.to_thread(self._queue.release_lease, self._person)
 
-    async def _on_choice(self, event: GenericEventArguments) -> None:
-        """Apply the annotator's button or key, unless it was for an earlier record.
+    async def _on_answer(self, event: GenericEventArguments) -> None:
+        """Apply the answer that the annotator gave by a button or key, and show the next record.
+
+        An answer to an earlier record is ignored.
 
         A new class whose name resembles a known class has to be confirmed first.
         """
@@ -166,7 +168,7 @@ class LabellingPage:
             )
             if self._doubt is None:
                 try:
-                    message = await asyncio.to_thread(self._apply_action, given)
+                    message = await asyncio.to_thread(self._apply_answer, given)
                 except StreamBoostError as error:
                     message = "{}", sentence(str(error))
                 self._changing, self._changed = None, {}
@@ -203,21 +205,23 @@ class LabellingPage:
         return next((e for e in own if e.action == "label" and e.stage != "undone"), None)
 
     async def _start_correction(self, entry: LabellingEntry | None) -> None:
-        """Make the next answer replace `entry`; None ends a correction."""
+        """Make the next answer replace the past answer `entry`; None ends a correction."""
         self._changing, self._doubt = entry, None
         self._changed = (
-            {} if entry is None else await asyncio.to_thread(self._stored_request, entry.id)
+            {}
+            if entry is None
+            else await asyncio.to_thread(self._request_of_stored_record, entry.id)
         )
         self._turn += 1
         self._show_request(self._request or None)
 
-    def _stored_request(self, id: str) -> OpenRequest:
-        """Return id, features and fields of a stored record, without its prediction."""
+    def _request_of_stored_record(self, id: str) -> OpenRequest:
+        """Return a stored record as a request with id, features and fields, without prediction."""
         found = self._status.request(id) or self._status.labelled_record(id) or {}
         return {"id": id} | {name: found[name] for name in ("features", "fields") if name in found}
 
-    def _apply_action(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
-        """Apply the action in `answer`; return a message and the names to put into its ``{}``."""
+    def _apply_answer(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        """Apply an answer; return a message, and the names to put into its ``{}``."""
         action = answer.get("action")
         if action == "undo":
             entry = self._queue.undo(self._person)
@@ -281,7 +285,7 @@ class LabellingPage:
         AccuracyGain | None,
         dict[str, list[tuple[str, str | int]]],
     ]:
-        """Return the newest answers, progress, accuracy gain, and disagreements by record id."""
+        """Return newest answers, progress, accuracy gain, and disagreements by record id."""
         person, progress = self._person, self._queue.progress(self._person)
         found = self._queue.history(HISTORY)
         hidden = {one.id for one in found if self._blind_mode.hides_labels(person, one.id)}

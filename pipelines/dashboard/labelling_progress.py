@@ -33,7 +33,7 @@ class AccuracyGain:
 
     @classmethod
     def between(cls, before: Estimate, now: Estimate) -> "AccuracyGain":
-        """Return the change from one accuracy estimate to another.
+        """Return the change from the accuracy estimate `before` to the estimate `now`.
 
         The margins are combined as for independent estimates. This is an upper bound: records that
         both estimates cover make the difference more precise.
@@ -61,19 +61,19 @@ class AccuracyGainTracker:
         """Return the change of accuracy up to `view`; None if an accuracy is unknown.
 
         `first_label_time` is in milliseconds since 1970. The baseline is the newest accuracy at
-        that time, or else the first one after that time.
+        that time. Without one, it is the first accuracy after that time.
         """
         if first_label_time is None or view.accuracy is None:
             return None
         if self._before is None or first_label_time != self._first:
             self._first, self._before = (
                 first_label_time,
-                _accuracy_at(first_label_time, view.points),
+                _accuracy_at_time(first_label_time, view.points),
             )
         return None if self._before is None else AccuracyGain.between(self._before, view.accuracy)
 
 
-def _accuracy_at(time: int, points: Sequence[Status]) -> Estimate | None:
+def _accuracy_at_time(time: int, points: Sequence[Status]) -> Estimate | None:
     known = [point for point in points if point.get("accuracy") is not None]
     until = [point for point in known if point["time"] <= time]
     chosen = until[-1:] or known[:1]

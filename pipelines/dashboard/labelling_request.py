@@ -137,7 +137,7 @@ def class_choices(
 
 @dataclass(frozen=True, slots=True)
 class SimilarClass:
-    """A new class (`label`, shown as `name`) and the similar known class (`known`, `near`)."""
+    """A new class `label`, shown as `name`, and the similar class `known`, shown as `near`."""
 
     label: str
     name: str
@@ -237,13 +237,13 @@ def _utility_text(request: OpenRequest) -> str:
 
 
 def expiry_text(request: OpenRequest) -> str:
-    """Describe when the request expires; empty if the limit is a number of records, not a time."""
+    """Say when the request expires; empty if it expires after a number of records."""
     expires = request.get("expires")
     return f"Open until {time_text(expires)}." if isinstance(expires, int | float) else ""
 
 
 def is_long_or_media(value: Any) -> bool:
-    """Return whether a value is a long text, an image or a link, to show above the table."""
+    """Return whether a value is a long text, an image or a link."""
     return isinstance(value, str) and (len(value) > LONG or field_kind(value) in ("image", "link"))
 
 
@@ -302,16 +302,18 @@ def request_feature_table(
         return Table("Features, in the order of the schema", columns, rows, "")
     columns.append(Column("Against the median"))
     rows = [
-        [name, field_text(value), _scale_cell(value, spread.get(name), name, marks)]
+        [name, field_text(value), _median_scale_cell(value, spread.get(name), name, marks)]
         for name, value in values.items()
     ]
-    return Table("Features, in the order of the schema", columns, rows, _scale_legend(list(marks)))
+    return Table(
+        "Features, in the order of the schema", columns, rows, _median_scale_legend(list(marks))
+    )
 
 
 def _likely_class_medians(
     request: OpenRequest, class_medians_document: Mapping[str, Any]
 ) -> dict[str, Values]:
-    """Return the feature medians of the two likeliest classes, by class and feature name."""
+    """Return the feature medians of the two likeliest classes: by class, then feature name."""
     chances = {name: p or 0.0 for name, p in (request.get("probabilities") or {}).items()}
     names, medians = (
         class_medians_document.get("names") or [],
@@ -325,17 +327,17 @@ def _likely_class_medians(
     return {name: known[name] for name in likely if name in known}
 
 
-def _scale_legend(class_names: Sequence[str]) -> str:
+def _median_scale_legend(class_names: Sequence[str]) -> str:
     text = "Centre: median. Band: quartiles of the newest records."
     signs = zip(("one line", "two"), class_names, strict=False)
     told = ", ".join(f"{sign} for {name}" for sign, name in signs)
     return f"{text} Marks are class medians: {told}." if told else text
 
 
-def _scale_cell(
+def _median_scale_cell(
     value: Any, statistics: Mapping[str, Any] | None, name: str, class_medians: Mapping[str, Values]
 ) -> Cell:
-    """Return a cell with the value's position on a scale of the median ± `WIDTH` deviations."""
+    """Return a cell that shows a value on a scale of the median ± `WIDTH` deviations."""
     middle = None if statistics is None else statistics.get("median")
     if statistics is None or middle is None:
         return Cell(NOTHING)
@@ -430,7 +432,7 @@ class RequestPanel:
             self._fields.clear()
             with self._fields:
                 # Images come first, then long texts, as people look at these first.
-                for name, value in sorted(fields.items(), key=lambda one: _field_order(one[1])):
+                for name, value in sorted(fields.items(), key=lambda one: _field_sort_key(one[1])):
                     with Tag("div", classes=f"field {field_kind(value)}"):
                         with Tag("dt"):
                             Tag("bdi", str(name))
@@ -438,7 +440,7 @@ class RequestPanel:
                             show_field_value(value)
 
 
-def _field_order(value: Any) -> int:
+def _field_sort_key(value: Any) -> int:
     """Return the sort key of a field: 0 for an image, 1 for a long text, 2 for others."""
     if field_kind(value) == "image":
         return 0
@@ -494,7 +496,7 @@ class NearestRecordsPanel:
 
 
 def prediction_text(request: OpenRequest) -> tuple[str, ...]:
-    """Describe the predicted class; return a text and the names to put into its ``{}``."""
+    """Describe the predicted class, as a text and the names to put into its ``{}``."""
     label = label_as_text(request.get("label"))
     if label is None:
         return ("There was no prediction.",)

@@ -36,7 +36,10 @@ def lag_text(view: "StatusSnapshot", lag: float | None) -> str:
 
 
 def zero_lag_since(points: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return the time in ms since when the lag is 0; None if not 0 now, or never positive."""
+    """Return the time in milliseconds at which the lag became 0.
+
+    None if the lag is not 0 now, or if it was never positive.
+    """
     before = [one for one in points if point_lag(one)]
     if not before or point_lag(points[-1]) != 0:
         return None
@@ -45,7 +48,7 @@ def zero_lag_since(points: Sequence[Mapping[str, Any]]) -> int | None:
 
 
 def seconds_to_catch_up(view: "StatusSnapshot") -> float | None:
-    """Return the seconds to process the lag at the present rate; None if this is unknown."""
+    """Return the seconds to process all waiting records at the present rate; None if unknown."""
     source = (view.document("pipeline").get("connectors") or {}).get("source")
     if not view.points or source == _IN_BYTES:
         return None

@@ -135,7 +135,7 @@ class _NonceTemplateLoader(jinja2.BaseLoader):
     def get_source(
         self, environment: jinja2.Environment, template: str
     ) -> tuple[str, str | None, Callable[[], bool] | None]:
-        """Return a template's text, its file name, and a function that checks if it is current."""
+        """Return a template's text with nonces, its file name, and a check if it is up to date."""
         text, name, is_current = self._inner.get_source(environment, template)
         text = re.sub(r"<(script|style)\b", rf"<\1 {self.NONCE}", text)
         # The pages do not use these fonts, and the import would block the first paint.

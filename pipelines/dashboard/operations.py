@@ -181,7 +181,7 @@ def command_result(view: StatusSnapshot, command: Command, after_mark: int) -> s
 
 
 def rollback_duration_text(view: StatusSnapshot) -> str:
-    """Describe how long a version will stay active after a rollback to it."""
+    """Say how long a version stays active after a rollback to that version."""
     if view.document("learner").get("paused"):
         return "Training is paused: it stays active until training is resumed"
     times = [int(mark["time"]) for mark in view.marks if mark["kind"] == "promoted"][-NEWEST:]
@@ -197,7 +197,7 @@ def rollback_duration_text(view: StatusSnapshot) -> str:
 def rollback_versions(
     retained_versions: Sequence[int], chosen_versions: Sequence[int]
 ) -> list[int]:
-    """Return the versions to offer for a rollback: the chosen ones, then the newest others.
+    """Return the retained versions to offer for a rollback: the chosen ones, then the newest.
 
     >>> rollback_versions(range(40, 60), (42, 58, 12))
     [58, 42, 59, 57, 56, 55, 54]
@@ -210,7 +210,7 @@ def rollback_versions(
 def rollback_warnings(
     view: StatusSnapshot, known_versions: Mapping[int, Status], version: int
 ) -> list[tuple[str, ...]]:
-    """Describe what is lost by a rollback from the active version to `version`.
+    """Return sentences on what is lost by a rollback from the active version to `version`.
 
     Each sentence is a text, followed by the names to put into its ``{}``.
     """

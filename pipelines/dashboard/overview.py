@@ -47,13 +47,13 @@ class Dashboard:
         """Show the status line, and redraw the charts and tables that are due."""
         self._activity.show(view)
         self._looks += 1
-        if self._is_due(self._tabled, TABLES_EVERY):
+        if self._is_redraw_due(self._tabled, TABLES_EVERY):
             self._tabled = self._view.number, self._looks
             self._draw_panels(with_tables=True)
-        elif self._is_due(self._drawn, CHARTS_EVERY):
+        elif self._is_redraw_due(self._drawn, CHARTS_EVERY):
             self._draw_panels(with_tables=False)
 
-    def _is_due(self, last_drawn: tuple[int, int], interval: int) -> bool:
+    def _is_redraw_due(self, last_drawn: tuple[int, int], interval: int) -> bool:
         number, look = last_drawn
         return number != self._view.number and self._looks - look >= interval
 

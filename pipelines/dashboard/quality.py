@@ -57,7 +57,7 @@ def metrics_table(view: StatusSnapshot) -> Table:
 
 
 def class_table(view: StatusSnapshot) -> Table:
-    """Build the table of each class's share, recall and precision, overall and recent."""
+    """Build the table of each class's frequency, recall and precision, overall and recent."""
     whole, recent = _evaluation_reports(view)
     pipeline = view.document("pipeline").get("name")
     late = {str(one["label"]): one for one in recent.get("classes") or ()}

@@ -37,7 +37,7 @@ WIDE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ClassRecall:
-    """Estimated recall of one class, as a weighted `share` of correct predictions.
+    """Estimated recall of one class: the weighted proportion (`share`) of correct predictions.
 
     `told` is the number of labelled records, and `wrong` the number misclassified. `worth` is the
     effective sample size of the weights (Kish 1965).
@@ -64,10 +64,11 @@ class ClassRecall:
 
 
 def overall_recall(evidence: Sequence[LabelEvidence]) -> ClassRecall | None:
-    """Estimate the share of correct predictions by inverse-probability weights; None: no records.
+    """Estimate the proportion of correct predictions, or return None without records.
 
-    The variance is that of a ratio estimator (Särndal and others 1992, 5.6). Two pseudo-records,
-    one correct and one wrong, are added, so that the variance stays positive if all are correct.
+    Records are weighted by the inverse of their inclusion probability. The variance is that of
+    a ratio estimator (Särndal and others 1992, 5.6). Two pseudo-records, one correct and one wrong,
+    are added, so that the variance stays positive if all are correct.
     """
     if not evidence:
         return None
@@ -88,7 +89,7 @@ def overall_recall(evidence: Sequence[LabelEvidence]) -> ClassRecall | None:
 def split_at_version(
     evidence: Sequence[LabelEvidence], version: int
 ) -> tuple[Sequence[LabelEvidence], Sequence[LabelEvidence]]:
-    """Split records by the version that predicted them: before `version`, and from it on.
+    """Split records into those predicted before `version`, and by `version` or later.
 
     `evidence` is in arrival order. The first part has only the newest records, as many as the
     second part or fewer.
@@ -100,7 +101,7 @@ def split_at_version(
 
 @dataclass(frozen=True)
 class RecallChange:
-    """Change of a class's recall; `n_classes` is the number of classes tested (Bonferroni)."""
+    """Change of a class's recall. `n_classes` is the number of classes tested at once."""
 
     name: str
     before: ClassRecall | None
@@ -109,7 +110,7 @@ class RecallChange:
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
-        """Confidence interval (low, high) of the change; None if one side has no labels."""
+        """Confidence interval (low, high) of the change; None without labels before or after."""
         if self.before is None or self.after is None:
             return None
         return self.after.share.difference_interval(
@@ -123,7 +124,7 @@ class RecallChange:
 
     @property
     def has_few_labels(self) -> bool:
-        """Whether the effective sample size of either side is too small for an interval."""
+        """Whether the effective sample size before or after is too small for an interval."""
         return any(one is None or one.worth < FEWEST for one in (self.before, self.after))
 
     @property
@@ -135,7 +136,7 @@ class RecallChange:
 
     @property
     def percentage_points(self) -> float:
-        """Change in percentage points; 0 if one side has no labels."""
+        """Change in percentage points; 0 without labels before or after the change."""
         if self.before is None or self.after is None:
             return 0.0
         return 100 * (self.after.share.value - self.before.share.value)
@@ -192,9 +193,10 @@ def _group_by_true_class(
 def recall_change_summary(
     changes: Sequence[RecallChange], period: str, overall: RecallChange | None = None
 ) -> str:
-    """Describe the classes whose recall dropped significantly, or that the test is undecided.
+    """Say in which classes the recall dropped significantly, and where this is undecided.
 
-    If no single class fell but the accuracy over all classes (`overall`) did, report that instead.
+    If the recall of no single class dropped, but the accuracy over all classes (`overall`) did, the
+    result says so. `period` is the part of the sentence that tells when.
     """
     fell = [one for one in changes if one.has_fallen]
     if fell and (first := fell[0]).before and first.after:

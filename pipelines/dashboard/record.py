@@ -105,7 +105,7 @@ def is_disputed(record: StoredRecord) -> bool:
 
 
 def disagreement_text(record: StoredRecord) -> tuple[str, ...] | None:
-    """Describe the annotators' votes on a record if they differ; None: they agree.
+    """Describe the annotators' votes on a record; None if all votes agree.
 
     The result is a text with ``{}`` for each name, followed by the names.
 
@@ -123,7 +123,7 @@ def disagreement_text(record: StoredRecord) -> tuple[str, ...] | None:
 def label_error_text(
     record: StoredRecord, neighbours: Sequence[tuple[float, Status]]
 ) -> tuple[str, ...] | None:
-    """Explain why a record's label looks wrong; None: the label does not look wrong.
+    """Explain why a record's label looks wrong; None if the label does not look wrong.
 
     The result is a text with ``{}`` for each name, followed by the names.
 
@@ -190,7 +190,7 @@ def record_history_texts(
 def _label_history_texts(
     record: StoredRecord, unreliable_annotators: Collection[str]
 ) -> list[tuple[str, ...]]:
-    """Compare the prediction with the label: right, wrong, disputed or not labelled yet."""
+    """Say whether the prediction was right, wrong, or the label is disputed or missing."""
     truth, label = record.get("truth"), record.get("label")
     if truth is None:
         return [("The record has no label yet.",)]
@@ -202,10 +202,12 @@ def _label_history_texts(
         if label is not None and str(label) not in (said for _, said in record_votes(record)):
             text += " No annotator chose the predicted class."
         return [(text, current_annotator(record), str(truth))]
-    return _correctness_texts(record) + _single_vote_warning(record, unreliable_annotators)
+    return _prediction_correctness_texts(record) + _single_vote_warning(
+        record, unreliable_annotators
+    )
 
 
-def _correctness_texts(record: StoredRecord) -> list[tuple[str, ...]]:
+def _prediction_correctness_texts(record: StoredRecord) -> list[tuple[str, ...]]:
     truth, label, who = str(record["truth"]), record.get("label"), current_annotator(record)
     if label is None:
         return [("{} says it is {}.", who, truth)]
@@ -217,7 +219,7 @@ def _correctness_texts(record: StoredRecord) -> list[tuple[str, ...]]:
 def _single_vote_warning(
     record: StoredRecord, unreliable_annotators: Collection[str]
 ) -> list[tuple[str, ...]]:
-    """Return a warning if one of `unreliable_annotators` is the only one who chose the label."""
+    """Return a warning if only one of `unreliable_annotators` chose the label; else []."""
     sources = [name for name, label in record_votes(record) if label == record["truth"]]
     if len(sources) != 1 or sources[0] not in unreliable_annotators:
         return []
@@ -244,7 +246,7 @@ def _expiry_text(record: StoredRecord) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecordTraces:
-    """Data that a status still has on a record that is not stored as requested or labelled.
+    """What the status has on a record that was not requested or labelled, or was evicted.
 
     Attributes
     ----------
@@ -268,7 +270,7 @@ class RecordTraces:
 
 
 def missing_record_text(id: str, traces: RecordTraces, view: StatusSnapshot) -> tuple[str, ...]:
-    """Explain why there is no page for the record `id`, as a text and its names."""
+    """Explain why the record `id` has no page, as a text and the names for its ``{}``."""
     if traces.is_open:
         return "Record {} was requested, and has no label yet.", id
     if traces.prediction is not None:
@@ -331,19 +333,23 @@ def nearest_records(
     there = [one for one in candidates if one.get("features")]
     if not wanted or not there:
         return []
-    rows = [_feature_row(wanted, one["features"]) for one in there]
+    rows = [_coordinates_for_distance(wanted, one["features"]) for one in there]
     places, away = labelled.nearest_rows(
-        np.array([_feature_row(wanted, wanted)]), np.array(rows), n_neighbours
+        np.array([_coordinates_for_distance(wanted, wanted)]), np.array(rows), n_neighbours
     )
     pairs = zip(away[0].tolist(), places[0].tolist(), strict=True)
     return [(round(far, 3), there[place]) for far, place in pairs]
 
 
-def _feature_row(reference: Mapping[str, Any], features: Mapping[str, Any]) -> list[float]:
-    return [_feature_coordinate(given, features.get(name)) for name, given in reference.items()]
+def _coordinates_for_distance(
+    reference: Mapping[str, Any], features: Mapping[str, Any]
+) -> list[float]:
+    return [
+        _coordinate_for_distance(given, features.get(name)) for name, given in reference.items()
+    ]
 
 
-def _feature_coordinate(reference: Any, value: Any) -> float:
+def _coordinate_for_distance(reference: Any, value: Any) -> float:
     if not is_number(reference):
         return float(value == reference)
     return float(value) if is_number(value) else float("nan")
@@ -413,7 +419,7 @@ _ABOUT_NEAREST = (
 def show_missing_record(
     explanation: tuple[str, ...], similar_ids: Sequence[str], pipeline: str
 ) -> None:
-    """Show why a record has no page, and links to `similar_ids`, the stored ids that start alike.
+    """Show why a record has no page, and links to `similar_ids`, stored ids with the same start.
 
     `explanation` is a text with ``{}`` for each name, followed by the names.
     """
@@ -461,7 +467,7 @@ def probability_table(record: StoredRecord) -> Table:
 def neighbour_table(
     record: StoredRecord, neighbours: Sequence[tuple[float, Status]], pipeline: str
 ) -> Table:
-    """Build the table of the nearest labelled records and their state when `record` arrived."""
+    """Build the table of a record's nearest labelled records, and their state on its arrival."""
     columns = [
         Column("Record", "words"),
         Column("Label", "words"),
@@ -469,7 +475,7 @@ def neighbour_table(
         Column("State at prediction", "words"),
         Column("Distance"),
     ]
-    then = [_state_at_prediction(record, one) for _, one in neighbours]
+    then = [_neighbour_state_on_arrival(record, one) for _, one in neighbours]
     rows: list[list[str | Cell]] = [
         [
             Cell(
@@ -496,8 +502,11 @@ def neighbour_table(
 _LABELLED = "labelled"
 
 
-def _state_at_prediction(record: StoredRecord, neighbour: StoredRecord) -> str:
-    """Return "labelled", "not labelled" or "not arrived", as of `record`'s arrival."""
+def _neighbour_state_on_arrival(record: StoredRecord, neighbour: StoredRecord) -> str:
+    """Return the state that `neighbour` had when `record` arrived.
+
+    It is "labelled", or without a label at that time: "not labelled" or "not arrived", as of `record`'s arrival.
+    """
     when = record.get("arrived") or 0
     labels = neighbour.get("labels") or ()
     if (neighbour.get("arrived") or 0) > when:

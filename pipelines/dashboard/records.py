@@ -52,7 +52,7 @@ def show_records(
     pipeline = view.document("pipeline").get("name")
     with Tag("section", classes="panel whole", aria_label="Records", id="listed"):
         _show_filter_form(view, record_filter, pipeline)
-        Sentence("p", "summary").show_text(*_filter_text(page.total, record_filter))
+        Sentence("p", "summary").show_text(*_describe_filter(page.total, record_filter))
         _show_disputed_count(page.disputed, record_filter, pipeline)
         _show_class_counts(page.sums, record_filter, pipeline)
         Tag(
@@ -103,7 +103,7 @@ def _boolean_attribute(name: str, is_set: bool) -> dict[str, Any]:
     return {name: True} if is_set else {}
 
 
-def _filter_address(record_filter: RecordFilter, pipeline: str, **query: Any) -> str:
+def _address_of_filter(record_filter: RecordFilter, pipeline: str, **query: Any) -> str:
     """Return the address of the records page with this filter; `query` adds parameters."""
     named = {
         "true": record_filter.truth,
@@ -128,7 +128,7 @@ def _show_disputed_count(
     if n_disputed is not None:
         which = "1 record" if n_disputed == 1 else f"{n_disputed:,} records"
     with Tag("p", classes="summary", id="left-out"):
-        Tag("a", which, href=_filter_address(replace(record_filter, disputed=True), pipeline))
+        Tag("a", which, href=_address_of_filter(replace(record_filter, disputed=True), pipeline))
         Tag(
             "span",
             " is excluded, as its label is disputed."
@@ -147,7 +147,7 @@ def _show_class_counts(class_sums: Sums, record_filter: RecordFilter, pipeline: 
         for i, ((truth, said, n), (text, *names)) in enumerate(
             zip(class_sums, parts, strict=False)
         ):
-            link = _filter_address(replace(record_filter, truth=truth, said=said), pipeline)
+            link = _address_of_filter(replace(record_filter, truth=truth, said=said), pipeline)
             # There is no filter for records without a prediction.
             with Tag("span") if said is None else Tag("a", href=link):
                 Sentence("span").show_text(text, *names)
@@ -159,7 +159,7 @@ def _show_class_counts(class_sums: Sums, record_filter: RecordFilter, pipeline: 
 def class_count_texts(
     class_sums: Sums, record_filter: RecordFilter
 ) -> tuple[str, list[tuple[str, ...]]]:
-    """Return the start of a sentence on the matches, and for each class a text and its names.
+    """Return the start of a sentence on the matches, and for each class a text with its names.
 
     The list is empty if the filter fixes both classes or neither.
 
@@ -186,7 +186,9 @@ def _show_page_links(
         return
 
     def add_link(text: str, target_offset: int) -> None:
-        Tag("a", text, href=_filter_address(record_filter, pipeline, after=target_offset or None))
+        Tag(
+            "a", text, href=_address_of_filter(record_filter, pipeline, after=target_offset or None)
+        )
 
     with Tag("nav", classes="paging", aria_label="Further records"):
         if page.total is not None:
@@ -199,7 +201,7 @@ def _show_page_links(
             add_link("Older ones", offset + MOST)
 
 
-def _filter_text(n_records: int | None, record_filter: RecordFilter) -> tuple[str, ...]:
+def _describe_filter(n_records: int | None, record_filter: RecordFilter) -> tuple[str, ...]:
     """Describe the filter in a sentence, as a text and its names."""
     parts: list[str] = []
     names: list[str] = []

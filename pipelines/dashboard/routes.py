@@ -174,7 +174,7 @@ def _server_error_response(request: Request, error: Exception) -> Response:
 
 
 def _selected_pipeline(name: str | None, names: Sequence[str]) -> str | None:
-    """Return the name of the pipeline to show; None: the overview of several pipelines.
+    """Return the name of the pipeline to show; None to show the overview of all pipelines.
 
     Raises HTTPException (404) if the name is not in `names`.
     """

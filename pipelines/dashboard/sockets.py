@@ -42,9 +42,10 @@ def bind_websockets_to_logins() -> None:
 
 
 def shorten_traceback(record: logging.LogRecord) -> bool:
-    """Replace the traceback of a malformed websocket message with one line; return True.
+    """Replace the traceback of a malformed websocket message in a log record by one line.
 
-    Errors of the application keep their traceback.
+    Errors of the application keep their traceback. The result is always True, so that this logging
+    filter drops no record.
     """
     error = record.exc_info[1] if record.exc_info else None
     if error is not None:
@@ -86,7 +87,7 @@ def _reject_connects_of_other_logins(connect: Callable[..., Any]) -> Callable[..
 
 
 def _belongs_to_other_login(page_id: str, environ: dict[str, Any]) -> bool:
-    """Return whether the page belongs to another login than the websocket; log a warning."""
+    """Return whether the page belongs to another login than the websocket; if so, log that."""
     client = Client.instances.get(page_id)
     asking: User = environ["asgi.scope"]["state"]["person"]
     if client is None or client.request.state.person == asking:
@@ -96,7 +97,7 @@ def _belongs_to_other_login(page_id: str, environ: dict[str, Any]) -> bool:
 
 
 async def delete_unconnected_pages() -> None:
-    """Delete the oldest pages that no browser connected to, beyond `MOST_UNCONNECTED`."""
+    """Keep only the newest `MOST_UNCONNECTED` of the pages to which no browser connected."""
     waiting = [client for client in Client.instances.values() if not client.has_socket_connection]
     waiting.sort(key=lambda client: client.created)
     for client in waiting[: max(len(waiting) - MOST_UNCONNECTED, 0)]:

@@ -66,9 +66,9 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """Content of the status line: status `word`, texts, warnings, error text if any.
+    """Content of the status line: the status `word`, more texts, warnings, and the last error.
 
-    `age` is the time since the last heartbeat, in seconds, or None.
+    `age` is the time since the last heartbeat in seconds; None if it is unknown or irrelevant.
     """
 
     word: str
@@ -100,7 +100,7 @@ def pipeline_status(view: StatusSnapshot, now: float) -> PipelineStatus:
     if state in ("retrying", "recovering"):
         tone = "bad" if trouble else "warn"
         return PipelineStatus(state.capitalize(), tone, _last_batch_texts(last), age, trouble)
-    notices, pace = _notices(view), _throughput_texts(view, last, now)
+    notices, pace = _warnings_for_status_line(view), _throughput_texts(view, last, now)
     if trouble:
         return PipelineStatus("Error", "bad", pace, age, trouble, notices)
     if notices:
@@ -108,7 +108,7 @@ def pipeline_status(view: StatusSnapshot, now: float) -> PipelineStatus:
     return PipelineStatus("OK", "good", pace, age)
 
 
-def _notices(view: StatusSnapshot) -> list[Notice]:
+def _warnings_for_status_line(view: StatusSnapshot) -> list[Notice]:
     """Return the warnings: paused training, regression, drift, annotator disagreement."""
     name, found = view.document("pipeline").get("name"), []
     if view.document("learner").get("paused"):
@@ -183,7 +183,7 @@ def _throughput_texts(
 
 
 def _catch_up_text(view: StatusSnapshot) -> str:
-    """Describe the time to catch up, or since when the lag is 0; empty if unknown."""
+    """Say how long catching up takes, or since when the lag is 0; empty if unknown."""
     left, began = (
         lags.seconds_to_catch_up(view),
         view.get_or_compute("lag since", lambda: lags.zero_lag_since(view.points)),
@@ -194,7 +194,7 @@ def _catch_up_text(view: StatusSnapshot) -> str:
 
 
 def _current_error_text(view: StatusSnapshot, now: float) -> str | None:
-    """Return the text of the current error, if any.
+    """Return the time and text of the current error; None if there is none.
 
     An error is current until a later batch was committed and `FRESH` seconds have passed.
     """

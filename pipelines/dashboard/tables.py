@@ -42,7 +42,7 @@ MOST_FIELDS = 50
 
 @dataclass(frozen=True, slots=True)
 class ColumnScale:
-    """A scale in a cell: position `at` of the value, band from `low` to `high`, and marks.
+    """A scale in a table cell: the value is `at`; a band goes from `low` to `high`.
 
     All positions are from 0 to 1.
     """
@@ -168,7 +168,7 @@ def confusion_matrix_table(view: StatusSnapshot) -> Table:
 def _confusion_cell(
     counts: Sequence[int], true_class: int, predicted_class: int, link: str
 ) -> Cell:
-    """Return the cell for two classes; `counts` is the row of `true_class`."""
+    """Return the cell of two classes (indices); `counts` are all counts of `true_class`."""
     return Cell(
         number_text(counts[predicted_class]) if counts[predicted_class] else "·",
         shade=counts[predicted_class] / max(sum(counts), 1),
@@ -298,7 +298,7 @@ def committee_history_table(view: StatusSnapshot) -> Table:
 
 
 def rollback_origins(view: StatusSnapshot) -> dict[int, int]:
-    """Return the original version by number of each version that a rollback made active."""
+    """Return the version that each rollback went back to, by the number of its copy."""
     told = {
         mark["sequence"]: mark["version"]
         for mark in view.marks
@@ -312,7 +312,7 @@ def rollback_origins(view: StatusSnapshot) -> dict[int, int]:
 
 
 def version_text(version: int, origins: Mapping[int, int]) -> str:
-    """Return the text of a version number; for a copy by a rollback, with the original number.
+    """Return a version number as text; for a copy made by a rollback, name the original too.
 
     >>> version_text(93, {93: 88}), version_text(92, {93: 88})
     ('93 (a copy of 88)', '92')

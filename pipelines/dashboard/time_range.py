@@ -26,7 +26,7 @@ class TimeRange:
     end: int = 0
 
     def bounds(self, points: Sequence[Status]) -> tuple[int, int]:
-        """Return first and last time in milliseconds; `points` are all stored points."""
+        """Return start and end in milliseconds; `points` are all stored points, in time order."""
         if self.end:
             return self.start, self.end
         if not points:
@@ -40,7 +40,7 @@ class TimeRange:
         return downsample([one for one in points if start <= one["time"] <= end], start, end)
 
     def shifted(self, points: Sequence[Status], lengths: float) -> "TimeRange":
-        """Return the range moved by `lengths` times its length; positive values are later."""
+        """Return the range moved by `lengths` times its length, to later times if positive."""
         start, end = self.bounds(points)
         step = int(lengths * (end - start))
         return TimeRange(start=start + step, end=end + step)
@@ -65,11 +65,11 @@ ALL = TimeRange()
 def downsample(
     points: Sequence[Status], start: int, end: int, max_points: int = MOST_POINTS
 ) -> list[Status]:
-    """Merge points to about `max_points` at most, one per time interval.
+    """Merge the points of each time interval into one; about `max_points` remain at most.
 
-    Gauges are those of the interval's last point, counts are added up, and rates are computed from
-    the counts. The interval is doubled when the range has doubled; until then only the newest point
-    changes.
+    Counts are added up, rates are computed from the counts, and other values are those of the last
+    point. Interval lengths are powers of two, in seconds. While a range grows, only its newest
+    point changes until the length is doubled.
 
     >>> points = [{"time": 500 * i, "records": 1, "seconds": 0.5} for i in range(9)]
     >>> [(one["time"], one["records"]) for one in downsample(points, 0, 4000, 3)]
@@ -90,7 +90,7 @@ def downsample(
 
 
 def total_lag(lag: Any) -> float | None:
-    """Return the total of a lag, given as a number or by source; None if unknown."""
+    """Return the total lag. `lag` is a number, or a mapping by source; None if unknown."""
     if isinstance(lag, Mapping):
         known = [value for value in lag.values() if value is not None]
         return float(sum(known)) if known else None
@@ -98,7 +98,7 @@ def total_lag(lag: Any) -> float | None:
 
 
 def point_lag(point: Mapping[str, Any]) -> float | None:
-    """Return the total lag at a point, or the largest lag in a merged point; None: unknown."""
+    """Return a point's total lag (the largest in a merged point); None if unknown."""
     return total_lag(point.get("most_lag", point.get("lag")))
 
 

@@ -63,7 +63,7 @@ class RecallDrop:
 def default_baseline_version(
     evidence: Sequence[LabelEvidence], last_version: int | None = None
 ) -> int | None:
-    """Return the version with 25 to 50 % of the labels before it; None: no labels.
+    """Return the version that 25 to 50 % of the labels precede; None without labels.
 
     Labels of versions after `last_version` are ignored. If one version dominates, the boundary
     gives the smaller side as many labels as possible. If there are many versions, the number is
@@ -94,7 +94,7 @@ def _round_down_to_1_2_5(limit: float) -> int:
 
 
 def significant_recall_drop(view: StatusSnapshot) -> RecallDrop | None:
-    """Return the classes with a significant recall drop since the baseline version, or None."""
+    """Return the classes whose recall dropped significantly; None if none did."""
     evidence = view.evidence
 
     def find_drop() -> RecallDrop | None:
@@ -109,7 +109,7 @@ def significant_recall_drop(view: StatusSnapshot) -> RecallDrop | None:
 def recall_since_table(
     evidence: Sequence[LabelEvidence], version: int, pipeline: str, last_version: int | None = None
 ) -> Table:
-    """Build the table of each class's recall since a version and in as many labels before it.
+    """Build the table of each class's recall since `version`, and in as many labels before.
 
     `last_version` is the last version included; None means the newest.
     """
@@ -135,7 +135,7 @@ def recall_since_table(
             recall_text(one.before),
             recall_text(one.after),
             recall_change_cell(one),
-            _error_cell(one, version, last_version, pipeline),
+            _misclassified_records_cell(one, version, last_version, pipeline),
         ]
         for one in found
     ]
@@ -168,10 +168,10 @@ def _change_point_text(largest_drop: RecallChange, evidence: Sequence[LabelEvide
     return f" {largest_drop.name} most likely got worse{at} with version {first.version}."
 
 
-def _error_cell(
+def _misclassified_records_cell(
     change: RecallChange, version: int, last_version: int | None, pipeline: str
 ) -> str | Cell:
-    """Return the number of misclassified records of a class since a version, as a link to them."""
+    """Return a cell with a class's number of misclassified records, linked to their list."""
     if change.after is None:
         return NOTHING
     text = f"{change.after.wrong:,} of {change.after.told:,}"
@@ -189,7 +189,7 @@ FEATURES = 15
 def with_original_label_counts(
     versions: Sequence[Status], origins: Mapping[int, int]
 ) -> list[Status]:
-    """Return `versions` with the label count of the original for each copy made by a rollback.
+    """Return `versions`; a copy made by a rollback gets the label count of its original.
 
     `origins` maps each copy's number to the number of the original version.
     """
@@ -342,9 +342,9 @@ class VersionComparison:
     Parameters
     ----------
     versions : the known versions, the oldest first
-    told : the labels as evidence about the versions, in the order in which the records arrived
+    evidence : labelled records to evaluate the versions, in the order of their arrival
     view : the pipeline's status
-    a, b : the chosen versions in either order, clipped to the versions with stored evidence. If
+    a, b : the versions to compare, in either order, moved into the range of the known ones. If
         `b` is None, the newest version is used; if `a` is None, the default baseline
 
     Attributes
@@ -376,11 +376,13 @@ class VersionComparison:
         origins = rollback_origins(view)
         known = {int(one["version"]): one for one in with_original_label_counts(versions, origins)}
         self._offered = known.keys() | {one.version for one in evidence}
-        self._beside = self._clip_version(b)
+        self._beside = self._limit_version(b)
         right = _nearest_version_number(max(known) if self._beside is None else self._beside, known)
         before = _nearest_version_number(right, [n for n in known if n < right] or known)
         first = (
-            default_baseline_version(evidence, self._beside) if a is None else self._clip_version(a)
+            default_baseline_version(evidence, self._beside)
+            if a is None
+            else self._limit_version(a)
         )
         first = before if first is None else first
         left = _nearest_version_number(first, known)
@@ -395,8 +397,8 @@ class VersionComparison:
             self._table = DataTable()
         self._show_version_list(versions, evidence, view)
 
-    def _clip_version(self, version: int | None) -> int | None:
-        """Clip a version number to the range of versions with stored evidence."""
+    def _limit_version(self, version: int | None) -> int | None:
+        """Limit a version number to the range of versions that are in the menus."""
         return (
             None if version is None else sorted((*_lowest_and_highest(self._offered), version))[1]
         )
@@ -409,7 +411,7 @@ class VersionComparison:
         origins: Mapping[int, int],
         evidence: Sequence[LabelEvidence],
     ) -> None:
-        """Show each class's recall since version `first`; the user requested `a` and `b`."""
+        """Show each class's recall since version `first`; `a` and `b` are the user's choices."""
         last = self._beside
         span = f"Since version {version_text(first, origins)}"
         if last is not None:
@@ -527,7 +529,7 @@ def _lowest_and_highest(numbers: Collection[int]) -> tuple[int, int]:
 
 
 def _nearest_version_number(version: int, versions: Iterable[int]) -> int:
-    """Return the number in `versions` nearest to `version`; of two equally near, the smaller.
+    """Return the number in `versions` nearest to `version`; with ties, the smaller one.
 
     >>> _nearest_version_number(90, [91, 4, 89])
     89
@@ -556,7 +558,7 @@ def _baseline_text(
 
 
 def _missing_versions_text(offered_versions: Collection[int]) -> str:
-    """Name the versions without usable labels, which the menus lack; empty if there are none."""
+    """Name the versions that are not in the menus, as they have no usable labels; or empty."""
     low, high = _lowest_and_highest(offered_versions)
     gone = [n for n in range(low, high) if n not in offered_versions]
     if not gone:

@@ -43,7 +43,10 @@ class _Cache(dict[Any, Any]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """Labelled records to evaluate the versions by, in arrival order, with a cache of results."""
+    """Labelled records (`told`) for the evaluation of versions, and cached results (`found`).
+
+    The records are in arrival order.
+    """
 
     told: Sequence[LabelEvidence] = ()
     found: _Cache = field(default_factory=_Cache, repr=False)
@@ -54,8 +57,8 @@ class StatusSnapshot:
     """A snapshot of a pipeline's status; `number` increases with each snapshot.
 
     `runs` is true if a process of the pipeline exists, whatever state it reported last. `span` is
-    the time range of `points`. `evidence` may be older than the rest. `found` caches computed
-    values for all open pages.
+    the time range of `points`. `evidence` may be older than the other fields. `found` caches
+    computed values for all open pages.
     """
 
     number: int = 0
@@ -96,12 +99,12 @@ class StatusSnapshot:
         return found
 
     def in_range(self, span: TimeRange) -> "StatusSnapshot":
-        """Return a copy with only the points in the time range `span`, downsampled for charts."""
+        """Return a copy with only the points in the time range `span`, downsampled."""
 
-        def compute() -> StatusSnapshot:
+        def select_points_in_range() -> StatusSnapshot:
             return replace(self, points=span.select_points(self.points), span=span, found=_Cache())
 
-        return self.get_or_compute(span, compute)
+        return self.get_or_compute(span, select_points_in_range)
 
     def get_or_compute(self, key: Any, compute: Callable[[], Value]) -> Value:
         """Return the cached value of `key`, computed by `compute` on the first call."""
@@ -124,12 +127,12 @@ def visible_snapshot(view: StatusSnapshot, blind_mode: BlindMode, person: User) 
     if not blind_mode.is_blind(person):
         return view
 
-    def compute() -> StatusSnapshot:
+    def remove_hidden_documents() -> StatusSnapshot:
         seen = blind_mode.visible_documents(person, view.documents)
         seen |= {name: view.document(name) for name in _OF_THE_LINE if name in view.documents}
         return StatusSnapshot(view.number, seen, view.points, runs=view.runs, span=view.span)
 
-    return view.get_or_compute("restricted", compute)
+    return view.get_or_compute("restricted", remove_hidden_documents)
 
 
 class StatusFeed:
@@ -138,7 +141,7 @@ class StatusFeed:
     Parameters
     ----------
     reader : reader of the status
-    threads : executor with a single thread, since a reader's stamps compare within a thread
+    threads : executor with a single thread, as stamps of different threads cannot be compared
     runs : returns whether a process of the pipeline exists
     clock : monotonic clock, in seconds
     """
@@ -163,7 +166,7 @@ class StatusFeed:
         self._told: int | None = None  # stamp of the last read of the evidence
 
     async def read(self, *, fresh_evidence: bool = False) -> StatusSnapshot:
-        """Return the newest snapshot.
+        """Return a snapshot that is at most about `EVERY` seconds old.
 
         If `fresh_evidence` is true, the label evidence is read again even if it is recent.
         """
@@ -199,7 +202,7 @@ class StatusFeed:
         )
 
     def _read_evidence(self, documents: Mapping[str, Any], fresh_evidence: bool) -> Evidence:
-        """Return the label evidence; read it again if labels arrived and the last read is old."""
+        """Return the labelled records; read again if labels arrived and the last read is old."""
         labels, began = (documents.get("join") or {}).get("labels"), self._clock()
         if not fresh_evidence and (labels == self._labels or began < self._due):
             return self._view.evidence

@@ -135,7 +135,7 @@ class BatchedUpdates(_Component, component=STATIC / "changes.js"):
         ui.on("missed", self._resend_all)
 
     def register(self, component: _Component) -> None:
-        """Register `component`, which is sent in full if the browser missed a message."""
+        """Register `component`, to send it in full if the browser missed a message."""
         self._parts.add(component)
 
     def queue_change(self, component: _Component, change: Any) -> None:
@@ -155,7 +155,7 @@ class BatchedUpdates(_Component, component=STATIC / "changes.js"):
 
 
 class _BatchedComponent(_Component):
-    """A component that sends its changes through `BatchedUpdates`, or in full without it."""
+    """A component that sends changes through `BatchedUpdates`; without, it is sent in full."""
 
     def __init__(self, changes: BatchedUpdates | None = None) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class _BatchedComponent(_Component):
             changes.register(self)
 
     def _queue_change(self, change: Any, **properties: Any) -> None:
-        """Set `properties`, and queue `change` for the browser to get the same properties."""
+        """Set `properties`, and queue `change`, which makes the same change in the browser."""
         if self._changes is None:
             self.show(**properties)
             return
@@ -236,14 +236,14 @@ def changed_cells(before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]
     For a cell with more than a text, the change holds the new values by key; None removes a key.
     """
     return [
-        [i, j, _changed_values(old[j] if j < len(old) else None, cell)]
+        [i, j, _changes_of_cell(old[j] if j < len(old) else None, cell)]
         for i, (old, new) in enumerate(zip(before, after, strict=True))
         for j, cell in enumerate(new)
         if j >= len(old) or old[j] != cell
     ]
 
 
-def _changed_values(old: Any, new: Any) -> Any:
+def _changes_of_cell(old: Any, new: Any) -> Any:
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
     return {key: new.get(key) for key in old | new if old.get(key) != new.get(key)}

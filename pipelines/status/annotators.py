@@ -23,7 +23,10 @@ with labels of others, and those of them where a majority chose one other class.
 
 
 class Vote(NamedTuple):
-    """A label that an annotator gave a record; `tick` is the batch time in milliseconds."""
+    """A label that an annotator (`source`, None if unnamed) gave to a record.
+
+    `tick` is the batch time in milliseconds since the epoch.
+    """
 
     tick: int
     label: str
@@ -31,7 +34,10 @@ class Vote(NamedTuple):
 
 
 def votes_of(labels: Iterable[tuple[int, Label | None, str | None]]) -> list[Vote]:
-    """Return the votes on a record: the last label of each named source, and all unnamed labels.
+    """Return the votes on a record from its labels, which are (tick, label, source) in time order.
+
+    Only the last label of each named annotator counts. All labels without a name count. A label of
+    None removes all labels before it.
 
     >>> found = votes_of([(1, "a", "ann"), (2, "b", None), (3, "b", "ann"), (4, 7, "bob")])
     >>> [(vote.source, vote.label) for vote in found]
@@ -49,7 +55,7 @@ def votes_of(labels: Iterable[tuple[int, Label | None, str | None]]) -> list[Vot
 
 
 class AnnotatorAgreement:
-    """Counters of agreement and conflict by annotator, over a set of records.
+    """Counts how often each annotator agrees and conflicts with the other annotators.
 
     >>> annotators = AnnotatorAgreement()
     >>> labels = [(1, "ok", "ann"), (2, "no", "bob"), (3, "no", "eve")]
@@ -63,26 +69,26 @@ class AnnotatorAgreement:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def counts_of(self, source: str) -> dict[str, int]:
-        """Return the counts of an annotator, by the names of `COUNTED`."""
+        """Return the counts of the annotator `source`, by the names in `COUNTED`."""
         return {name: self._counts[source, name] for name in COUNTED}
 
     def add_record(self, id: str, record: Mapping[str, Any]) -> None:
-        """Count the votes on the record `id`, replacing its earlier counts."""
+        """Count the votes on a record. Earlier counts of the same `id` are removed first."""
         self.remove_record(id)
-        if found := list(_agreement_counts(record)):
+        if found := list(_counts_to_increment(record)):
             self._found[id] = found
             self._counts.update(found)
 
     def remove_record(self, id: str) -> None:
-        """Subtract the counts of the record `id`."""
+        """Subtract the counts of the record `id`, if it was added."""
         for one in self._found.pop(id, ()):
             self._counts[one] -= 1
             if not self._counts[one]:
                 del self._counts[one]
 
 
-def _agreement_counts(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield pairs of an annotator and the name of a count of `COUNTED` to increment."""
+def _counts_to_increment(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield (annotator, name in `COUNTED`) for each count that a record increases by one."""
     votes, again, guess = (
         votes_of(record["labels"]),
         record.get("again"),
@@ -93,42 +99,51 @@ def _agreement_counts(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
             continue
         others = [vote for vote in votes if vote is not own]
         votes_by_label = Counter(vote.label for vote in others)
-        same, other = votes_by_label[own.label], _largest_other_count(votes_by_label, own.label)
+        same, other = (
+            votes_by_label[own.label],
+            _most_votes_for_another_label(votes_by_label, own.label),
+        )
         if others:
             yield own.source, "together"
         if other > same + 1:
             yield own.source, "outvoted"
         if again is None or own.tick <= again:
             has_early_vote = any(again is None or vote.tick <= again for vote in others)
-            is_against = _is_in_conflict(votes_by_label, own.label, guess, has_early_vote)
+            is_against = _conflicts_with_other_votes(
+                votes_by_label, own.label, guess, has_early_vote
+            )
             if is_against is not None:
                 yield own.source, "compared"
             if is_against:
                 yield own.source, "against"
 
 
-def _is_in_conflict(
+def _conflicts_with_other_votes(
     votes_by_label: Counter[str], own_label: str, prediction: str | None, has_early_vote: bool
 ) -> bool | None:
     """Return whether an annotator's label conflicts with the other votes; None if undecided.
 
-    A confident `prediction` counts as a vote. Without a prediction, at least one vote must be older
-    than a relabel request (`has_early_vote`).
+    The label conflicts if another label has more votes. A confident `prediction` counts as a vote.
+    Without a prediction, the result is None if no other vote is older than the relabel request
+    (`has_early_vote`), or if the other label is ahead by a single vote.
     """
     if prediction is not None:
         voices = votes_by_label + Counter([prediction])
-        return _largest_other_count(voices, own_label) > voices[own_label]
-    same, other = votes_by_label[own_label], _largest_other_count(votes_by_label, own_label)
+        return _most_votes_for_another_label(voices, own_label) > voices[own_label]
+    same, other = (
+        votes_by_label[own_label],
+        _most_votes_for_another_label(votes_by_label, own_label),
+    )
     return other > same if has_early_vote and other != same + 1 else None
 
 
-def _largest_other_count(votes_by_label: Counter[str], label: str) -> int:
-    """Return the number of votes for the most frequent other label than `label`."""
+def _most_votes_for_another_label(votes_by_label: Counter[str], label: str) -> int:
+    """Return the number of votes for the most frequent label except `label`; 0 without any."""
     return max((n for other, n in votes_by_label.items() if other != label), default=0)
 
 
 def _confident_prediction(record: Mapping[str, Any]) -> str | None:
-    """Return the label predicted on arrival if the prediction was confident, else None."""
+    """Return the label predicted on arrival; None if its probability was below `SURE`."""
     label = record.get("label")
     share = (record.get("probabilities") or {}).get(str(label))
     return str(label) if share is not None and share >= SURE else None

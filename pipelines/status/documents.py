@@ -74,7 +74,7 @@ MOST_LABELS = 500
 
 
 def static_columns(pipeline: Pipeline) -> dict[str, int]:
-    """Return name and index of the columns of `Records.X` whose encoding never changes."""
+    """Return the columns of `Records.X` whose encoding never changes: index by feature name."""
     features, fields = pipeline.learner.features, pipeline.schema.features
     if features is None:
         return {name: at for at, name in enumerate(fields)}
@@ -82,7 +82,7 @@ def static_columns(pipeline: Pipeline) -> dict[str, int]:
 
 
 def pipeline_document(config: Config, pipeline: Pipeline) -> dict[str, Any]:
-    """Return the keys of the document ``pipeline`` that are constant during a run."""
+    """Return the part of the document ``pipeline`` that does not change during a run."""
     sections, query = config.sections, config.learner_config.query
     return {
         "name": config.name,
@@ -108,7 +108,7 @@ def pipeline_document(config: Config, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def schema_document(schema: Schema) -> dict[str, Any]:
-    """Return the schema's part of the document ``pipeline``: features and label type."""
+    """Return the feature names and the label type, for the document ``pipeline``."""
     return {
         "features": list(schema.features),
         "label_type": schema.label_kind or schema.label,
@@ -123,7 +123,10 @@ def runner_state(runner: Runner) -> str:
 
 
 def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
-    """Return the status documents of a running pipeline by name, read between two batches."""
+    """Return the status documents of a running pipeline, by document name.
+
+    Call this between two batches only, as it reads the state of the pipeline.
+    """
     pipeline, numbers = runner.pipeline, runner.pipeline.counters()
     learner, evaluation = pipeline.learner, pipeline.learner.evaluation
     committee, (since_start, recent) = learner.committee, evaluation.both_reports()
@@ -167,18 +170,21 @@ def status_documents(runner: Runner) -> dict[str, dict[str, Any]]:
 
 
 def _truncated_report(report: Report) -> Report:
-    """Return the report, with at most `MOST_CLASSES` classes."""
+    """Return the report; with more than `MOST_CLASSES` classes, shorten it to that number.
+
+    A shortened report has no confusion matrix.
+    """
     if len(report.classes) <= MOST_CLASSES:
         return report
     return replace(report, classes=report.classes[:MOST_CLASSES], confusion=None)
 
 
-def _version_document(pipeline: Pipeline, number: int) -> dict[str, Any]:
-    held = pipeline.versions.committee(number)
+def _version_document(pipeline: Pipeline, version: int) -> dict[str, Any]:
+    held = pipeline.versions.committee(version)
     if held is None:
-        return {"version": number, "trees": None, "rounds": None, "classes": None}
+        return {"version": version, "trees": None, "rounds": None, "classes": None}
     return {
-        "version": number,
+        "version": version,
         "trees": held.n_trees,
         "rounds": held.n_rounds,
         "classes": len(held.classes),
@@ -186,18 +192,21 @@ def _version_document(pipeline: Pipeline, number: int) -> dict[str, Any]:
 
 
 def chart_point(
-    documents: Mapping[str, Mapping[str, Any]], since: IntervalStats, seconds: float
+    documents: Mapping[str, Mapping[str, Any]], interval: IntervalStats, seconds: float
 ) -> dict[str, Any]:
-    """Return a point of the time charts, from `documents` and the counts of the last `seconds`."""
+    """Return the values of one point of the time charts.
+
+    They are the counts of the last `seconds` (`interval`), and values from the status `documents`.
+    """
     ledger, learner = documents["ledger"], documents["learner"]
     recent, whole = documents["evaluation"]["recent"], documents["evaluation"]["since_start"]
     return {
         "seconds": seconds,
-        "batches": since.batches,
-        "records": since.records,
-        "labels": since.labels,
-        "busy": since.busy,
-        "margins": since.margins,
+        "batches": interval.batches,
+        "records": interval.records,
+        "labels": interval.labels,
+        "busy": interval.busy,
+        "margins": interval.margins,
         "accuracy": recent.committee.accuracy,
         "accuracy_total": whole.committee.accuracy,
         "naive": recent.committee.naive_accuracy,

@@ -66,10 +66,10 @@ def psi(before: np.ndarray, now: np.ndarray) -> float:
 
 
 def psi_quantile(n_bins: int, n_before: int, n_now: int) -> float:
-    """Return the 95 % quantile of the PSI without drift.
+    """Return the 95 % quantile that the PSI has in the absence of drift.
 
-    `n_before` and `n_now` are the numbers of rows. The chi-square quantile is approximated by
-    Wilson and Hilferty (1931).
+    `n_before` and `n_now` are the numbers of rows of the two samples. The chi-square quantile is
+    approximated by Wilson and Hilferty (1931).
     """
     k = max(n_bins - 1, 1)
     quantile = k * (1.0 - 2.0 / (9.0 * k) + _NORMAL_95 * sqrt(2.0 / (9.0 * k))) ** 3
@@ -78,7 +78,7 @@ def psi_quantile(n_bins: int, n_before: int, n_now: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Reference sample of n records: bin edges, counts and means of each feature."""
+    """Summary of a reference sample of `n` records: bin edges, bin counts and mean by feature."""
 
     n: int
     edges: list[list[float]]
@@ -89,7 +89,7 @@ class Reference:
 
     @classmethod
     def from_rows(cls, X: np.ndarray, time_ms: int) -> "Reference":
-        """Return the reference of the rows `X` (n, D), n > 0, sampled at `time_ms` since 1970."""
+        """Summarize the rows `X` (n, D), n > 0, sampled `time_ms` milliseconds after the epoch."""
         shares = np.arange(1, BINS) / BINS
         edges = [
             np.unique(np.quantile(known, shares)).tolist() if len(known) else []
@@ -102,21 +102,22 @@ class Reference:
 
 
 def _bin_indices(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
-    """Return the bin index (n,) of each value of a column (n,); missing values: the last bin."""
+    """Return the bin index of each value of a column (n,). The last bin has missing values."""
     bins = np.searchsorted(np.asarray(edges), column, side="right")
     bins[np.isnan(column)] = len(edges) + 1
     return bins
 
 
 def _bin_counts(column: np.ndarray, edges: Sequence[float]) -> np.ndarray:
-    """Count the values of a column (n,) in each bin; missing values are in the last bin."""
+    """Return the number of values of a column (n,) in each bin. The last has missing values."""
     return np.bincount(_bin_indices(column, edges), minlength=len(edges) + 2)
 
 
 def change_point(bins: np.ndarray, n_bins: int) -> int:
-    """Return the maximum-likelihood change point of a sequence of bin indices (n,).
+    """Return the most likely position at which the distribution of bin indices (n,) changes.
 
-    The result is the length of the first of two parts, each multinomial with its own probabilities.
+    The result is the number of indices before the change. The indices before and after the change
+    are multinomial, with different probabilities.
 
     >>> change_point(np.repeat([0, 1], [70, 30]), 2)
     70
@@ -128,7 +129,7 @@ def change_point(bins: np.ndarray, n_bins: int) -> int:
 
 
 def _max_log_likelihoods(counts: np.ndarray) -> np.ndarray:
-    """Return the maximum log-likelihoods (m,) of multinomial counts (m, B)."""
+    """Return the maximum log-likelihood (m,) of each row of multinomial counts (m, B)."""
     totals = counts.sum(axis=1, keepdims=True)
     found: np.ndarray = (counts * np.log(np.maximum(counts, 1.0) / totals)).sum(axis=1)
     return found
@@ -139,15 +140,15 @@ def _column_mean(column: np.ndarray) -> float | None:
     return float(known.mean(dtype=np.float64)) if len(known) else None
 
 
-def _column_deviation(column: np.ndarray) -> float | None:
-    """Return the standard deviation of the values that are not missing."""
+def _column_standard_deviation(column: np.ndarray) -> float | None:
+    """Return the standard deviation of the known values; None if all are missing."""
     known = column[~np.isnan(column)]
     return float(known.std(dtype=np.float64)) if len(known) else None
 
 
 @dataclass(slots=True)
 class FeatureDrift:
-    """Comparison of the newest records with a reference sample, by PSI.
+    """Compares the newest records with a reference sample, feature by feature, by PSI.
 
     Examples
     --------
@@ -162,10 +163,10 @@ class FeatureDrift:
     reference: Reference | None = field(default=None)
 
     def measure_drift(self, X: np.ndarray) -> list[dict[str, Any]]:
-        """Return statistics of the rows `X` (n, D), one entry per feature.
+        """Return statistics of the rows `X` (n, D), one dict per feature.
 
-        `psi` is None without a reference or rows. `psi_quantile` is the 95 % quantile of the PSI
-        without drift. `lower` and `upper` are quartiles.
+        `psi` is None without a reference or rows. `by_chance` is the 95 % quantile that the PSI has
+        in the absence of drift. `lower` and `upper` are quartiles.
         """
         parts = quartiles(X)
         return [
@@ -175,9 +176,10 @@ class FeatureDrift:
         ]
 
     def histograms(self, X: np.ndarray, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
-        """Return histograms of the named features: `edges`, and counts `now` and `then`.
+        """Return the histograms of the features `names`; an empty dict without reference or rows.
 
-        With k edges there are k + 1 bins, followed by the bin of missing values.
+        Each histogram has bin `edges`, the counts in `X` (`now`) and those in the reference
+        (`then`). k edges make k + 1 bins, followed by the bin of missing values.
         """
         reference, found = self.reference, {}
         if reference is None or not len(X):
@@ -193,7 +195,7 @@ class FeatureDrift:
         return found
 
     def change_point(self, X: np.ndarray, name: str) -> int:
-        """Return the index of the row of `X` (n, D) at which a feature's distribution changes."""
+        """Return the row index in `X` (n, D) at which the feature's distribution likely changes."""
         assert self.reference is not None
         place = self.names.index(name)
         edges = self.reference.edges[place]
@@ -208,7 +210,7 @@ class FeatureDrift:
             "missing": float(np.isnan(column).mean()) if n else None,
             "missing_reference": None,
             "mean": _column_mean(column),
-            "deviation": _column_deviation(column),
+            "deviation": _column_standard_deviation(column),
             "mean_reference": None,
         }
         if reference is None:
@@ -230,8 +232,10 @@ Moment = tuple[int, int]
 class FeatureHistory:
     """Drift history of a feature: its largest PSI, and the start of its first shift.
 
-    `calm` is the last moment with a PSI below half of `SHIFTED`, before the PSI first reached
-    `SHIFTED`. `shifted` is the state at the last full window of `RECORDS` rows.
+    `peak` is the largest PSI, and `peaked` its time. `began` is the time at which the PSI first
+    reached `SHIFTED`, and `started` the estimated start of that shift. `calm` is the last moment
+    before `began` with a PSI below half of `SHIFTED`. `shifted` is true if the last full window of
+    `RECORDS` rows had a PSI of at least `SHIFTED`. Times are in milliseconds since the epoch.
     """
 
     peak: float = -1.0
@@ -247,7 +251,7 @@ _COURSE = tuple(one.name for one in fields(FeatureHistory))
 
 @dataclass(slots=True)
 class DriftHistory:
-    """Drift history of all features: largest PSI and start of the first shift.
+    """Drift histories of all features (`known`, by name).
 
     Only full windows of `RECORDS` rows are used, as the PSI of fewer rows is mostly noise.
     """
@@ -255,7 +259,7 @@ class DriftHistory:
     known: dict[str, FeatureHistory] = field(default_factory=dict)
 
     def restore(self, features: Iterable[Mapping[str, Any]]) -> None:
-        """Restore the history from the feature entries of an earlier run."""
+        """Restore the histories from the statistics of features that an earlier run published."""
         for one in features:
             if one.get("peak") is not None:
                 told = {key: one[key] for key in _COURSE}
@@ -268,13 +272,13 @@ class DriftHistory:
         now: Moment,
         change_time: Callable[[str], Moment],
     ) -> None:
-        """Update the history with the statistics of `n` rows, and add its values to `features`.
+        """Update the histories with the statistics of `n` rows, and add their values to `features`.
 
-        `peak` is the largest PSI since the start and `peaked` its time. `began` is the time at
-        which the PSI first reached `SHIFTED`, which is later than the shift because of the window.
-        `started` is the estimated start of the shift, as records and time; None: never. For an
-        abrupt shift, the start is the change point of the rows (`change_time`). For a gradual
-        shift, the start is the last moment with a small PSI.
+        `features` has one dict per feature, from `FeatureDrift.measure_drift`. Fewer than `RECORDS`
+        rows do not change a history. `began` is later than the shift itself, as the PSI rises only
+        when the window has enough records after the shift. `started` is the change point of the
+        rows (`change_time` of the feature) or the last moment with a small PSI, whichever is
+        earlier. It is None if there was no shift.
         """
         for one in features:
             if n >= RECORDS and (index := one["psi"]) is not None:
@@ -292,9 +296,10 @@ class DriftHistory:
 
 
 def psi_of_largest_peaks(features: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return the PSI by name of the `FOLLOWED` features with the largest PSI since the start.
+    """Return the current PSI, by feature name, of the `FOLLOWED` features with the largest peaks.
 
-    `features` are entries of `FeatureDrift.measure_drift`. Without a peak, the current PSI is used.
+    `features` are the results of `FeatureDrift.measure_drift`. A peak is the largest PSI since the
+    start. Features without a peak come last.
 
     >>> psi_of_largest_peaks([{"name": "a", "psi": 0.123456}, {"name": "b", "psi": None}])
     {'a': 0.1235}

@@ -60,7 +60,7 @@ Content = Mapping[str, Mapping[Any, Row]]
 def point_rates(
     seconds: float, batches: int, records: int, labels: int, busy: float, margins: float
 ) -> tuple[float | None, ...]:
-    """Return the rates of a point, in the order of `RATES`, from the counts `COUNTED`."""
+    """Compute the rates of a chart point, in the order of `RATES`, from its counts."""
     return (
         records / seconds if seconds else 0.0,
         labels / seconds if seconds else 0.0,
@@ -83,19 +83,19 @@ class StatusFile:
         self._there: dict[str, dict[Any, Row]] = {}
 
     def write(self, content: Content) -> None:
-        """Replace the tables of the file by `content`; raises sqlite3.Error or OSError on failure.
+        """Make the tables of the file equal to `content`.
 
         The file is recreated if it is damaged, has another format, has too large a log or was
-        deleted.
+        deleted. Raises sqlite3.Error or OSError if the file cannot be written.
         """
         try:
-            self._sync_tables(content)
+            self._write_changed_tables(content)
         except sqlite3.DatabaseError as error:
             self.close()
             if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise
             self._delete_files()
-            self._sync_tables(content)
+            self._write_changed_tables(content)
         except OSError:
             self.close()
             raise
@@ -108,20 +108,20 @@ class StatusFile:
         self._connection = None
         self._there = {}
 
-    def _sync_tables(self, content: Content) -> None:
-        connection = self._current_connection()
+    def _write_changed_tables(self, content: Content) -> None:
+        connection = self._connect_to_current_file()
         connection.execute("BEGIN IMMEDIATE")
         try:
             for table, rows in content.items():
-                _sync_table(connection, table, self._there.get(table, {}), rows)
+                _write_changed_rows(connection, table, self._there.get(table, {}), rows)
             connection.commit()
         except BaseException:
             connection.rollback()
             raise
         self._there = {table: dict(rows) for table, rows in content.items()}
 
-    def _current_connection(self) -> sqlite3.Connection:
-        if self._connection is not None and self._is_current_file():
+    def _connect_to_current_file(self) -> sqlite3.Connection:
+        if self._connection is not None and self._is_open_file_usable():
             return self._connection
         self.close()
         self._connection = connection = self._open_file()
@@ -131,17 +131,17 @@ class StatusFile:
             self._delete_files()
             self._connection = connection = self._open_file()
         self._create_empty_tables(connection)
-        self._file = _file_identity(self.path)
+        self._file = _device_and_inode(self.path)
         return connection
 
-    def _is_current_file(self) -> bool:
+    def _is_open_file_usable(self) -> bool:
         """Return whether the open file is still at the path and its write-ahead log is small.
 
-        With a log of more than `MOST_WAL` bytes, the file is closed and deleted.
+        If the log has more than `MOST_WAL` bytes, the file is closed and deleted.
         """
         try:
             size = self.path.with_name(f"{self.path.name}-wal").stat().st_size
-            same = _file_identity(self.path) == self._file
+            same = _device_and_inode(self.path) == self._file
         except FileNotFoundError:
             same, size = False, 0
         if size > MOST_WAL:
@@ -175,17 +175,17 @@ class StatusFile:
         connection.commit()
 
     def _delete_files(self) -> None:
-        """Delete the file first and then its log files, so that no reader opens a partial set."""
+        """Delete the file, then its log files: no reader must open the file without its log."""
         for suffix in ("", "-wal", "-shm"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
 
-def _file_identity(path: Path) -> tuple[int, int]:
+def _device_and_inode(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_dev, found.st_ino
 
 
-def _sync_table(
+def _write_changed_rows(
     connection: sqlite3.Connection,
     table: str,
     old_rows: Mapping[Any, Row],

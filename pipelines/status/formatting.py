@@ -55,7 +55,7 @@ UNUSABLE = "messages not usable"
 
 
 def percent_text(share: float | None) -> str:
-    """Return a share (0 to 1) as a percentage.
+    """Format a proportion between 0 and 1 as a percentage; None as a dash.
 
     >>> percent_text(0.9127), percent_text(None)
     ('91.3 %', '—')
@@ -64,7 +64,7 @@ def percent_text(share: float | None) -> str:
 
 
 def estimate_text(estimate: Mapping[str, Any] | None) -> str:
-    """Return an estimate and its 95 % interval as percentages.
+    """Format an estimate and its 95 % interval as percentages; None as a dash.
 
     >>> estimate_text({"value": 0.9127, "low": 0.88, "high": 0.94})
     '91.3 % (88.0 to 94.0)'
@@ -78,7 +78,7 @@ def estimate_text(estimate: Mapping[str, Any] | None) -> str:
 
 
 def number_text(value: float | None) -> str:
-    """Return a number with four significant digits, large ones with thousands separators.
+    """Format a number with four significant digits; from 10,000 on, as a rounded integer.
 
     >>> [number_text(value) for value in (1234567, 3.14159, 0.00012, 7.0, None)]
     ['1,234,567', '3.142', '0.00012', '7', '—']
@@ -97,7 +97,7 @@ _NUMBERS = 8
 
 
 def field_text(value: Any) -> str:
-    """Return the value of a record's field as text.
+    """Format the value of a record's field. Of a long list, only the length is shown.
 
     >>> [field_text(value) for value in (None, True, 0.12345, [0.5] * 9, "low")]
     ['missing', 'true', '0.1235', '9 numbers', 'low']
@@ -121,7 +121,7 @@ def is_number(value: Any) -> bool:
 
 
 def duration_text(value: float | None) -> str:
-    """Return a duration in seconds as text in s, ms or µs.
+    """Format a duration, given in seconds, in s, ms or µs; None as a dash.
 
     >>> duration_text(0.0123), duration_text(75.2), duration_text(0.00004), duration_text(None)
     ('12.3 ms', '75.2 s', '40 µs', '—')
@@ -134,7 +134,7 @@ def duration_text(value: float | None) -> str:
 
 
 def time_text(milliseconds: float | None) -> str:
-    """Return a time (milliseconds since the epoch) as local time, with a date if not today."""
+    """Format milliseconds since the epoch as local time, with the date if it is not today."""
     if milliseconds is None:
         return NOTHING
     then = time.localtime(milliseconds / 1000)
@@ -143,7 +143,7 @@ def time_text(milliseconds: float | None) -> str:
 
 
 def plural(n: int, noun: str) -> str:
-    """Return a number and a noun, with a plural s unless `n` is 1.
+    """Format a number and its noun, with a plural s unless `n` is 1.
 
     >>> plural(1, "label"), plural(1200, "label")
     ('1 label', '1,200 labels')
@@ -152,7 +152,7 @@ def plural(n: int, noun: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return an error message with a capital letter and a full stop.
+    """Return `text` with a capital first letter and a full stop at the end.
 
     >>> sentence("there is nothing to undo")
     'There is nothing to undo.'
@@ -176,9 +176,9 @@ def with_no_break_spaces(text: str) -> str:
 
 
 def visible_text(text: str) -> str:
-    """Replace bidirectional control characters by visible text.
+    """Replace bidirectional control characters by their visible code.
 
-    Such invisible characters would display the text in another order.
+    These invisible characters would show the other characters in another order.
 
     >>> visible_text("a\\u202eb")
     'a⟨U+202E⟩b'

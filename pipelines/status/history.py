@@ -1,4 +1,4 @@
-"""Bounded in-memory history of a pipeline: points, marks, predictions and dead letters."""
+"""Bounded history of a pipeline: chart points, chart events, predictions and dead letters."""
 
 import time
 from collections import deque
@@ -43,7 +43,7 @@ class HistoryBuffer:
         self._sizes: dict[int, int] = {}
 
     def restore(self, reader: StatusReader) -> None:
-        """Load the history of an earlier run from its status file."""
+        """Load the history that an earlier run wrote to its status file."""
         for mark in reader.marks():
             # Clients poll for the marks after the number of the last one they have seen.
             number = mark.pop("id")
@@ -63,7 +63,7 @@ class HistoryBuffer:
 
     def add_point(self, batch_time_ms: int, sequence: int, value: dict[str, Any]) -> None:
         """Add a chart point; if there are more than `MOST_POINTS`, merge two old points."""
-        number = self._next_number()
+        number = self._next_row_number()
         self.points[number] = (batch_time_ms, sequence, json_text(value))
         self._values[number] = value
         if len(self.points) > MOST_POINTS:
@@ -73,7 +73,7 @@ class HistoryBuffer:
         self, batch_time_ms: int, sequence: int, kind: str, version: int | None, text: str
     ) -> None:
         """Add a chart event, such as a drift or a command; evict the oldest if full."""
-        self.marks[self._next_number()] = (batch_time_ms, sequence, kind, version, text)
+        self.marks[self._next_row_number()] = (batch_time_ms, sequence, kind, version, text)
         _evict_oldest_rows(self.marks, MOST_MARKS)
 
     def add_predictions(self, messages: Iterable[bytes]) -> None:
@@ -82,11 +82,12 @@ class HistoryBuffer:
         Large predictions are kept without their copy of the record's fields.
         """
         newest = [
-            _without_fields_if_long(message) for message in deque(messages, maxlen=MOST_PREDICTIONS)
+            _remove_fields_of_long_prediction(message)
+            for message in deque(messages, maxlen=MOST_PREDICTIONS)
         ]
         if not newest:
             return
-        number = self._next_number()
+        number = self._next_row_number()
         self.predictions[number] = (f"[{b','.join(newest).decode()}]",)
         self._sizes[number] = len(newest)
         shown = sum(self._sizes.values())
@@ -99,11 +100,11 @@ class HistoryBuffer:
     def add_dead_letters(self, messages: Iterable[bytes]) -> None:
         """Add dead letter messages; payloads are truncated to `MOST_PAYLOAD` characters."""
         for message in deque(messages, maxlen=MOST_DEAD_LETTERS):
-            self.dead_letters[self._next_number()] = (_with_short_payload(message).decode(),)
+            self.dead_letters[self._next_row_number()] = (_truncate_payload(message).decode(),)
         _evict_oldest_rows(self.dead_letters, MOST_DEAD_LETTERS)
 
     def rows_by_table(self) -> dict[str, Mapping[int, Row]]:
-        """Return copies of the rows, by table and number."""
+        """Return copies of all rows: by table name, then by row number."""
         return {
             "points": dict(self.points),
             "marks": dict(self.marks),
@@ -111,12 +112,16 @@ class HistoryBuffer:
             "dead_letters": dict(self.dead_letters),
         }
 
-    def _next_number(self) -> int:
+    def _next_row_number(self) -> int:
         self._next += 1
         return self._next
 
     def _merge_two_points(self, now: int) -> None:
-        """Merge a point into the next: the one with the smallest time gap relative to its age."""
+        """Merge one chart point into the next point, and add up their counts.
+
+        The point with the smallest time between its neighbours, relative to its age, is merged.
+        `now` is in milliseconds since the epoch.
+        """
         numbers = list(self.points)
         times = np.array([self.points[number][0] for number in numbers], dtype=np.int64)
         spans = (times[2:] - times[:-2]) / (now - times[1:-1] + RECENT)
@@ -135,14 +140,14 @@ def json_text(value: Any) -> str:
     return encode(value).decode()
 
 
-def _with_short_payload(message: bytes) -> bytes:
+def _truncate_payload(message: bytes) -> bytes:
     if len(message) <= MOST_PAYLOAD:
         return message
     letter = msgspec.json.decode(message)
     return encode(letter | {"payload": letter["payload"][:MOST_PAYLOAD]})
 
 
-def _without_fields_if_long(message: bytes) -> bytes:
+def _remove_fields_of_long_prediction(message: bytes) -> bytes:
     if len(message) <= LONGEST_PREDICTION:
         return message
     prediction = msgspec.json.decode(message, type=dict[str, msgspec.Raw])
@@ -150,6 +155,6 @@ def _without_fields_if_long(message: bytes) -> bytes:
     return msgspec.json.encode(prediction)
 
 
-def _evict_oldest_rows(rows: dict[int, Row], most: int) -> None:
-    for number in list(rows)[: max(len(rows) - most, 0)]:
+def _evict_oldest_rows(rows: dict[int, Row], max_rows: int) -> None:
+    for number in list(rows)[: max(len(rows) - max_rows, 0)]:
         del rows[number]

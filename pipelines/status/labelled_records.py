@@ -1,7 +1,7 @@
-"""Records requested and labelled records for the status file.
+"""Requested and labelled records for the status file.
 
-Batches note requests and labels at little cost to the loop. Feature contributions are computed
-during publication, within a share of a second, while the committee still exists.
+The runner only logs requests and labels, which takes little time. The writer thread computes the
+feature contributions, in at most `WORK` seconds per publication.
 """
 
 import time
@@ -44,7 +44,11 @@ MOST_AT_ONCE = 500
 
 
 class RequestEvent(msgspec.Struct, frozen=True):
-    """A label request, with its message, the record's features `x` (D,) and the scoring model."""
+    """A label request, with the model that scored the record.
+
+    `sent` has the request and the record as messages, `tick` is the batch time, and `x` (D,) has
+    the record's features.
+    """
 
     sent: Sent
     tick: int
@@ -55,7 +59,7 @@ class RequestEvent(msgspec.Struct, frozen=True):
 
 
 class LabelEvent(msgspec.Struct, frozen=True):
-    """A label of a record that was learned at batch time `tick`; label None is a retraction."""
+    """A label that was learned at batch time `tick`; a label of None retracts earlier labels."""
 
     id: str
     label: Label | None
@@ -68,9 +72,10 @@ class LabelEvent(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LabelledChanges:
-    """Request and label events since the last publication; `columns` names the feature columns.
+    """Request and label events since the last publication, each with its record id.
 
-    `on_conflict` is the rule for records with several labels.
+    `columns` are the names of the feature columns. `on_conflict` is the rule for records with
+    several labels.
     """
 
     events: Sequence[tuple[str, RequestEvent | LabelEvent]]
@@ -88,7 +93,7 @@ class LabelledRecordLog:
     )
 
     def __call__(self, effects: StepResult, sent_requests: Mapping[str, Sent]) -> None:
-        """Log the labels and the `sent_requests`, by record id, of a batch."""
+        """Log the labels of a batch, and its requests (`sent_requests`, by record id)."""
         scored, tick, join = effects.scored, effects.batch_time_ms, self.pipeline.join
         are_open = join.open_requests
         committee = self.pipeline.versions.committee(scored.version) if sent_requests else None
@@ -143,7 +148,9 @@ def shap_explanation(
     """Return each feature's contribution to the scores of the likeliest classes (SHAP values).
 
     `x` (D,) is the row, `columns` its column names. The likeliest classes are those with the
-    largest `probabilities`. Return None if the committee does not support contributions.
+    largest `probabilities`. In the result, `features` lists the `NAMED` features with the largest
+    contributions, `others` sums up those of the other features, and `base` has the base scores.
+    The result is None if the committee does not support contributions.
     """
     try:
         owed = committee.contributions(x[None, : committee.n_features])[0]
@@ -198,7 +205,7 @@ class LabelledRecordRows:
     def restore(self, rows: Iterable[Row]) -> None:
         """Restore the rows of an earlier run; `rows` has the oldest first."""
         for id, *row in rows:
-            self._put_row(id, tuple(row), _decode(row[-1]))
+            self._replace_row(id, tuple(row), _decode(row[-1]))
 
     def update(
         self,
@@ -206,11 +213,14 @@ class LabelledRecordRows:
         schema: Schema,
         usual: Mapping[str, Usual] = MappingProxyType({}),
     ) -> None:
-        """Update the rows by new events; `usual` has recent mean and deviation by feature name."""
+        """Update the rows by new events.
+
+        `usual` has the recent mean and standard deviation of features, by feature name.
+        """
         end, shown = time.thread_time() + WORK, schema_fields(schema)
         for id, event in changes.events:
             if isinstance(event, LabelEvent):
-                self._apply_label(event, schema, changes.on_conflict)
+                self._add_label_to_record(event, schema, changes.on_conflict)
                 continue
             before = self.rows.get(id)
             value = _requested_record_data(event, shown)
@@ -229,40 +239,42 @@ class LabelledRecordRows:
                 value["why"] = shap_explanation(event.committee, event.x, changes.columns, said)
                 named = [row[0] for row in (value["why"] or {}).get("features", ())]
                 value["usual"] = {
-                    name: _rounded_statistics(usual[name]) for name in named if name in usual
+                    name: _round_mean_and_deviation(usual[name]) for name in named if name in usual
                 }
             self._store_record(id, value, None if before is None else before[1])
 
     def further_fields(self, id: str) -> dict[str, Any]:
-        """Return the fields of a record that are not features; empty if it is not stored."""
+        """Return the fields of a stored record that are not features; an empty dict if unknown."""
         row = self.rows.get(id)
         return {} if row is None else dict(_decode(row[-1])["fields"])
 
-    def _apply_label(self, event: LabelEvent, schema: Schema, rule: str | None) -> None:
+    def _add_label_to_record(
+        self, event: LabelEvent, schema: Schema, on_conflict: str | None
+    ) -> None:
         row = self.rows.get(event.id)
         value = _unsolicited_record_data(event, schema) if row is None else _decode(row[-1])
         value["labels"] = [*value["labels"], [event.tick, event.label, event.source]][-20:]
         truth = None if event.label is None else str(event.label)
         if truth is not None and row is not None and row[1] is not None:
             votes = [(one.source, one.label) for one in votes_of(value["labels"])]
-            truth = str(resolve_label(rule or "last", votes, row[1]))
+            truth = str(resolve_label(on_conflict or "last", votes, row[1]))
         self._store_record(event.id, value, truth)
 
-    def _store_record(self, id: str, value: dict[str, Any], truth: str | None) -> None:
-        said = value.get("label")
-        self._put_row(
+    def _store_record(self, id: str, record: dict[str, Any], label: str | None) -> None:
+        said = record.get("label")
+        self._replace_row(
             id,
             (
-                value["labels"][-1][0] if value["labels"] else value["arrived"],
-                truth,
+                record["labels"][-1][0] if record["labels"] else record["arrived"],
+                label,
                 None if said is None else str(said),
-                json_text(value),
+                json_text(record),
             ),
-            value,
+            record,
         )
 
-    def _put_row(self, id: str, row: Row, value: Mapping[str, Any]) -> None:
-        self.annotators.add_record(id, value)
+    def _replace_row(self, id: str, row: Row, record: Mapping[str, Any]) -> None:
+        self.annotators.add_record(id, record)
         before = self.rows.pop(id, None)
         self._bytes += len(row[-1]) - (len(before[-1]) if before else 0)
         self.rows[id] = row
@@ -272,25 +284,25 @@ class LabelledRecordRows:
             self.annotators.remove_record(oldest)
 
 
-def _rounded_statistics(usual: Usual) -> Usual:
-    mean, deviation = (None if one is None else float(f"{one:.5g}") for one in usual)
+def _round_mean_and_deviation(statistics: Usual) -> Usual:
+    mean, deviation = (None if one is None else float(f"{one:.5g}") for one in statistics)
     return mean, deviation
 
 
-def _requested_record_data(event: RequestEvent, shown: Set[str]) -> dict[str, Any]:
+def _requested_record_data(event: RequestEvent, hidden_fields: Set[str]) -> dict[str, Any]:
     request, payload = event.sent
     return _decode(request) | {
         "asked": True,
         "arrived": event.tick,
         "version": event.version,
         "margin": event.margin,
-        "fields": other_fields(payload, shown),
+        "fields": other_fields(payload, hidden_fields),
         "labels": [],
     }
 
 
 def _unsolicited_record_data(event: LabelEvent, schema: Schema) -> dict[str, Any]:
-    """Return the initial data of a record that was labelled without a request."""
+    """Return the data to store for a record that was labelled without a request."""
     features: Mapping[str, Any] = {}
     if event.values is not None:
         features = decode_fields(schema.features, event.values)

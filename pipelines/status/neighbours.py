@@ -58,7 +58,7 @@ class LabelledIndex:
     X
         Features, float32 (n, D).
     steady
-        The columns to compare, by name.
+        Index of each column to compare, by column name.
     """
 
     ids: list[str]
@@ -68,14 +68,14 @@ class LabelledIndex:
 
 
 class RecordImages:
-    """Bounded store of one small image per requested record, the newest records only."""
+    """Keeps one small image per requested record; the oldest images are evicted when full."""
 
     def __init__(self) -> None:
         self._images: OrderedDict[str, str] = OrderedDict()
         self._held = 0
 
     def add_image(self, id: str, fields: Mapping[str, Any]) -> None:
-        """Store the first image among a record's fields, if it is at most `SMALL_IMAGE` long."""
+        """Store a record's first image, unless it has more than `SMALL_IMAGE` characters."""
         for value in fields.values():
             if isinstance(value, str) and value.startswith("data:image/"):
                 if len(value) <= SMALL_IMAGE:
@@ -86,7 +86,7 @@ class RecordImages:
             self._held -= len(self._images.popitem(last=False)[1])
 
     def image_of(self, id: str) -> dict[str, str]:
-        """Return ``{"picture": image}`` for a record; an empty dict without an image."""
+        """Return ``{"picture": image}`` for the record `id`; an empty dict without an image."""
         image = self._images.get(id)
         return {} if image is None else {"picture": image}
 
@@ -94,7 +94,11 @@ class RecordImages:
 def nearest_labelled(
     index: LabelledIndex, rows: Mapping[str, np.ndarray]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return id and label of the nearest labelled records of each of `rows` (D,), by id."""
+    """Return the labelled records nearest to each of `rows`, as dicts with `id` and `label`.
+
+    `rows` has the features (D,) of records by record id; the result has the same keys. It is empty
+    without labelled records or without columns to compare.
+    """
     columns = list(index.steady.values())
     if not rows or not columns or not index.ids:
         return {}
@@ -108,17 +112,17 @@ def nearest_labelled(
 
 
 def nearest_rows(
-    wanted: np.ndarray, rows_searched: np.ndarray, n_nearest: int
+    query_rows: np.ndarray, rows_searched: np.ndarray, n_nearest: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return indices and distances of the rows nearest to each row of `wanted` (m, D).
+    """Return indices and distances of the rows nearest to each of `query_rows` (m, D).
 
-    `rows_searched` is (n, D). Both results are (m, min(n_nearest, n)), the nearest first. A
-    distance is the root mean square of the column differences, in standard deviations.
+    `rows_searched` is (n, D). Both results have the shape (m, min(n_nearest, n)), the nearest
+    first. A distance is the root mean square of the column differences, in standard deviations.
     """
     mean, deviation = _mean_and_deviation(rows_searched.astype(np.float64))
     a, b = (
         _finite_rows((part - mean) / deviation).astype(np.float32)
-        for part in (wanted, rows_searched)
+        for part in (query_rows, rows_searched)
     )
     # The squared norm of `a` is left out: it is constant in a row. `@` would wake BLAS's threads,
     # which then spin for longer than this computation takes.
@@ -135,7 +139,7 @@ def _finite_rows(X: np.ndarray) -> np.ndarray:
 
 
 def _mean_and_deviation(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation of each column (n, D); 1 for constant columns."""
+    """Return mean and standard deviation (D,) of the columns; constant columns have deviation 1."""
     is_known = ~np.isnan(X)
     n = np.maximum(is_known.sum(axis=0), 1)
     mean = np.where(is_known, X, 0.0).sum(axis=0) / n
@@ -144,7 +148,10 @@ def _mean_and_deviation(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def class_medians(index: LabelledIndex) -> dict[str, Any]:
-    """Return `classes`, column `names`, and `medians`: a list of column medians per class."""
+    """Return the most frequent `classes`, the column `names`, and the `medians` of each class.
+
+    `medians` has a list per class, with one median per column.
+    """
     labels = np.array(index.labels, dtype=object)
     counts = {label: int((labels == label).sum()) for label in dict.fromkeys(index.labels)}
     common = sorted(counts, key=lambda label: -counts[label])[:MOST_CLASSES]
@@ -160,7 +167,7 @@ def _column_medians(X: np.ndarray) -> list[float | None]:
 
 
 def quartiles(X: np.ndarray) -> list[Sequence[float] | None]:
-    """Return the three quartiles of each column (n, D); None if all values are missing.
+    """Return the three quartiles of each column of `X` (n, D); None if all values are missing.
 
     >>> quartiles(np.array([[3.0], [1.0], [np.nan], [2.0], [5.0], [4.0]]))
     [(2.0, 3.0, 4.0)]
@@ -168,14 +175,14 @@ def quartiles(X: np.ndarray) -> list[Sequence[float] | None]:
     ordered = np.sort(X, axis=0)  # missing values (NaN) are sorted last
     counts = (~np.isnan(X)).sum(axis=0).tolist()
     return [
-        tuple(_six_digits(column[round(part * (n - 1))]) for part in (0.25, 0.5, 0.75))
+        tuple(_round_to_six_digits(column[round(part * (n - 1))]) for part in (0.25, 0.5, 0.75))
         if n
         else None
         for column, n in zip(ordered.T, counts, strict=True)
     ]
 
 
-def _six_digits(value: Any) -> float:
+def _round_to_six_digits(value: Any) -> float:
     """Round a number to six significant digits."""
     number = float(value)
     return float(f"{number:.6g}") if math.isfinite(number) else number

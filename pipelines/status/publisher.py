@@ -92,14 +92,14 @@ class Publisher(Observer):
 
     def committed(self, effects: StepResult) -> None:
         """Collect the results of a committed batch for the next publication."""
-        with self._logged_errors():
+        with self._catch_and_log_errors():
             self._committed = wall_clock()
             self._notes(effects, self._committed)
             self._judged(effects, self._requests(effects))
 
     def replayed(self, effects: StepResult) -> None:
-        """Collect the requests of a batch that is replayed from the journal."""
-        with self._logged_errors():
+        """Collect the requests of a batch that is replayed after a restart."""
+        with self._catch_and_log_errors():
             self._requests(effects)
 
     @property
@@ -113,10 +113,10 @@ class Publisher(Observer):
     def between_batches(self) -> None:
         """Publish the status if a publication is due and the status has changed."""
         if self.is_due:
-            with self._logged_errors():
-                self._publish_changes()
+            with self._catch_and_log_errors():
+                self._publish_if_changed()
 
-    def _publish_changes(self) -> None:
+    def _publish_if_changed(self) -> None:
         state = runner_state(self._loop)
         is_still = state == self._state and not self._notes.since.batches
         is_still = is_still and not self._writer.has_failed
@@ -126,10 +126,10 @@ class Publisher(Observer):
                 self._publish_heartbeat()
             return
         self._is_still = is_still  # one more publication without batches sets the rates to 0
-        self._publish(state)
+        self._publish_status(state)
 
     def on_error(self, text: str) -> None:
-        """Record an error for the next publication."""
+        """Include the error message `text`, without its secrets, in the next publication."""
         now, sequence, text = wall_clock(), self._loop.pipeline.sequence, self._mask(text)
         self._trouble = {"time": now, "sequence": sequence, "text": text}
         self._notes.since.marks.append((now, sequence, "trouble", None, text))
@@ -138,14 +138,14 @@ class Publisher(Observer):
     def close(self) -> None:
         """Publish the state "stopped", and wait up to `_CLOSING` seconds for each write."""
         self._writer.wait_until_idle(_CLOSING)
-        with self._logged_errors():
+        with self._catch_and_log_errors():
             if self._writer.is_idle:
-                self._publish("stopped")
+                self._publish_status("stopped")
         self._writer.close(_CLOSING)
 
     @contextmanager
-    def _logged_errors(self) -> Iterator[None]:
-        """Catch and log all errors, so that none stops the pipeline."""
+    def _catch_and_log_errors(self) -> Iterator[None]:
+        """Catch all errors of the block, so that none stops the pipeline; log only the first."""
         try:
             yield
         except Exception:
@@ -161,7 +161,7 @@ class Publisher(Observer):
         self._writer.submit(Publication(*about, documents, None, IntervalStats(), None, None))
 
     def _labelled_index_if_changed(self) -> LabelledIndex | None:
-        """Return the newest labelled records; None if no label was learned since the last call."""
+        """Return the newest labelled records; None if none was learned since the last call."""
         pipeline = self._loop.pipeline
         if pipeline.learner.n_labels == self._labels:
             return None
@@ -170,7 +170,7 @@ class Publisher(Observer):
         steady = {name: lags + column for name, column in static_columns(pipeline).items()}
         return LabelledIndex(*pipeline.learner.newest_labelled(LABELLED), steady)
 
-    def _publish(self, state: str) -> None:
+    def _publish_status(self, state: str) -> None:
         before, loop = time.thread_time(), self._loop
         self._state = state
         documents: dict[str, dict[str, Any]] = {}

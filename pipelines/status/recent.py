@@ -32,7 +32,7 @@ Mark = tuple[int, int, str, int | None, str]
 
 @dataclass(slots=True)
 class IntervalStats:
-    """Counts, and bounded queues of messages, since the last publication."""
+    """Counts and the newest messages of the batches since the last publication."""
 
     batches: int = 0
     records: int = 0
@@ -64,10 +64,10 @@ class RecentRecords:
     first: np.ndarray | None
 
     def class_shares(self) -> dict[str, Any]:
-        """Return the most frequent `labels`, with counts `predicted` and `labelled` of each."""
+        """Return the most frequent `labels`; how often each was `predicted`, and `labelled`."""
         predicted = Counter(label for label in self.predicted if label is not None)
         answered = Counter(label for label, _ in self.answered)
-        labels = _most_frequent(predicted + answered)
+        labels = _most_frequent_labels(predicted + answered)
         return {
             "labels": labels,
             "predicted": [predicted[label] for label in labels],
@@ -75,9 +75,12 @@ class RecentRecords:
         }
 
     def confusion_matrix(self) -> dict[str, Any]:
-        """Return `labels` and the confusion matrix `counts`, with true classes in rows."""
+        """Return the confusion matrix `counts` of requested labels, and its classes `labels`.
+
+        Rows are true classes, and columns predicted ones.
+        """
         pairs = [(true, said) for true, said in self.answered if said is not None]
-        labels = _most_frequent(Counter(label for pair in pairs for label in pair))
+        labels = _most_frequent_labels(Counter(label for pair in pairs for label in pair))
         codes = {label: code for code, label in enumerate(labels)}
         counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
         for true, said in pairs:
@@ -86,13 +89,13 @@ class RecentRecords:
         return {"labels": labels, "counts": counts.tolist()}
 
 
-def _most_frequent(counts: Counter[Label]) -> list[Label]:
-    """Return the `MOST_CLASSES` most frequent labels, sorted."""
+def _most_frequent_labels(counts: Counter[Label]) -> list[Label]:
+    """Return the `MOST_CLASSES` labels with the largest counts, sorted by label."""
     return sorted(label for label, _ in counts.most_common(MOST_CLASSES))
 
 
 class RecentRows:
-    """Ring buffer of the newest rows of a stream, float32 (n, D), and its first rows.
+    """The newest and the first rows of a stream, float32 (n, D). The newest are in a ring buffer.
 
     Attributes
     ----------
@@ -111,26 +114,26 @@ class RecentRows:
         n_rows = len(self._rows)
         while self._wanted and len(X):
             part, X = X[: self._wanted], X[self._wanted :]
-            self._append_rows(part)
+            self._append_to_ring_buffer(part)
             self._wanted -= len(part)
             if not self._wanted:
                 self.first = self._rows.copy()
-        self._append_rows(X[-n_rows:])
+        self._append_to_ring_buffer(X[-n_rows:])
 
     @property
     def needs_first_rows(self) -> bool:
-        """Whether first rows are still missing; otherwise, only the newest rows are needed."""
+        """Whether there are too few first rows, so that all rows must be added."""
         return self._wanted > 0
 
     def restart_first_rows(self) -> None:
-        """Collect new first rows, from the next row on."""
+        """Drop the first rows, and collect new ones from the next row on."""
         self.first, self._wanted = None, len(self._rows)
 
     def newest_rows(self) -> np.ndarray:
         """Return a copy of the newest rows, in arrival order."""
         return np.roll(self._rows[: self.seen], -(self.seen % len(self._rows)), axis=0)
 
-    def _append_rows(self, X: np.ndarray) -> None:
+    def _append_to_ring_buffer(self, X: np.ndarray) -> None:
         start = self.seen % len(self._rows)
         end = min(start + len(X), len(self._rows))
         self._rows[start:end] = X[: end - start]
@@ -174,10 +177,10 @@ class IntervalCollector:
             self.rows.restart_first_rows()
         if len(effects.records):
             self._defer_batch(effects)
-        self._add_marks(effects)
+        self._add_chart_events(effects)
 
     def take_interval(self) -> IntervalStats:
-        """Return the counts and messages since the last call, and reset them."""
+        """Return the counts and messages since the last call, and start new ones."""
         self._apply_deferred_batches()
         since, self.since = self.since, IntervalStats()
         return since
@@ -190,7 +193,7 @@ class IntervalCollector:
         )
 
     def _defer_batch(self, effects: StepResult) -> None:
-        """Queue a batch to be added to the windows; drop batches that have left all windows."""
+        """Queue a batch for the windows; drop queued batches that are too old for all windows."""
         late, labels = self._late, effects.scored.labels
         late.append((labels, effects.records.X, effects.messages.predictions))
         self._n_late += len(labels)
@@ -208,7 +211,7 @@ class IntervalCollector:
         self._late.clear()
         self._n_late = 0
 
-    def _add_marks(self, effects: StepResult) -> None:
+    def _add_chart_events(self, effects: StepResult) -> None:
         batch_time_ms, sequence, marks = effects.batch_time_ms, effects.sequence, self.since.marks
         if effects.gap is not None:
             first, last = effects.gap

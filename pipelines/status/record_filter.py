@@ -33,7 +33,7 @@ class RecordFilter:
 
     @property
     def depends_on_prediction(self) -> bool:
-        """Whether a condition of the filter depends on predictions."""
+        """Whether the filter has a condition on the prediction or on its version."""
         bounds = self.said, self.since, self.until
         return self.wrong or any(one is not None for one in bounds)
 

@@ -52,14 +52,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _DecodedRequest(msgspec.Struct, gc=False):
-    """The keys of a request message that are decoded; other keys are copied as bytes."""
+    """The only keys of a request message that are decoded here."""
 
     probabilities: dict[str, float | None]
     utility: float
     expires: str | int | float | None
 
 
-_look = msgspec.json.Decoder(_DecodedRequest).decode
+_decode_request = msgspec.json.Decoder(_DecodedRequest).decode
 
 Sent = tuple[bytes, bytes]
 """A request as it was sent, and its record's payload."""
@@ -67,7 +67,7 @@ Sent = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class RequestChanges:
-    """Ids of all open requests, and the messages of the new ones since the last publication.
+    """Ids of all open requests, and messages of those that are new since the last publication.
 
     Attributes
     ----------
@@ -84,17 +84,17 @@ class RequestChanges:
         """Return the features of the `most` new requests with the largest utility, by record id."""
         if len(self.rows) <= most:
             return self.rows
-        ids = nlargest(most, self.rows, key=lambda id: _look(self.new[id][0]).utility)
+        ids = nlargest(most, self.rows, key=lambda id: _decode_request(self.new[id][0]).utility)
         return {id: self.rows[id] for id in ids}
 
 
 class OpenRequests:
-    """Tracks the open requests of a pipeline and their messages from batch to batch.
+    """Collects the messages of the open requests of a pipeline, batch by batch.
 
-    The label join knows which requests are open. Their messages are taken from the batch that sent
-    them. For a batch of an earlier run without a replay, they are taken from that run's status. If
-    neither is available, the request is rebuilt with the current prediction and without further
-    fields.
+    The pipeline's label join knows which requests are open. A request's message is taken from the
+    batch that sent the request. For batches of an earlier run, the message is taken from the status
+    of that run. If both are missing, the message is rebuilt with the current prediction and without
+    the fields that are not features.
 
     Parameters
     ----------
@@ -116,19 +116,19 @@ class OpenRequests:
         asked: dict[str, Sent] = {}
         ids = [*effects.asked.ids, *effects.relabels.ids]
         if self._pool:
-            self._retain_records(effects.records)
+            self._keep_payloads(effects.records)
         if ids:
             payloads = self._held if self._pool else _payloads_by_id(effects.records, set(ids))
             for id, request in zip(ids, effects.messages.requests, strict=True):
                 asked[id] = (request, payloads.get(id, _NOTHING))
         self._new |= asked
-        self._evict_records()
+        self._evict_oldest_payloads()
         if len(self._new) > 2 * len(self._pipeline.join.open_requests) + SLACK:
             self._drop_closed_requests()
         return asked
 
     def take_changes(self) -> RequestChanges:
-        """Return the open ids, and the requests that are new since the last call."""
+        """Return the ids of all open requests, and the new requests since the last call."""
         self._drop_closed_requests()
         ids = frozenset(self._pipeline.join.open_requests)
         if missing := ids - self._known - self._new.keys():
@@ -137,15 +137,15 @@ class OpenRequests:
         requested = self._pipeline.join.requested_record
         return RequestChanges(ids, new, {id: requested(id).x for id in new})
 
-    def _retain_records(self, records: Records) -> None:
-        """Keep the records of a batch, as a later batch may request any record of the pool."""
+    def _keep_payloads(self, records: Records) -> None:
+        """Keep the payloads of a batch, as a later batch may request any record of the pool."""
         held = self._held
         for id, message in zip(records.ids, records.messages, strict=True):
             self._held_bytes += len(message.payload) - len(held.pop(id, b""))
             held[id] = message.payload
 
-    def _evict_records(self) -> None:
-        """Evict the oldest records beyond the pool size or `MOST_BYTES`."""
+    def _evict_oldest_payloads(self) -> None:
+        """Evict the oldest payloads if there are more than the pool size or `MOST_BYTES` bytes."""
         held = self._held
         while len(held) > self._pool or self._held_bytes > MOST_BYTES:
             self._held_bytes -= len(held.pop(next(iter(held))))
@@ -183,12 +183,12 @@ def _payloads_by_id(records: Records, ids: Set[str]) -> dict[str, bytes]:
 
 
 class RequestRows:
-    """Rows of the table ``requests``, each with the record's further fields.
+    """Rows of the table ``requests``: requests with all fields of their records.
 
     Attributes
     ----------
     rows : rows by record id
-    fields : names of the further fields seen so far, with True for text fields
+    fields : names of the fields so far that are not features, with True for text fields
     """
 
     def __init__(self) -> None:
@@ -202,7 +202,7 @@ class RequestRows:
         """Restore the requests of an earlier run."""
         for request in requests:
             fields, near = request.pop("fields"), request.pop("near")
-            self._put_row(request["id"], _encode(request), fields, near)
+            self._store_request(request["id"], _encode(request), fields, near)
 
     def update(
         self,
@@ -211,10 +211,11 @@ class RequestRows:
         schema: Schema,
         stored_fields: Callable[[str], dict[str, Any]],
     ) -> None:
-        """Update the rows to the open requests; `neighbours` has the nearest labelled records.
+        """Delete the rows of closed requests, and add rows for the new requests.
 
-        Fields of `schema` are part of the request already. `stored_fields` returns the further
-        fields of a record whose payload is not available, because it was requested before.
+        `neighbours` has the nearest labelled records by record id. Fields of `schema` are part of
+        the request already. `stored_fields` returns the other fields of a record id; it is used for
+        a record whose payload is not available.
         """
         for id in self.rows.keys() - changes.ids:
             del self.rows[id]
@@ -224,20 +225,22 @@ class RequestRows:
             fields = stored_fields(id) if payload is _NOTHING else other_fields(payload, shown)
             self._looks.add_image(id, fields)
             nearest = [one | self._looks.image_of(one["id"]) for one in neighbours.get(id, ())]
-            self._put_row(id, request, fields, nearest)
+            self._store_request(id, request, fields, nearest)
 
-    def _put_row(
-        self, id: str, request: bytes, fields: dict[str, Any], near: list[dict[str, Any]]
+    def _store_request(
+        self, id: str, request: bytes, fields: dict[str, Any], neighbours: list[dict[str, Any]]
     ) -> None:
-        looked = _look(request)
+        looked = _decode_request(request)
         if len(looked.probabilities) > MOST_CLASSES:
             likely = _most_likely_classes(looked.probabilities)
             request = _encode(_decode(request) | {"probabilities": likely})
-        text = _append_keys(request, fields, near)
+        text = _append_fields_and_neighbours(request, fields, neighbours)
         size = len(text)
         if self._bytes + size > MOST_BYTES:
             size, fields = 0, {}
-            text = _append_keys(_encode(_decode(request) | {"features": {}}), fields, [])
+            text = _append_fields_and_neighbours(
+                _encode(_decode(request) | {"features": {}}), fields, []
+            )
         for name, value in fields.items():
             if len(self.fields) < MOST_FIELDS:
                 self.fields[name] = self.fields.get(name, False) or isinstance(value, str)
@@ -246,9 +249,11 @@ class RequestRows:
         self._sizes[id] = size
 
 
-def _append_keys(request: bytes, fields: dict[str, Any], near: list[dict[str, Any]]) -> bytes:
-    """Append the keys `fields` and `near` to a request, a JSON object."""
-    return b'%s,"fields":%s,"near":%s}' % (request[:-1], _encode(fields), _encode(near))
+def _append_fields_and_neighbours(
+    request: bytes, fields: dict[str, Any], neighbours: list[dict[str, Any]]
+) -> bytes:
+    """Return the JSON text of a request with the additional keys `fields` and `near`."""
+    return b'%s,"fields":%s,"near":%s}' % (request[:-1], _encode(fields), _encode(neighbours))
 
 
 def _most_likely_classes(probabilities: dict[str, float | None]) -> dict[str, float | None]:
@@ -265,9 +270,9 @@ def schema_fields(schema: Schema) -> set[str]:
 def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
     """Return the fields of a JSON record except the `hidden` ones; long values are truncated.
 
-    An object with a hidden part is flattened: its other parts are named by their paths. Lists and
-    other objects are JSON texts. An image (``data:image/...``) that is too large is replaced by a
-    text with its size.
+    If a part of an object is hidden, the other parts become separate fields, named by their paths.
+    Lists and other objects become JSON texts. An image (``data:image/...``) that is too large is
+    replaced by a text with its size.
 
     >>> other_fields(b'{"id": 7, "a": 0.5, "text": "Hello", "tags": ["x"]}', {"id", "a"})
     {'text': 'Hello', 'tags': '["x"]'}
@@ -286,10 +291,10 @@ def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
     inner = flat({name: value for name, value in record.items() if name in parts})
     names = [name for name in (*whole, *inner) if name not in hidden]
     found = whole | inner
-    return {name[:LONGEST_TEXT]: _bounded_value(found[name]) for name in names[:MOST_FIELDS]}
+    return {name[:LONGEST_TEXT]: _truncate_long_value(found[name]) for name in names[:MOST_FIELDS]}
 
 
-def _bounded_value(value: Any) -> Any:
+def _truncate_long_value(value: Any) -> Any:
     if isinstance(value, list | dict):
         value = _encode(value).decode()
     if not isinstance(value, str):

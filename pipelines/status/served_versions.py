@@ -23,7 +23,7 @@ FEATURES = 50
 
 
 class ServedVersions:
-    """Rows of the table ``versions``: each active model version and its number of predictions."""
+    """Rows of the table ``versions``: each version that was active, and how often it predicted."""
 
     def __init__(self) -> None:
         self.rows: dict[int, Row] = {}
@@ -38,7 +38,7 @@ class ServedVersions:
     def update(
         self, committee: "Committee | None", labels: int, columns: Sequence[str], now: int
     ) -> dict[str, float]:
-        """Add a row for the active committee if it is new; return its feature importances by name.
+        """Add a row for the active committee if it is new; return its importances by feature.
 
         `labels` is the number of learned labels, `columns` has the names of the feature columns,
         and `now` is in milliseconds since the epoch.
@@ -52,7 +52,7 @@ class ServedVersions:
                 "rounds": committee.n_rounds,
                 "features": committee.n_features,
                 "knows": [str(one) for one in committee.classes[:MOST_CLASSES].tolist()],
-                "importances": _importances(committee, columns),
+                "importances": _largest_importances(committee, columns),
             }
             first = {"version": committee.version, "began": now, "labels": labels, "predicted": 0}
             self._store_version(
@@ -63,18 +63,18 @@ class ServedVersions:
         return dict(self._known[committee.version]["importances"])
 
     def count_predictions(self, predicted: Mapping[int, int]) -> None:
-        """Add `predicted`, numbers of predictions by version, to the rows."""
+        """Increase the numbers of predictions in the rows by `predicted`, counts by version."""
         for version in predicted.keys() & self._known.keys():
             known = self._known[version]
             self._store_version(
                 version, known | {"predicted": known["predicted"] + predicted[version]}
             )
 
-    def _store_version(self, version: int, about: dict[str, Any]) -> None:
-        self._known[version], self.rows[version] = about, (json_text(about),)
+    def _store_version(self, version: int, version_data: dict[str, Any]) -> None:
+        self._known[version], self.rows[version] = version_data, (json_text(version_data),)
 
 
-def _importances(committee: "Committee", columns: Sequence[str]) -> dict[str, float]:
+def _largest_importances(committee: "Committee", columns: Sequence[str]) -> dict[str, float]:
     try:
         shares = committee.feature_importances().tolist()
     except DataError:  # not all committees have trees

@@ -67,7 +67,7 @@ class Writer:
     Parameters
     ----------
     folder : the folder of the file
-    watched : names of the columns that are monitored for drift
+    monitored_columns : names of the columns that are monitored for drift
 
     Attributes
     ----------
@@ -76,11 +76,11 @@ class Writer:
     has_failed : whether the newest publication could not be written
     """
 
-    def __init__(self, folder: Path, watched: list[str]) -> None:
+    def __init__(self, folder: Path, monitored_columns: list[str]) -> None:
         self._file = StatusFile(folder / FILE)
         self._board = HistoryBuffer()
         self._documents: dict[str, Row] = {}
-        self._drift = FeatureDrift(watched)
+        self._drift = FeatureDrift(monitored_columns)
         self._farthest = DriftHistory()
         self._came: deque[Moment] = deque(maxlen=RECORDS)
         self._first: Any = None
@@ -95,7 +95,9 @@ class Writer:
         self._is_closed = False
         self.has_failed = False
         self.cost = 0.0
-        self._thread = threading.Thread(target=self._run, name="streamboost-status", daemon=True)
+        self._thread = threading.Thread(
+            target=self._write_until_closed, name="streamboost-status", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -109,7 +111,7 @@ class Writer:
         return self._drift.reference is not None
 
     def submit(self, publication: Publication) -> None:
-        """Pass a publication to the writer thread; the writer must be idle."""
+        """Pass a publication to the writer thread. Call only if `is_idle`."""
         with self._condition:
             self._pending = publication
             self._condition.notify_all()
@@ -127,7 +129,7 @@ class Writer:
         self._thread.join(seconds)
 
     def _restore_earlier_status(self, reader: StatusReader) -> None:
-        """Restore the status of an earlier run; an unreadable part is left out."""
+        """Restore the status of an earlier run, up to the first part that cannot be read."""
         try:
             self._board.restore(reader)
             self._documents = {
@@ -147,7 +149,7 @@ class Writer:
         finally:
             reader.close()
 
-    def _run(self) -> None:
+    def _write_until_closed(self) -> None:
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._pending or self._is_closed)
@@ -155,12 +157,12 @@ class Writer:
             if publication is None:
                 self._file.close()
                 return
-            self._try_write(publication)
+            self._write_and_log_error(publication)
             with self._condition:
                 self._pending = None
                 self._condition.notify_all()
 
-    def _try_write(self, publication: Publication) -> None:
+    def _write_and_log_error(self, publication: Publication) -> None:
         before = time.thread_time()
         try:
             self._write_publication(publication)
@@ -178,7 +180,7 @@ class Writer:
             self._labelled = publication.labelled
             documents = documents | {"typical": class_medians(self._labelled)}
         if publication.recent is not None:
-            documents = documents | self._window_documents(
+            documents = documents | self._documents_of_windows(
                 publication.recent, documents["join"]["records"], publication.time
             )
         if publication.judged is not None:
@@ -218,7 +220,9 @@ class Writer:
             }
         )
 
-    def _window_documents(self, recent: RecentRecords, records: int, now: int) -> dict[str, Any]:
+    def _documents_of_windows(
+        self, recent: RecentRecords, records: int, now: int
+    ) -> dict[str, Any]:
         drift = self._drift
         if recent.first is not None and recent.first is not self._first:
             self._first = recent.first
@@ -228,12 +232,12 @@ class Writer:
         self._came.append((records, now))
         n = len(recent.rows)
 
-        def change_time(name: str) -> Moment:
+        def estimate_change_time(name: str) -> Moment:
             record = records - n + drift.change_point(recent.rows, name)
             by_then, times = zip(*self._came, strict=True)
             return record, int(np.interp(record, by_then, times))
 
-        self._farthest.update(features, n, (records, now), change_time)
+        self._farthest.update(features, n, (records, now), estimate_change_time)
         self._usual = {one["name"]: (one["mean"], one["deviation"]) for one in features}
         features.sort(key=lambda one: -(one["psi"] or 0.0))
         return {

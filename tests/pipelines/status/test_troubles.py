@@ -143,7 +143,7 @@ def test_the_loop_spends_but_a_fraction_of_its_time_on_it(grown, tmp_path, monke
         cpu = iter(range(0, 1_000, 3))
         monkeypatch.setattr("streamboost.pipelines.status.publisher.time.thread_time", cpu.__next__)
         publisher._clock = lambda: 1_000.0
-        publisher._publish("running")
+        publisher._publish_status("running")
         assert publisher._due == 1_000.0 + 3 / 0.02
 
 
@@ -151,7 +151,7 @@ def test_what_takes_long_to_write_is_written_less_often_but_is_not_silent(grown,
     world, _ = grown
     with published(world.loop, tmp_path) as publisher:
         publisher._clock = lambda: 1_000.0
-        publisher._publish("running")
+        publisher._publish_status("running")
         publisher._writer.wait_until_idle(10)
         due = []
         for cost in (0.0, 0.075, 60.0):
