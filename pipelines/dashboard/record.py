@@ -503,10 +503,7 @@ _LABELLED = "labelled"
 
 
 def _neighbour_state_on_arrival(record: StoredRecord, neighbour: StoredRecord) -> str:
-    """Return the state that `neighbour` had when `record` arrived.
-
-    It is "labelled", or without a label at that time: "not labelled" or "not arrived", as of `record`'s arrival.
-    """
+    """Return "labelled", "not labelled" or "not arrived": the state when `record` arrived."""
     when = record.get("arrived") or 0
     labels = neighbour.get("labels") or ()
     if (neighbour.get("arrived") or 0) > when:

@@ -51,10 +51,10 @@ class BufferedSource:
         self._ahead: deque[Message] = deque()
 
     def poll(self, limit: int) -> list[Message]:
-        """Return up to `limit` messages, up to the watermark, by partition, then offset.
+        """Return up to `limit` messages up to the watermark, sorted by partition, then offset.
 
-        Messages after the watermark are not returned but buffered, also all messages that follow
-        one of these in the same partition.
+        Messages after the watermark are buffered instead, and so are all messages that follow one
+        of these in the same partition.
         """
         room = limit - len(self._ahead)
         came = self._source.poll(room) if room > 0 else []
