@@ -40,17 +40,17 @@ _REMEDIES = {
 }
 
 
-def send_options(about: Message | MessageMetadata) -> dict[str, Any]:
+def send_options(metadata: Message | MessageMetadata) -> dict[str, Any]:
     """Return the arguments of `KafkaProducer.send` for the metadata of a message.
 
     >>> send_options(MessageMetadata(b"7", (("trace", b"a"),), 1_000))
     {'timestamp_ms': 1000, 'key': b'7', 'headers': [('trace', b'a')]}
     """
-    options: dict[str, Any] = {} if about.time is None else {"timestamp_ms": about.time}
-    if about.key is not None:
-        options["key"] = about.key
-    if about.headers:
-        options["headers"] = list(about.headers)
+    options: dict[str, Any] = {} if metadata.time is None else {"timestamp_ms": metadata.time}
+    if metadata.key is not None:
+        options["key"] = metadata.key
+    if metadata.headers:
+        options["headers"] = list(metadata.headers)
     return options
 
 
