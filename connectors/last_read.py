@@ -33,7 +33,7 @@ class LastRead(msgspec.Struct, frozen=True, array_like=True):
         return cls(offset, hashlib.blake2b(content, digest_size=16).hexdigest())
 
     def has_changed(self, content: bytes) -> bool:
-        """Return whether `content`, found at the offset now, differs from the bookmark's content."""
+        """Return whether `content`, now at the offset, differs from the content of the bookmark."""
         return bool(self.digest) and self.from_message(self.offset, content) != self
 
     def encode(self) -> str:

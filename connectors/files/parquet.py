@@ -148,7 +148,7 @@ class ParquetSource(LastReadSource):
         return self._file
 
     def _iterate_checked_rows(self, start_row: int) -> Iterator[dict[str, Any]]:
-        """Return an iterator over the rows from `start_row` on; DeletedError for a replaced file."""
+        """Return an iterator over the rows from `start_row`; DeletedError for a replaced file."""
         n, last = self._open_file().metadata.num_rows, self._last
         is_other = n < max(start_row, last.offset + 1)
         if not is_other and last.digest:
