@@ -1,4 +1,4 @@
-"""Inference of fields from the first records, with a report of the result."""
+"""Inference of the schema's fields from the first records, with a report for the user."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -60,7 +60,8 @@ def parse_json_objects(payloads: Sequence[bytes], id_field: str | None) -> list[
     if all(get(record) is None for record in records):
         raise DataError(
             f"none of the {len(records)} JSON objects at the start has the id field {id_field!r} "
-            f"(fields seen: {_names_text(_field_names(records)) or 'none'}): name it in [schema] id"
+            f"(fields seen: {_join_field_names(_field_names_of_records(records)) or 'none'}): name "
+            "it in [schema] id"
         )
     return records
 
@@ -68,9 +69,9 @@ def parse_json_objects(payloads: Sequence[bytes], id_field: str | None) -> list[
 def inference_report(
     inference: Inference, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
 ) -> str:
-    """Return a report of the inferred fields of `records`, with a line for each.
+    """Return text that reports the inferred fields of `records`, with a line for each field.
 
-    `roles` are the fields with another meaning, such as the id.
+    `roles` are fields that are no features, such as the id, with their meanings.
     """
     n = len(records)
     kinds = [
@@ -78,8 +79,8 @@ def inference_report(
     ]
     left = [(name, "left out", why) for name, why in inference.reasons.items()]
     rows = [*kinds, *(row for row in left if row[0] not in inference.fields)]
-    rows += [(name, roles[name], "") for name in _present_roles(roles, records, inference)]
-    rows = _group_fields([(escaped(name), kind, escaped(why)) for name, kind, why in rows])
+    rows += [(name, roles[name], "") for name in _roles_found_in_records(roles, records, inference)]
+    rows = _group_report_rows([(escaped(name), kind, escaped(why)) for name, kind, why in rows])
     wide = [max((len(row[part]) for row in rows), default=0) for part in (0, 1)]
     lines = [f"  {name:<{wide[0]}}  {kind:<{wide[1]}}  {why}".rstrip() for name, kind, why in rows]
     head = (
@@ -88,7 +89,7 @@ def inference_report(
     return "\n".join([head, *lines])
 
 
-def _present_roles(
+def _roles_found_in_records(
     roles: Iterable[str], records: Sequence[Mapping[str, Any]], inference: Inference
 ) -> Iterable[str]:
     for role in roles:
@@ -97,8 +98,8 @@ def _present_roles(
             yield role
 
 
-def _group_fields(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Combine many (name, kind, reason) rows of equal kind and reason to one row."""
+def _group_report_rows(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Combine many (name, kind, reason) rows of the same kind and reason to one row."""
     alike: dict[tuple[str, str], list[str]] = {}
     for name, kind, why in rows:
         alike.setdefault((kind, why), []).append(name)
@@ -125,17 +126,20 @@ def absent_fields_error(
 ) -> str | None:
     """Return an error text for the first of `names` that no record has; None if all exist.
 
-    With `near_only`, names are ignored unless they are similar to a field that is not in `used`.
+    With `near_only`, only names that are similar to a field of the records are reported. Fields in
+    `used` are not compared.
     """
     records = list(_iterate_json_objects(payloads))
-    there = _field_names(records)
+    there = _field_names_of_records(records)
     for name in names if records else ():
         get = getter(name)
         if name not in there and all(get(record) is None for record in records):
             near = get_close_matches(name, [one for one in there if one not in used], n=1)
             if near_only and not near:
                 continue
-            hint = f"did you mean {near[0]}?" if near else f"fields seen: {_names_text(there)}"
+            hint = (
+                f"did you mean {near[0]}?" if near else f"fields seen: {_join_field_names(there)}"
+            )
             return f"none of {len(records)} records has the field {name!r}; {hint}"
     return None
 
@@ -174,10 +178,10 @@ def _iterate_json_objects(payloads: Iterable[bytes]) -> Iterable[dict[str, Any]]
             continue
 
 
-def _field_names(records: Iterable[Mapping[str, Any]]) -> list[str]:
+def _field_names_of_records(records: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for record in records for name in flat(record)))
 
 
-def _names_text(names: Sequence[str]) -> str:
+def _join_field_names(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -48,8 +48,8 @@ def split_messages(schema: "Schema", messages: Sequence[Message]) -> SplitMessag
 
 def _classify_message(
     message: Message,
-    get: Callable[[Mapping[str, Any]], Any],
-    features: Sequence[Callable[[Mapping[str, Any]], Any]],
+    get_label: Callable[[Mapping[str, Any]], Any],
+    feature_getters: Sequence[Callable[[Mapping[str, Any]], Any]],
 ) -> tuple[bool, bool]:
     """Return whether a message has a label, and whether it has a record."""
     if message.damage is not None:
@@ -58,6 +58,6 @@ def _classify_message(
         held = decode_object(message.payload)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return False, True  # the record decoder reports the reason
-    if get(held) in (None, ""):
+    if get_label(held) in (None, ""):
         return False, True
-    return True, any(read(held) is not None for read in features)
+    return True, any(read(held) is not None for read in feature_getters)
