@@ -209,8 +209,8 @@ def _find_damaged_batch(
 ) -> tuple[int, str] | None:
     """Return (first offset, damage) of the batch that contains `offset`; None if it is intact.
 
-    Each call uses a new consumer, because a consumer that has raised the error never returns from
-    its next poll.
+    Each call uses a new consumer, because the next poll of a consumer that has raised such an error
+    never returns.
     """
     if offset >= end:
         return None

@@ -122,7 +122,7 @@ class DecodeContext:
         return [self._dead[index] for index in sorted(self._dead)]
 
     def reject(self, index: int, reason: Reason, detail: str) -> None:
-        """Add a dead letter for the message with this index."""
+        """Add a dead letter for the message with this index in the poll."""
         self._dead[index] = DeadLetter.from_message(
             self._messages[index], reason, detail, source=self._source, time=self._time
         )
@@ -180,7 +180,7 @@ class DecodeContext:
     def _reject_message_without_value(
         self, index: int, required_values: Sequence[Any], reason_by_name: dict[str, Reason]
     ) -> None:
-        """Add a dead letter for a message with a missing value: None or "" in the values."""
+        """Add a dead letter for a message of which a required value is None or ""."""
         for place, (value, name) in enumerate(zip(required_values, reason_by_name, strict=True)):
             if value is None or value == "":
                 missing = "absent or null" if value is None else "empty"
@@ -334,7 +334,7 @@ class _FieldTreeNode:
 
 
 class KnownFields:
-    """Set of the known fields, those of a schema; counts unknown fields in records.
+    """Set of the known fields (those of a schema), which counts unknown fields in records.
 
     Parameters
     ----------
@@ -581,7 +581,7 @@ class NumberDecoder:
 
 @dataclass(frozen=True)
 class RecordDecoder:
-    """Decodes id, time and original values of records, by paths into nested objects.
+    """Decodes id, time and original values of records, at dotted paths of nested objects.
 
     Without an `id`, the caller gets the id from the message's key.
     """
@@ -593,7 +593,7 @@ class RecordDecoder:
     def decode(
         self, context: DecodeContext, messages: Sequence[Message], known: KnownFields
     ) -> Records:
-        """Decode records with their original values, and count fields that are not `known`."""
+        """Decode records with their original values, and count fields that are not in `known`."""
         take, id_of = (
             values_reader(self.names),
             _record_without_id if self.id is None else id_reader(self.id),

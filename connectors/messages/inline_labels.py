@@ -25,8 +25,8 @@ class SplitMessages(NamedTuple):
 def split_messages(schema: "Schema", messages: Sequence[Message]) -> SplitMessages:
     """Separate the messages of one stream into records and labels, in O(n).
 
-    A message whose label field has a value is a label. If it has a feature, too, it is also a
-    record, unless its id is known. All other messages are records, including unreadable ones.
+    A message with a value in the label field is a label message. If it also has a value in a
+    feature field, it is a record, too. All other messages are records, also unreadable ones.
 
     >>> from streamboost.connectors.messages.schema import Schema
     >>> lines = [b'{"id": 1, "a": 2}', b'{"id": 1, "label": "x"}', b'{"id": 2, "a": 3, "label": 1}']

@@ -116,7 +116,8 @@ class RecordSplitter:
     def summary(self) -> str:
         """Return a sentence with the number of records and labels read so far.
 
-        Raises DataError or ConfigurationError if nothing can be learned from them.
+        Raises DataError or ConfigurationError if no record is usable, the records have no features,
+        or the number of different labels is too small or too large.
         """
         n = len(self.truth)
         if not n:
