@@ -45,10 +45,10 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
 
     `payload` may be truncated if the message exceeds the source's limit; `size` is the original
     length in bytes. `time` is the time of writing in milliseconds since the epoch, if the source
-    has it. `damage` is the reason why this message, and perhaps some after it, cannot be read: its
-    payload is the readable part, often nothing. `is_row` marks a row of a table, in which null is
-    an empty cell. `key` and `headers` are from a Kafka message; `name` is the record id decoded
-    from a key that is no text.
+    has it. `damage` is None or the reason why this message, and perhaps some messages after it,
+    cannot be read. A damaged message has the readable part as payload, which is often empty.
+    `is_row` marks a row of a table, in which null is an empty cell. `key` and `headers` are from a
+    Kafka message; `name` is the record id decoded from a key that is no text.
     """
 
     payload: bytes
@@ -64,7 +64,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
 
 
 class ForwardedPayloads(list[bytes]):
-    """Payloads to write with metadata: `about` has the key, headers and time of each."""
+    """Payloads to write, with the key, headers and time of each payload in `about`."""
 
     def __init__(
         self, payloads: Iterable[bytes], about: Sequence[Message | MessageMetadata]
@@ -74,7 +74,7 @@ class ForwardedPayloads(list[bytes]):
 
 
 class Source(ABC):
-    """Input of messages that is polled and has a position to seek.
+    """Input of messages, which are returned by polls; can seek an earlier position.
 
     After `source.seek(p)`, polls return the same messages as when `source.position()` was `p`, as
     long as they are retained. With several partitions, the order of partitions may differ;
@@ -83,7 +83,7 @@ class Source(ABC):
 
     @abstractmethod
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` messages, by partition, then offset, and advance the position.
+        """Return at most `limit` new messages by partition and offset, and advance the position.
 
         An empty list means that no message is available now; a poll waits only for a moment.
         """
@@ -112,23 +112,23 @@ class Source(ABC):
 
     @property
     def identity(self) -> str | None:
-        """Id of the resource (for Kafka, the topic id), or None; a recreated one has a new id."""
+        """Id of the input, such as a Kafka topic id, or None; a recreated input has a new id."""
         return None
 
     @property
     def bookmark(self) -> str | None:
-        """Text that identifies the content read so far; None if positions alone identify it."""
+        """Text that identifies the content read so far; None if the offsets alone identify it."""
         return None
 
     def set_expected_content(self, bookmark: str) -> None:  # noqa: B027 - most positions say it all
-        """Read only the content that `bookmark` identifies, and later content.
+        """Read only the content that `bookmark` identifies, and content that follows it.
 
         Call `seek` afterwards. Raises ConnectorError if another kind of source wrote the bookmark.
         """
 
     @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
-        """By partition, the deleted offsets [start, end) that the last poll skipped."""
+        """Deleted offsets [start, end) that the last poll skipped, by partition."""
         return {}
 
     def lag(self) -> int | None:
@@ -140,18 +140,18 @@ class Source(ABC):
         return None
 
     def end_offsets(self) -> Position | None:
-        """Return the offset after the last readable message of each partition, or None."""
+        """Return the offset after each partition's last readable message; None if not known."""
         return None
 
     def update_end_offsets(self, ends: Position) -> None:  # noqa: B027 - most sources find them themselves
-        """Store end offsets for `is_behind`; another source of the same input has read them."""
+        """Store end offsets that another source of this input has read, for `is_behind`."""
 
     @abstractmethod
     def seek(self, position: Position) -> None:
-        """Continue at `position`; partitions that it does not name start at their beginning."""
+        """Start the next poll at `position`; partitions missing in it start at their beginning."""
 
     def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
-        """Read the `n` messages of `ranges` again, for a replay, and continue after them.
+        """Return the `n` messages of `ranges` again, for a replay; `poll` continues after them.
 
         `ranges` are the offsets [start, end) by partition. If messages are no longer retained,
         fewer are returned.
@@ -180,19 +180,19 @@ class SinglePartitionSource(Source):
 
     Attributes
     ----------
-    where : name of the input in errors
+    where : name of the input, for error messages
     """
 
-    def __init__(self, where: str) -> None:
-        self.where = where
+    def __init__(self, input_name: str) -> None:
+        self.where = input_name
         self._next = 0
 
     def position(self) -> Position:
-        """Return the offset of the next message."""
+        """Return the offset of the next message, by the name of the partition."""
         return {PARTITION: self._next}
 
     def seek(self, position: Position) -> None:
-        """Continue at the offset in `position`."""
+        """Start the next poll at the offset in `position`."""
         unknown = sorted(set(position) - {PARTITION})
         if unknown:
             raise ConnectorError(
@@ -225,7 +225,7 @@ class Sink(ABC):
 
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
-    """Committed batch: its number, and the positions of the sources after it."""
+    """Number of a committed batch, and the positions of the sources after the batch."""
 
     sequence: int
     positions: dict[str, Position]
@@ -238,11 +238,11 @@ class Transaction(ABC):
     """Number of a batch, and how many of its writes to sinks outside the transaction are done."""
 
     def fence(self) -> None:  # noqa: B027 - not needed if a lock on the state is enough
-        """Take over from earlier processes of the pipeline: their later commits are refused."""
+        """Take over the pipeline: later commits of processes that started before are refused."""
 
     @property
     def identity(self) -> str | None:
-        """Id of the journal (for Kafka, the topic id), or None; a recreated one has a new id."""
+        """Id of the journal, such as a Kafka topic id, or None; a recreated one has a new id."""
         return None
 
     @abstractmethod
@@ -259,14 +259,14 @@ class Transaction(ABC):
     ) -> None:
         """Commit the writes, the sources' positions and the journal entry of batch `sequence`.
 
-        Sinks that do not belong to the transaction are written and flushed before the commit
-        (at least once). Only another process writes these payloads twice: this object skips sinks
-        that it has flushed for a batch whose commit failed.
+        Sinks that do not belong to the transaction are written and flushed before the commit. If
+        the commit fails and is repeated, this object does not write these sinks again. A new
+        process does, so that their payloads are written at least once.
         """
 
     @abstractmethod
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield number and journal entry of each retained batch after batch `after`, in order."""
+        """Yield (batch number, journal entry) of each retained batch after `after`, in order."""
 
     @abstractmethod
     def enlists(self, sink: Sink) -> bool:
@@ -275,7 +275,7 @@ class Transaction(ABC):
     def write_non_transactional(
         self, sequence: int, writes: Sequence[tuple[Sink, Sequence[bytes]]]
     ) -> None:
-        """Write and flush the sinks outside the transaction.
+        """Write and flush the sinks that are not part of the transaction.
 
         A repeated call for the same batch skips sinks that are already flushed.
         """

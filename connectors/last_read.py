@@ -33,7 +33,7 @@ class LastRead(msgspec.Struct, frozen=True, array_like=True):
         return cls(offset, hashlib.blake2b(content, digest_size=16).hexdigest())
 
     def has_changed(self, content: bytes) -> bool:
-        """Return whether `content`, now read at the offset, differs from the content before."""
+        """Return whether `content`, now at the offset, differs from the content of the bookmark."""
         return bool(self.digest) and self.from_message(self.offset, content) != self
 
     def encode(self) -> str:
@@ -55,8 +55,8 @@ class LastRead(msgspec.Struct, frozen=True, array_like=True):
 class LastReadSource(SinglePartitionSource):
     """Base of sources whose bookmark is the offset and digest of the last message read."""
 
-    def __init__(self, where: str) -> None:
-        super().__init__(where)
+    def __init__(self, input_name: str) -> None:
+        super().__init__(input_name)
         self._last = LastRead()
 
     @property
@@ -65,5 +65,5 @@ class LastReadSource(SinglePartitionSource):
         return self._last.encode() if self._last.digest else None
 
     def set_expected_content(self, bookmark: str) -> None:
-        """Continue only if the message that `bookmark` identifies is the same, or was deleted."""
+        """Let polls fail if the message that `bookmark` identifies was replaced by another one."""
         self._last = LastRead.decode(bookmark)

@@ -1,4 +1,4 @@
-"""In-memory log for tests of pipelines, with faults on demand.
+"""In-memory log for tests of pipelines, whose commits can be made to fail.
 
 All classes implement the interfaces of `streamboost.connectors.base` strictly: written messages are
 not visible before they are flushed, and commits are atomic.
@@ -63,7 +63,7 @@ class MemoryLog:
 
 
 class MemorySource(Source):
-    """Reads a log; while it is paused, polls are empty.
+    """Reads a `MemoryLog`; while the source is paused, polls return no messages.
 
     >>> log = MemoryLog()
     >>> log.append([b"one", b"two"])
@@ -78,15 +78,15 @@ class MemorySource(Source):
         self._paused = False
 
     def pause(self) -> None:
-        """Return empty polls until `resume`."""
+        """Let polls return no messages until `resume` is called."""
         self._paused = True
 
     def resume(self) -> None:
-        """Return messages again."""
+        """Let polls return messages again."""
         self._paused = False
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` messages, by partition, then offset."""
+        """Return at most `limit` new messages, sorted by partition and offset."""
         messages: list[Message] = []
         if self._paused:
             return messages
@@ -108,7 +108,7 @@ class MemorySource(Source):
         return sum(len(self._log.payloads(name)) - start for name, start in self._next.items())
 
     def seek(self, position: Position) -> None:
-        """Continue at `position`."""
+        """Start the next poll at `position`."""
         unknown = sorted(set(position) - set(self._next))
         if unknown:
             raise ConnectorError(
@@ -180,7 +180,7 @@ class MemoryTransaction(Transaction):
     def abort_next(self, error: Exception | None = None) -> None:
         """Let the next commit raise `error` without writing to the sinks of the transaction.
 
-        As with a real system, sinks outside the transaction are written before.
+        Sinks outside the transaction are written before the error, as in a real system.
         """
         self._abort = error or UnavailableError(
             f"commit {len(self._journal) + 1} was aborted on demand"
@@ -200,7 +200,7 @@ class MemoryTransaction(Transaction):
         positions: Mapping[str, Position],
         journal: bytes,
     ) -> None:
-        """Commit batch `sequence`, which must be the one after the last; the first is 1."""
+        """Commit batch `sequence`: the number of the last committed batch plus 1, or 1 at first."""
         if sequence != len(self._journal) + 1:
             raise StateError(
                 f"batch {sequence} cannot follow batch {len(self._journal)}: another writer "
@@ -225,5 +225,5 @@ class MemoryTransaction(Transaction):
         )
 
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield number and journal entry of every batch after batch `after`."""
+        """Yield (batch number, journal entry) of every batch after batch `after`."""
         yield from enumerate(self._journal[after:], after + 1)

@@ -84,7 +84,7 @@ class RiverSource(SinglePartitionSource):
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` records."""
         if self._items is None:
-            self._items = self._items_from(self._next)
+            self._items = self._iterate_items_from(self._next)
         messages = []
         for offset, (features, _) in enumerate(islice(self._items, max(0, limit)), self._next):
             record = {"id": None} | {str(name): value for name, value in features.items()}
@@ -97,7 +97,7 @@ class RiverSource(SinglePartitionSource):
         super()._set_next_offset(offset)
         self._items = None
 
-    def _items_from(self, index: int) -> Iterator[tuple[dict[Any, Any], Any]]:
+    def _iterate_items_from(self, index: int) -> Iterator[tuple[dict[Any, Any], Any]]:
         items = self._dataset.iterate_items()
         passed = sum(1 for _ in islice(items, index))
         if passed < index:
@@ -126,7 +126,7 @@ class RiverOracle(Source):
     requests : Source
         The log of requests, for the exclusive use of the oracle.
     delay : int
-        Number of records after record i that must be read before it is answered.
+        Number of records that must be read after a record before its label is returned.
     progress : Source
         The source of the records; its offsets must count records, as in all sources but files.
 
@@ -154,11 +154,11 @@ class RiverOracle(Source):
         self._ahead = self._dataset.iterate_items()
 
     def poll(self, limit: int) -> list[Message]:
-        """Answer at most `limit` requests, up to the first that is not due."""
+        """Return the answers of at most `limit` requests; stop at the first that is not due."""
         start = self._requests.position()
         requests = self._requests.poll(limit)
         try:
-            answers = self._due_answers(requests)
+            answers = self._answer_due_requests(requests)
         except ConnectorError:
             self._requests.seek(start)
             raise
@@ -168,14 +168,14 @@ class RiverOracle(Source):
             self._requests.poll(len(answers))
         return answers
 
-    def _due_answers(self, requests: Sequence[Message]) -> list[Message]:
+    def _answer_due_requests(self, requests: Sequence[Message]) -> list[Message]:
         answers: list[Message] = []
         records = sum(self._progress.position().values())
         for request in requests:
-            record = self._requested_id(request)
+            record = self._decode_record_index(request)
             if int(record) + self._delay >= records:
                 break
-            payload = Label(record, self._label_at(int(record))).encode()
+            payload = Label(record, self._label_of_record(int(record))).encode()
             answers.append(Message(payload, request.partition, request.offset, len(payload)))
         return answers
 
@@ -204,7 +204,7 @@ class RiverOracle(Source):
         """Close the requests log."""
         self._requests.close()
 
-    def _requested_id(self, request: Message) -> str:
+    def _decode_record_index(self, request: Message) -> str:
         try:
             record = self._decoder.decode(request.payload).id
             if int(record) < 0:
@@ -217,10 +217,10 @@ class RiverOracle(Source):
             ) from error
         return record
 
-    def _label_at(self, index: int) -> str:
+    def _label_of_record(self, index: int) -> str:
         missing = index + 1 - len(self._labels)
         if missing > 0:
-            self._labels += [_label_text(label) for _, label in islice(self._ahead, missing)]
+            self._labels += [_label_to_text(label) for _, label in islice(self._ahead, missing)]
         if index >= len(self._labels):
             raise ConnectorError(
                 f"River's {self._dataset.name} has {len(self._labels)} records, and a request "
@@ -229,5 +229,5 @@ class RiverOracle(Source):
         return self._labels[index]
 
 
-def _label_text(label: Any) -> str:
+def _label_to_text(label: Any) -> str:
     return label if isinstance(label, str) else msgspec.json.encode(label, enc_hook=str).decode()

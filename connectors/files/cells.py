@@ -28,7 +28,9 @@ def record_from_cells(cells: Iterable[tuple[str, str]]) -> dict[str, str | None]
 def message_from_row(
     record: Mapping[str, Any], partition: str, offset: int, max_bytes: int
 ) -> Message:
-    """Return a table row as a JSON message at `offset`, truncated to `max_bytes` + 1 bytes.
+    """Return a table row as a JSON message at `offset`.
+
+    A payload of more than `max_bytes` bytes is truncated to `max_bytes` + 1 bytes.
 
     Infinity is written as text, because JSON does not support it: an unused column must not make a
     record invalid.
@@ -36,11 +38,11 @@ def message_from_row(
     >>> message_from_row({"id": "7", "a": float("nan"), "b": float("inf")}, "0", 3, 1_000).payload
     b'{"id":"7","a":null,"b":"inf"}'
     """
-    payload = _encoder.encode({name: _json_value(value) for name, value in record.items()})
+    payload = _encoder.encode({name: _convert_for_json(value) for name, value in record.items()})
     return Message(payload[: max_bytes + 1], partition, offset, len(payload), is_row=True)
 
 
-def _json_value(value: Any) -> Any:
+def _convert_for_json(value: Any) -> Any:
     if isinstance(value, Decimal):
         exponent = value.as_tuple().exponent
         value = int(value) if exponent == 0 else float(value)

@@ -38,15 +38,17 @@ class CsvSource(LineSource):
 
     Cells are text, or null if empty: their interpretation depends on the field
     (`messages.decoding`). Cells are separated by commas, and may be quoted. A quoted cell may hold
-    line breaks, given as `\n`. A row beyond `max_bytes` is too large as a whole.
+    line breaks, given as `\n`. `max_bytes` limits the whole row, not each of its lines.
 
-    If a quote is not closed, only its line is damaged. While the row may still be written, it is
-    not read, up to `max_bytes`: with `follow`, and at the end of a file whose last line has no line
-    break. If a row has more or fewer cells than the header, or repeats the header, its line is
-    returned with the reason as its `damage`. Other damaged rows are returned as plain lines, which
-    the decoder rejects. Columns without a name are ignored.
+    If a quote is not closed, only its line is damaged. A row that may still be incomplete is not
+    returned before it is complete or has more than `max_bytes` bytes. This is a row with an open
+    quote if `follow` is set, or if the last line of the file has no line break.
 
-    A message's offset is the byte at which its row starts, so that positions can be sought.
+    If a row has more or fewer cells than the header, or repeats the header, its line is returned
+    with the reason as its `damage`. Other damaged rows are returned as plain lines, which the
+    decoder rejects. Columns without a name are ignored.
+
+    A message's offset is the byte at which its row starts, so that a seek can go to it directly.
 
     Parameters
     ----------
@@ -86,8 +88,8 @@ class CsvSource(LineSource):
         self._open_at = -1  # offset of the row with an open cell that a warning was logged for
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` rows, all of one file."""
-        return [self._row_message(line) for line in super().poll(limit)]
+        """Return at most `limit` rows as messages, all from one file."""
+        return [self._message_from_line(line) for line in super().poll(limit)]
 
     def _read_header(self, file: BinaryIO) -> int | None:
         file.seek(0)
@@ -100,7 +102,7 @@ class CsvSource(LineSource):
     def _read_message(
         self, file: BinaryIO, start: int, max_length: int, *, skip_incomplete: bool
     ) -> tuple[Message | None, int]:
-        """Read the row at byte `start`; return its message, or None, and its length in bytes.
+        """Return (message, length in bytes) of the row at byte `start`; (None, ...) without a row.
 
         A row has several lines if a quoted cell has line breaks.
         """
@@ -138,7 +140,7 @@ class CsvSource(LineSource):
                 self._warn_of_open_quote(start, len(lines), how)
                 return None, 0
         payload = b"\n".join(one.payload for one in lines)
-        if not is_closed or (read <= most and _parse_row(payload) is None):
+        if not is_closed or (read <= most and _parse_csv_row(payload) is None):
             file.seek(start + length)
             return line, length
         size = len(payload) if read <= most else read
@@ -159,7 +161,7 @@ class CsvSource(LineSource):
             )
 
     def _parse_header(self, line: Message) -> list[str]:
-        names = _parse_row(line.payload)
+        names = _parse_csv_row(line.payload)
         if names is None or not any(names) or b"\0" in line.payload:
             raise ConnectorError(
                 f"{self._path}: the first line is no header ({line.payload[:60]!r}): it must name "
@@ -177,16 +179,16 @@ class CsvSource(LineSource):
             )
         return names
 
-    def _row_message(self, line: Message) -> Message:
-        cells = _parse_row(line.payload) if line.size == len(line.payload) else None
+    def _message_from_line(self, line: Message) -> Message:
+        cells = _parse_csv_row(line.payload) if line.size == len(line.payload) else None
         if not cells:
             return line
-        if (fault := self._header_mismatch(cells)) is not None:
+        if (fault := self._describe_header_mismatch(cells)) is not None:
             return msgspec.structs.replace(line, damage=fault, is_row=True)
         named = ((name, cell) for name, cell in zip(self._names, cells, strict=True) if name)
         return message_from_row(record_from_cells(named), PARTITION, line.offset, self._max_bytes)
 
-    def _header_mismatch(self, cells: list[str]) -> str | None:
+    def _describe_header_mismatch(self, cells: list[str]) -> str | None:
         """Return the reason why a row does not match the header, or None if it matches."""
         has, named = len(cells), len(self._names)
         if {*filter(None, self._names)} <= {cell.removeprefix("\ufeff") for cell in cells}:
@@ -212,22 +214,22 @@ def _has_line_break_before(file: BinaryIO, end: int) -> bool:
 
 def _has_open_quote(payload: bytes) -> bool:
     """Return whether the last cell of a line has an opening quote but no closing quote."""
-    return payload.count(b'"') % 2 == 1 and _parse_row(payload) is None
+    return payload.count(b'"') % 2 == 1 and _parse_csv_row(payload) is None
 
 
-def _parse_row(payload: bytes) -> list[str] | None:
-    """Return the cells of a row of any length, or None if it is not valid CSV."""
+def _parse_csv_row(payload: bytes) -> list[str] | None:
+    """Return the cells of a CSV row, which may have any length; None if the row is invalid."""
     if len(payload) <= _USUAL_LIMIT:
-        return _parse_short_row(payload)
+        return _parse_csv_row_within_limit(payload)
     with _LIMIT:
         limit = csv.field_size_limit(len(payload))
         try:
-            return _parse_short_row(payload)
+            return _parse_csv_row_within_limit(payload)
         finally:
             csv.field_size_limit(limit)
 
 
-def _parse_short_row(payload: bytes) -> list[str] | None:
+def _parse_csv_row_within_limit(payload: bytes) -> list[str] | None:
     try:
         rows = list(csv.reader(io.StringIO(payload.decode(), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error):

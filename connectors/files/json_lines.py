@@ -25,8 +25,8 @@ class JsonLinesSource(LineSource):
     ----------
     path : path to a file
     max_bytes : int
-        Limit per line in memory: of a longer line, the first `max_bytes` + 1 bytes are returned,
-        with its true size.
+        Limit per line in memory. A longer line is truncated to `max_bytes` + 1 bytes; the `size` of
+        its message is the full length.
     follow : bool
         Whether lines are still being appended. Then the source waits for the end of the last line,
         and for a file that is missing, or was renamed and is not replaced yet.

@@ -41,8 +41,8 @@ _MOST_SEGMENTS = 8
 class LineSource(SinglePartitionSource):
     """Base of the sources that read a file line by line; see `JsonLinesSource`.
 
-    The files that are at the path one after the other are segments of one text. The bookmark is the
-    list of segments as JSON.
+    The successive files at the path are read as one text; each of them is a `Segment`. The bookmark
+    is the list of segments as JSON.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class LineSource(SinglePartitionSource):
 
     @property
     def bookmark(self) -> str | None:
-        """The last files that were read, with digests of their content, as JSON; None before."""
+        """The files that were read last, with digests, as JSON; None before the first read."""
         return msgspec.json.encode(self._segments).decode() if self._segments else None
 
     def set_expected_content(self, bookmark: str) -> None:
@@ -87,14 +87,14 @@ class LineSource(SinglePartitionSource):
 
     @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
-        """By partition, the offsets [start, end) of lost content that the last poll skipped.
+        """Offsets [start, end) of lost content that the last poll skipped, by partition.
 
         The length of the lost content is unknown: each gap counts as one byte.
         """
         return dict(self._gaps)
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` lines, all of one file."""
+        """Return at most `limit` lines as messages, all from one file."""
         self._gaps, start = {}, self._next
         if limit < 1:
             return []
@@ -109,7 +109,7 @@ class LineSource(SinglePartitionSource):
             raise
 
     def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
-        """Read the `n` messages of `ranges` again, and nothing beyond the ranges."""
+        """Return the `n` messages of `ranges` again, and read nothing beyond the ranges."""
         if n and not self._segments and not self._path.exists():
             raise self._missing_file_error()
         self._end = max((end for _, end in ranges.values()), default=sys.maxsize)
@@ -125,7 +125,7 @@ class LineSource(SinglePartitionSource):
         """
         if self._compressed:
             return None
-        segment = self._next_segment()
+        segment = self._segment_of_next_offset()
         place, start, left = find_segment_file(self._path, segment), self._next - segment.base, 0
         try:
             if place != self._path:
@@ -143,7 +143,7 @@ class LineSource(SinglePartitionSource):
         with open_regular_file(path) as file:
             end = file.seek(0, os.SEEK_END)
             if self._follow and path == self._path:
-                end = _last_line_end(file, start, end)
+                end = _find_last_line_end(file, start, end)
         return max(end - start, 0)
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class LineSource(SinglePartitionSource):
 
     def _poll_lines(self, limit: int) -> list[Message]:
         while (file := self._open_next_file()) is not None:
-            start, following = self._next, self._newer_file(file)
+            start, following = self._next, self._find_newer_file(file)
             self._is_newest, modified = following is None, os.fstat(file.fileno()).st_mtime_ns
             found = self._read_lines(
                 file, limit, skip_incomplete=self._follow and following is None
@@ -181,14 +181,14 @@ class LineSource(SinglePartitionSource):
             elif found or following is None or self._next >= self._end:
                 return found
             else:
-                self._switch_file(file, following)
+                self._switch_to_next_file(file, following)
         return []
 
     def _find_unread_copy(self, file: BinaryIO, mtime_ns: int) -> Path | None:
         """Return the copy of a file that logrotate's copytruncate emptied before it was read.
 
         None if there is no such copy. `mtime_ns` is the modification time of the open file. A copy
-        is a rotated file modified after the time that was stored before anything was read.
+        is the rotated file, modified after the time that was stored before anything was read for a digest.
         """
         segment = self._current_segment()
         if self._next == self._base:
@@ -199,12 +199,14 @@ class LineSource(SinglePartitionSource):
             with suppress(FileNotFoundError):  # the file was renamed, and so not truncated
                 if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
                     copies = map(self._path.with_name, rotated_files(self._path, segment.seen))
-                    return next((one for one in copies if not _is_in_segments(one, others)), None)
+                    return next(
+                        (one for one in copies if not _is_file_of_segments(one, others)), None
+                    )
         return None
 
     def _open_next_file(self) -> BinaryIO | None:
-        """Open the file with the next line; return None if it does not exist yet."""
-        segment = self._next_segment()
+        """Open and return the file with the next line; None if this file does not exist yet."""
+        segment = self._segment_of_next_offset()
         if self._file is not None and self._base != segment.base:
             self.close()
         if self._file is not None:
@@ -213,7 +215,7 @@ class LineSource(SinglePartitionSource):
         if place is None and not self._path.exists():
             raise self._missing_file_error()
         if place is None:
-            self._skip_lost_content(self._describe_difference(segment))
+            self._skip_lost_content(self._describe_file_difference(segment))
             return self._open_next_file()
         try:
             return self._open_segment_file(place, segment)
@@ -226,7 +228,7 @@ class LineSource(SinglePartitionSource):
             raise self._missing_file_error() from error
 
     def _open_segment_file(self, path: Path, segment: FileSegment) -> BinaryIO:
-        """Open the file at `path` as the file of a segment."""
+        """Open and return the file at `path`; store its device and inode in `segment`."""
         self.close()
         file = open_regular_file(path)
         if self._compressed:
@@ -242,8 +244,8 @@ class LineSource(SinglePartitionSource):
         )
         return file
 
-    def _newer_file(self, file: BinaryIO) -> Path | None:
-        """Return the path if it has a newer, nonempty file than the open one, else None."""
+    def _find_newer_file(self, open_file: BinaryIO) -> Path | None:
+        """Return the source's path if it has a nonempty file newer than `open_file`, else None."""
         if self._current_segment().end is not None:
             return self._path
         try:
@@ -256,19 +258,19 @@ class LineSource(SinglePartitionSource):
             self._is_waiting = True
             return None
         self._is_waiting = False
-        is_other = not os.path.samestat(os.fstat(file.fileno()), there)
+        is_other = not os.path.samestat(os.fstat(open_file.fileno()), there)
         return self._path if is_other and there.st_size else None
 
-    def _switch_file(self, file: BinaryIO, newer: Path) -> None:
-        """At the end of `file`, switch to the file at `newer`, or to a copy with more content."""
+    def _switch_to_next_file(self, file: BinaryIO, newer_path: Path) -> None:
+        """After the end of `file`, continue with a longer copy of it, else with the next file."""
         segment = self._current_segment()
         after = [one.base for one in self._segments if one.base > segment.base]
         if after:
             if after[0] > self._next:
                 self._gaps = {PARTITION: (self._next, after[0])}
             self._next = after[0]
-        elif begins_with_segment(newer, segment):
-            self._open_segment_file(newer, segment)
+        elif begins_with_segment(newer_path, segment):
+            self._open_segment_file(newer_path, segment)
         elif self._end < sys.maxsize:
             raise self._replaced_file_error("the file ends there")
         elif lost := [
@@ -281,10 +283,10 @@ class LineSource(SinglePartitionSource):
                 "that is there now"
             )
         else:
-            self._begin_segment(self._next)
+            self._begin_next_segment(self._next)
 
     def _is_content_unchanged(self, file: BinaryIO) -> bool:
-        """Return whether the content read so far is unchanged; if so, extend its digest."""
+        """Return whether the content read so far is unchanged; if so, extend the stored digest."""
         segment = self._current_segment()
         size = os.fstat(file.fileno()).st_size
         known = segment.extend_digest(file, size if self._compressed else self._next - self._base)
@@ -292,8 +294,8 @@ class LineSource(SinglePartitionSource):
             self._replace_segment(known)
         return known is not None
 
-    def _next_segment(self) -> FileSegment:
-        """Return the segment that contains the next offset."""
+    def _segment_of_next_offset(self) -> FileSegment:
+        """Return the segment that contains the next offset; DeletedError if it is not known."""
         begun = [one for one in self._segments if one.base <= self._next]
         if not begun and self._segments:
             raise DeletedError(
@@ -307,21 +309,21 @@ class LineSource(SinglePartitionSource):
         return next(one for one in self._segments if one.base == self._base)
 
     def _replace_segment(self, segment: FileSegment) -> None:
-        """Replace the segment that has the same base offset."""
+        """Store `segment` in place of the segment that has the same base offset."""
         others = [one for one in self._segments if one.base != segment.base]
         self._segments = sorted([*others, segment], key=lambda one: one.base)
 
-    def _begin_segment(self, base: int) -> None:
-        """End the current segment, and begin the next one at offset `base`."""
+    def _begin_next_segment(self, base_offset: int) -> None:
+        """End the current segment, and begin the next segment at offset `base_offset`."""
         self.close()
-        before = [one for one in self._segments if one.base < base]
+        before = [one for one in self._segments if one.base < base_offset]
         if before:
             before[-1] = msgspec.structs.replace(before[-1], end=self._next)
-        self._segments = [*before, FileSegment(base)][-_MOST_SEGMENTS:]
-        self._next = base
+        self._segments = [*before, FileSegment(base_offset)][-_MOST_SEGMENTS:]
+        self._next = base_offset
 
     def _skip_lost_content(self, reason: str) -> None:
-        """Skip lost content, and continue with the file at the path.
+        """Skip the lost content of a removed file, and continue with the file at the path.
 
         Raises DeletedError with `reason` if `on_data_loss` is "fail".
         """
@@ -329,7 +331,7 @@ class LineSource(SinglePartitionSource):
         if self._on_data_loss != "continue" or self._end < sys.maxsize:
             raise error
         start = self._next
-        self._begin_segment(start + 1)
+        self._begin_next_segment(start + 1)
         self._gaps = {PARTITION: (start, self._next)}
         _log.error(
             "%s. What was not read of it is lost; reading continues at the beginning of the file "
@@ -338,8 +340,8 @@ class LineSource(SinglePartitionSource):
             self._next,
         )
 
-    def _describe_difference(self, segment: FileSegment) -> str:
-        """Describe how the file at the path differs from the segment's file, for errors."""
+    def _describe_file_difference(self, segment: FileSegment) -> str:
+        """Return text for errors: how the file at the path differs from the segment's file."""
         size = self._path.stat().st_size
         if size < segment.known:
             return f"it has only {size} bytes now"
@@ -361,13 +363,13 @@ class LineSource(SinglePartitionSource):
         )
 
     def _read_lines(self, file: BinaryIO, limit: int, *, skip_incomplete: bool) -> list[Message]:
-        """Read up to `limit` lines of the open file, within its segment and the replayed range."""
+        """Return up to `limit` lines of `file`, up to the end of its segment or of a replay."""
         if self._first is None or self._next == self._base:  # the digest covers no header yet
             self._first = self._read_header(file)
         end = min(self._end, self._current_segment().end or sys.maxsize) - self._base
         if self._first is None or self._next - self._base >= end:
             return []
-        place = self._next_line_start(file)
+        place = self._find_next_line_start(file)
         file.seek(place)
         found: list[Message] = []
         while len(found) < limit and place < end:
@@ -381,11 +383,11 @@ class LineSource(SinglePartitionSource):
             found.append(message)
         return found
 
-    def _next_line_start(self, file: BinaryIO) -> int:
+    def _find_next_line_start(self, file: BinaryIO) -> int:
         """Return the byte of the file at which the next line starts.
 
-        If the last line had no line break and was continued later, this is its start, so that the
-        whole line is read again.
+        If the last line had no line break and was continued later, the start of this line is
+        returned, so that the whole line is read again.
         """
         place, first = self._next - self._base, self._first or 0
         if place <= first:
@@ -407,15 +409,15 @@ class LineSource(SinglePartitionSource):
             raise self._replaced_file_error(
                 "no line starts there (a file still being written needs `follow`)"
             )
-        return _last_line_end(file, first, place)
+        return _find_last_line_end(file, first, place)
 
     def _read_message(
         self, file: BinaryIO, start: int, max_length: int, *, skip_incomplete: bool
     ) -> tuple[Message | None, int]:
-        """Read the line at byte `start`, of at most `max_length` bytes.
+        """Return the message of the line at byte `start`, and the line's length with line break.
 
-        Returns its message, or None at the end, and its length with the line break. With
-        `skip_incomplete`, a line without a line break is not returned.
+        At most `max_length` bytes are read. The message is None at the end of the file and, with
+        `skip_incomplete`, for a line without a line break.
         """
         line = file.readline(min(self._max_bytes + _SLACK, max_length))
         consumed, ending = len(line), line[-2:]
@@ -438,7 +440,7 @@ class LineSource(SinglePartitionSource):
         return Message(payload[: self._max_bytes + 1], PARTITION, offset, size), consumed
 
 
-def _is_in_segments(path: Path, segments: list[FileSegment]) -> bool:
+def _is_file_of_segments(path: Path, segments: list[FileSegment]) -> bool:
     """Return whether the file at `path` is the file of one of `segments`."""
     there = path.stat()
     return any(
@@ -446,7 +448,7 @@ def _is_in_segments(path: Path, segments: list[FileSegment]) -> bool:
     )
 
 
-def _last_line_end(file: BinaryIO, start: int, end: int) -> int:
+def _find_last_line_end(file: BinaryIO, start: int, end: int) -> int:
     """Return the byte after the last line break between bytes `start` and `end`, or `start`."""
     while end > start:
         begin = max(end - _CHUNK, start)

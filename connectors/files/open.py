@@ -28,7 +28,9 @@ def file_source(
     *,
     on_data_loss: str = "fail",
 ) -> Source:
-    """Return the source for `path`: standard input for "-", CSV, Parquet, or else JSON Lines.
+    """Return the source for the type of file `path`; "-" is standard input.
+
+    The extension selects CSV or Parquet; other files are JSON Lines.
 
     CSV and JSON Lines may be compressed: `.csv.gz`, `.jsonl.gz`. `text` names the columns of a
     Parquet file whose values are returned as text, as all cells of CSV are. `follow` means that
@@ -40,7 +42,7 @@ def file_source(
     """
     if os.fspath(path) == STDIN:
         return StdinSource(max_bytes)
-    ending = _extension(path)
+    ending = _file_extension(path)
     if ending in _PARQUET:
         if is_compressed(path):
             raise ConfigurationError(
@@ -55,7 +57,7 @@ def file_source(
 
 def is_parquet(path: str) -> bool:
     """Return whether `path` names a Parquet file."""
-    return _extension(path) in _PARQUET
+    return _file_extension(path) in _PARQUET
 
 
 def is_json_lines(path: str) -> bool:
@@ -64,7 +66,7 @@ def is_json_lines(path: str) -> bool:
     >>> is_json_lines("labels.jsonl"), is_json_lines("labels.csv"), is_json_lines("-")
     (True, False, False)
     """
-    return path != STDIN and _extension(path) not in _CSV | _PARQUET
+    return path != STDIN and _file_extension(path) not in _CSV | _PARQUET
 
 
 def position_unit(path: str) -> str:
@@ -74,7 +76,7 @@ def position_unit(path: str) -> str:
     return "rows" if is_parquet(path) else "bytes"
 
 
-def _extension(path: str | os.PathLike[str]) -> str:
+def _file_extension(path: str | os.PathLike[str]) -> str:
     """Return the extension of a file name, without the `.gz` of a compressed file."""
     name = Path(path)
     return Path(name.stem if is_compressed(name) else name).suffix.lower()

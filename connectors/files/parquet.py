@@ -31,7 +31,8 @@ class _InvalidUtf8(NamedTuple):
 class ParquetSource(LastReadSource):
     """Reads a Parquet file, giving each row as a JSON object; a message's offset is its row.
 
-    A date beyond the calendar becomes text. A row with text that is not UTF-8 is a damaged message.
+    A date that Python cannot represent becomes text. A row with text that is not UTF-8 is a damaged
+    message.
 
     A file is complete when it is written: nothing is ever appended. It is identified by its
     content: the bookmark has a digest of the last row that was read.
@@ -42,7 +43,7 @@ class ParquetSource(LastReadSource):
     text : collection of str
         The columns whose values are returned as text, such as ids.
     max_bytes : int
-        Of a row that is longer as JSON, the first `max_bytes` + 1 bytes are returned.
+        Limit per row as JSON. A longer row is truncated to `max_bytes` + 1 bytes.
 
     Raises
     ------
@@ -87,9 +88,12 @@ class ParquetSource(LastReadSource):
         """Read at most `limit` rows."""
         with self._translate_errors():
             if self._rows is None:
-                self._rows = self._rows_from(self._next)
+                self._rows = self._iterate_checked_rows(self._next)
             rows = list(islice(self._rows, max(0, limit)))
-        messages = [self._row_message(row, offset) for offset, row in enumerate(rows, self._next)]
+        messages = [
+            self._message_from_parquet_row(row, offset)
+            for offset, row in enumerate(rows, self._next)
+        ]
         self._next += len(messages)
         if messages and self._next - 1 > self._last.offset:
             self._last = LastRead.from_message(self._next - 1, repr(rows[-1]).encode())
@@ -143,8 +147,8 @@ class ParquetSource(LastReadSource):
             self._file = file
         return self._file
 
-    def _rows_from(self, start_row: int) -> Iterator[dict[str, Any]]:
-        """Return an iterator over the rows from `start_row` on; DeletedError for another file."""
+    def _iterate_checked_rows(self, start_row: int) -> Iterator[dict[str, Any]]:
+        """Return an iterator over the rows from `start_row`; DeletedError for a replaced file."""
         n, last = self._open_file().metadata.num_rows, self._last
         is_other = n < max(start_row, last.offset + 1)
         if not is_other and last.digest:
@@ -158,15 +162,17 @@ class ParquetSource(LastReadSource):
         return self._iterate_rows(start_row)
 
     def _iterate_rows(self, start_row: int) -> Iterator[dict[str, Any]]:
-        """Return an iterator over the rows from `start_row` on; skip earlier row groups."""
+        """Return an iterator over the rows from `start_row` on; earlier row groups are not read."""
         metadata = self._open_file().metadata
         start, groups = 0, list(range(metadata.num_row_groups))
         while groups and start + metadata.row_group(groups[0]).num_rows <= start_row:
             start += metadata.row_group(groups.pop(0)).num_rows
         batches = self._file.iter_batches(batch_size=_ROWS, row_groups=groups)
-        return islice((r for batch in batches for r in _batch_rows(batch)), start_row - start, None)
+        return islice(
+            (r for batch in batches for r in _rows_of_arrow_batch(batch)), start_row - start, None
+        )
 
-    def _row_message(self, row: dict[str, Any], offset: int) -> Message:
+    def _message_from_parquet_row(self, row: dict[str, Any], offset: int) -> Message:
         if unreadable := {k: v for k, v in row.items() if isinstance(v, _InvalidUtf8)}:
             name, value = next(iter(unreadable.items()))
             row = row | {k: v.content.decode(errors="replace") for k, v in unreadable.items()}
@@ -177,18 +183,20 @@ class ParquetSource(LastReadSource):
         return message_from_row(row | texts, PARTITION, offset, self._max_bytes)
 
 
-def _batch_rows(batch: Any) -> list[dict[str, Any]]:
+def _rows_of_arrow_batch(arrow_batch: Any) -> list[dict[str, Any]]:
     """Return the rows of an Arrow batch; cells that Python cannot represent become text."""
     try:
-        rows: list[dict[str, Any]] = batch.to_pylist()
+        rows: list[dict[str, Any]] = arrow_batch.to_pylist()
     except (OverflowError, ValueError):
-        columns = [[_cell_value(cell) for cell in column] for column in batch.columns]
-        names = batch.schema.names
+        columns = [
+            [_arrow_cell_to_python(cell) for cell in column] for column in arrow_batch.columns
+        ]
+        names = arrow_batch.schema.names
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return rows
 
 
-def _cell_value(cell: Any) -> Any:
+def _arrow_cell_to_python(cell: Any) -> Any:
     import pyarrow
 
     try:

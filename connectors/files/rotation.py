@@ -41,16 +41,16 @@ _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK:
 
 
 class FileSegment(msgspec.Struct, frozen=True, array_like=True):
-    """One of the files that were at a path one after the other, read as one text.
+    """One of the successive files at a path, which are read as one text.
 
     Attributes
     ----------
     base : offset of the file's first byte in the whole text
     end : offset at which reading of the file ended; None while it is the newest file
-    device, inode : of the file when it was opened; 0 before
-    known : bytes that `digest` covers, as stored on the disk; 0 before anything was read
+    device, inode : numbers of the file's device and inode when it was opened; 0 before
+    known : number of stored bytes that `digest` covers; 0 before anything was read
     digest : digest of the first and the last 16 KiB of these bytes
-    seen : while no message was read of the file, its time of modification in ns; 0 before
+    seen : modification time in ns of a file of which no message was read yet; 0 if not known
     """
 
     base: int
@@ -66,12 +66,12 @@ class FileSegment(msgspec.Struct, frozen=True, array_like=True):
         return (file_stat.st_dev, file_stat.st_ino) == (self.device, self.inode)
 
     def matches_file(self, file: BinaryIO) -> bool:
-        """Return whether `file` begins with the content of this segment that was read."""
-        return self.known > 0 and _edge_digest(file, self.known) == self.digest
+        """Return whether `file` begins with the content that was read of this segment."""
+        return self.known > 0 and _digest_of_first_bytes(file, self.known) == self.digest
 
     def extend_digest(self, file: BinaryIO, n_bytes: int) -> "FileSegment | None":
-        """Return the segment with a digest of `n_bytes` bytes; None if `file` is another file."""
-        digest = _edge_digest(file, n_bytes) if n_bytes > self.known else None
+        """Return a segment with a digest of the first `n_bytes` bytes; None for another file."""
+        digest = _digest_of_first_bytes(file, n_bytes) if n_bytes > self.known else None
         # The old digest is compared last: the new one was then taken of the same content.
         if self.known and not self.matches_file(file):
             return None
@@ -109,13 +109,13 @@ def open_regular_file(path: Path) -> BinaryIO:
 def find_segment_file(path: Path, segment: FileSegment) -> Path | None:
     """Return the path of a segment's file, at `path` or in its folder; None if not found.
 
-    If `path` is a symbolic link, the folder of its target is searched, too.
-    The file itself is preferred to a copy, and the longest copy to others. A file of which nothing
-    was read is at `path`, unless a file with its inode is found.
+    If `path` is a symbolic link, the folder of its target is searched, too. The original file is
+    preferred to copies, and the longest copy to other copies. If nothing of the file was read,
+    `path` is returned, unless a file with the segment's inode is found.
     """
-    beside, stem = _files_in_folder(path), path.name.split(".")[0]
+    beside, stem = _files_in_same_folder(path), path.name.split(".")[0]
     if path.is_symlink():
-        beside += _files_in_folder(Path(os.path.realpath(path)))
+        beside += _files_in_same_folder(Path(os.path.realpath(path)))
     own = [one for one, there in beside if segment.has_device_and_inode(there)]
     copies = [(-there.st_size, one) for one, there in beside if one.name.startswith(stem)]
     if not segment.known:
@@ -125,7 +125,7 @@ def find_segment_file(path: Path, segment: FileSegment) -> Path | None:
 
 
 def begins_with_segment(path: Path, segment: FileSegment) -> bool:
-    """Return whether the file at `path` begins with the content of `segment` that was read."""
+    """Return whether the file at `path` begins with the content that was read of `segment`."""
     try:
         with open_regular_file(path) as file:
             return segment.matches_file(file)
@@ -134,7 +134,7 @@ def begins_with_segment(path: Path, segment: FileSegment) -> bool:
 
 
 def rotated_files(path: Path, since: int) -> list[str]:
-    """Return names of rotated files of `path` that were written after `since`, oldest first.
+    """Return the names of rotated files of `path` written after `since`, oldest first.
 
     `since` is in nanoseconds since the epoch. The names have a number or a date in addition to
     that of `path`.
@@ -144,7 +144,7 @@ def rotated_files(path: Path, since: int) -> list[str]:
     rotated = re.compile(rf"{re.escape(stem)}({ending})?[.-]\d[\d.:_T-]*({ending})?(\.\w+)?")
     newer = [
         (there.st_mtime_ns, one.name)
-        for one, there in _files_in_folder(path)
+        for one, there in _files_in_same_folder(path)
         if rotated.fullmatch(one.name) and there.st_size and there.st_mtime_ns > since
     ]
     return [name for _, name in sorted(newer)]
@@ -159,7 +159,7 @@ def skipped_link_targets(path: Path, since: int) -> list[str]:
     if not path.is_symlink():
         return []
     target = Path(os.path.realpath(path))
-    beside = _files_in_folder(target)
+    beside = _files_in_same_folder(target)
     newest = max((there.st_mtime_ns for one, there in beside if one == target), default=sys.maxsize)
     newer = [
         (there.st_mtime_ns, one.name)
@@ -179,14 +179,14 @@ def is_compressed(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() == ".gz"
 
 
-def _edge_digest(file: BinaryIO, n_bytes: int) -> str | None:
-    """Return a digest of start and end of the first `n_bytes` bytes; None if there are fewer."""
+def _digest_of_first_bytes(file: BinaryIO, n_bytes: int) -> str | None:
+    """Return a digest of the first `n_bytes` bytes, from their start and end; None if fewer."""
     size, descriptor = min(n_bytes, _EDGE), file.fileno()
     edges = os.pread(descriptor, size, 0) + os.pread(descriptor, size, n_bytes - size)
     return hashlib.blake2b(edges, digest_size=16).hexdigest() if len(edges) == 2 * size else None
 
 
-def _files_in_folder(path: Path) -> list[tuple[Path, os.stat_result]]:
+def _files_in_same_folder(path: Path) -> list[tuple[Path, os.stat_result]]:
     """Return path and stat of each regular file in the folder of `path`; `path` comes first."""
     found = []
     with suppress(OSError):

@@ -23,9 +23,9 @@ class StdinSource(SinglePartitionSource):
     Parameters
     ----------
     max_bytes : int
-        Of a longer line, the first `max_bytes` + 1 bytes are returned, with its true size.
+        A longer line is truncated to `max_bytes` + 1 bytes; its message has the full size.
     descriptor : int
-        The open file descriptor.
+        Open file descriptor from which lines are read.
 
     Raises
     ------
@@ -65,7 +65,7 @@ class StdinSource(SinglePartitionSource):
 
     def poll(self, limit: int) -> list[Message]:
         """Read at most `limit` lines."""
-        while len(self._ahead) < limit and self._read_available():
+        while len(self._ahead) < limit and self._read_available_bytes():
             pass
         taken = [self._ahead.popleft() for _ in range(min(limit, len(self._ahead)))]
         if taken:
@@ -87,7 +87,7 @@ class StdinSource(SinglePartitionSource):
         self._given, self._next = [m for m in held if m.offset < offset], offset
         self._ahead = deque(m for m in held if m.offset >= offset)
 
-    def _read_available(self) -> bool:
+    def _read_available_bytes(self) -> bool:
         """Read available bytes without waiting; return whether there were any."""
         if not self._is_open or not select.select([self._descriptor], [], [], 0)[0]:
             return False
@@ -97,20 +97,20 @@ class StdinSource(SinglePartitionSource):
         if not chunk:
             self._is_open = False
             if self._size:
-                self._finish_line()
+                self._store_line_as_message()
             return False
         *ended, rest = chunk.split(b"\n")
         for part in ended:
-            self._extend_line(part)
-            self._finish_line()
-        self._extend_line(rest)
+            self._append_to_line(part)
+            self._store_line_as_message()
+        self._append_to_line(rest)
         return True
 
-    def _extend_line(self, part: bytes) -> None:
+    def _append_to_line(self, part: bytes) -> None:
         self._line += part[: self._max_bytes + 2 - len(self._line)]
         self._size += len(part)
 
-    def _finish_line(self) -> None:
+    def _store_line_as_message(self) -> None:
         assert self._read_lines is not None
         payload, size = bytes(self._line), self._size
         if size == len(payload) and payload.endswith(b"\r"):

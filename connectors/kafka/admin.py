@@ -69,7 +69,7 @@ def missing_topics(cluster: KafkaCluster, topics: Sequence[str]) -> list[str]:
 
 
 def create_topics(cluster: KafkaCluster, topics: Mapping[str, Mapping[str, Any]]) -> None:
-    """Create topics; each maps to its settings other than the cluster's defaults.
+    """Create `topics`, given by name with the settings that differ from the cluster's defaults.
 
     Existing topics are not changed. Raises ConnectorError if the cluster refuses.
     """
@@ -97,7 +97,7 @@ def partition_counts(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, 
 
 
 def add_partitions(cluster: KafkaCluster, topics: Mapping[str, int]) -> None:
-    """Increase topics to the given numbers of partitions; ConnectorError if refused."""
+    """Increase partition counts to the numbers in `topics`; ConnectorError if refused."""
     with closing(cluster.admin()) as admin, translate_errors(cluster.servers):
         admin.create_partitions(dict(topics))
 

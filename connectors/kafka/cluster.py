@@ -1,6 +1,6 @@
 """Apache Kafka: a cluster, its clients, and the translation of client errors.
 
-The client library's objects are used only by the thread that made them, unless stated otherwise.
+A client of the library is used only by the thread that made it, unless stated otherwise.
 """
 
 import logging
@@ -62,14 +62,14 @@ class KafkaCluster:
         One or several `host:port`, separated by commas.
     options : mapping
         Any other option of kafka-python's clients, such as `security_protocol`,
-        `sasl_mechanism`, `ssl_cafile` or `compression_type`; each client uses options that it
+        `sasl_mechanism`, `ssl_cafile` or `compression_type`. Each client gets the options that it
         supports. `sasl_oauth_token_provider` is `package.module:name` of a callable that returns
         the provider.
 
     Raises
     ------
     ConfigurationError
-        When no client has an option, or the option must not be set.
+        When no client has one of the options, or an option must not be set.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class KafkaCluster:
     def consumer(self, **settings: Any) -> KafkaConsumer:
         """Return a consumer that reads committed messages and does not commit offsets itself.
 
-        `settings` override its options.
+        `settings` override the cluster's options.
         """
         settings = {
             "enable_auto_commit": False,
@@ -103,7 +103,7 @@ class KafkaCluster:
     def producer(self, **settings: Any) -> KafkaProducer:
         """Return an idempotent producer, configured for large batches.
 
-        `settings` override its options.
+        `settings` override the cluster's options.
         """
         settings = {
             "enable_idempotence": True,
@@ -151,22 +151,22 @@ class KafkaCluster:
 
 @contextmanager
 def _raise_connection_errors(servers: str, *, has_credentials: bool) -> Iterator[None]:
-    """Context manager for starting a client: raises the reason of a failed connection.
+    """Context manager for starting a client: raises an error with the cause of a failed connection.
 
-    The client itself raises a timeout, and only logs the reason. Raises ConnectorError if a retry
-    cannot help, else UnavailableError. `has_credentials`: whether the client sends credentials.
+    The client library raises only a timeout, and logs the cause. Raises ConnectorError if a retry
+    cannot help, else UnavailableError. `has_credentials` says whether the client sends credentials.
     """
     found: list[Exception] = []
 
-    def store_reason(reason: Exception) -> None:
-        """Store the reason of a failed connection; log the first one for these servers."""
+    def store_connection_error(reason: Exception) -> None:
+        """Store the error of a failed connection; log the first error for these servers."""
         found.append(reason)
         if servers not in _silent:
             _silent.add(servers)
-            _log.info("no connection to %s yet: %s", servers, _error_text(reason))
+            _log.info("no connection to %s yet: %s", servers, _connection_error_text(reason))
 
     try:
-        with report_connection_errors(_REASONS, store_reason):
+        with report_connection_errors(_REASONS, store_connection_error):
             yield
         _silent.discard(servers)
     except kafka_errors.KafkaTimeoutError as error:
@@ -181,57 +181,58 @@ def _raise_connection_errors(servers: str, *, has_credentials: bool) -> Iterator
         if lasting:
             raise ConnectorError(
                 f"{servers} cannot be used with the settings of [kafka]: "
-                f"{_error_text(lasting[-1])}; correct them, or the brokers"
+                f"{_connection_error_text(lasting[-1])}; correct them, or the brokers"
             ) from error
         # The client does not always read a broker's last answer before it disconnects.
         hint = ", or hangs up on these credentials" if has_credentials else ""
         # The last attempt may only have timed out: earlier errors are more specific.
         met = [one for one in reasons if not is_timeout(one)] or reasons or [error]
-        last = _error_text(met[-1])
+        last = _connection_error_text(met[-1])
         raise UnavailableError(f"{servers} cannot be reached{hint}: {last}") from error
 
 
-def _is_settings_error(reason: Exception) -> bool:
-    """Return whether a connection failed because of wrong settings."""
-    within = (reason, reason.__context__, *reason.args)
+def _is_settings_error(error: Exception) -> bool:
+    """Return whether `error` shows that a connection failed because of wrong settings."""
+    within = (error, error.__context__, *error.args)
     if any(isinstance(one, _HANGING_UP) for one in within):
         return False
     return any(isinstance(one, _SETTINGS) for one in within)
 
 
-def _error_text(reason: Exception) -> str:
-    if isinstance(reason, kafka_errors.InvalidReceiveError):
-        return f"no answer as Kafka gives it ({reason}); see whether security_protocol is to be SSL"
-    return str(reason) or repr(reason)
+def _connection_error_text(error: Exception) -> str:
+    if isinstance(error, kafka_errors.InvalidReceiveError):
+        return f"no answer as Kafka gives it ({error}); see whether security_protocol is to be SSL"
+    return str(error) or repr(error)
 
 
 @contextmanager
-def translate_errors(where: str) -> Iterator[None]:
+def translate_errors(resource_name: str) -> Iterator[None]:
     """Context manager that raises errors of the client library as errors of streamboost.
 
-    Their messages name `where`, such as a topic. Temporary errors become UnavailableError.
+    Temporary errors become UnavailableError, others ConnectorError or StateError. Their messages
+    begin with `resource_name`, such as a topic and its cluster.
     """
     try:
         yield
     except (kafka_errors.KafkaError, OSError) as error:
-        raise _translate_error(where, error) from error
+        raise _translate_error(resource_name, error) from error
 
 
-def _translate_error(where: str, error: Exception) -> ConnectorError | StateError:
+def _translate_error(resource_name: str, error: Exception) -> ConnectorError | StateError:
     # Later calls of a failed producer raise an error that has the first one as an argument, or only
     # in its text.
     causes = [one for one in (error, *error.args) if isinstance(one, Exception)]
     is_fenced = any(mentions_error_class(error, kind) for kind in FENCED)
     if is_fenced or any(isinstance(one, FENCED) for one in causes):
         return StateError(
-            f"{where}: another process has taken this pipeline over, or this one paused in "
+            f"{resource_name}: another process has taken this pipeline over, or this one paused in "
             "the middle of a commit, so it may not write any more; where no other one runs, start "
             "it again"
         )
     remedies = [remedy for one in causes if (remedy := remedy_for(type(one)))]
     if remedies:
-        return ConnectorError(f"{where}: {error}; {remedies[0]}, and start again")
-    return UnavailableError(f"{where} cannot be used now: {error!r}")
+        return ConnectorError(f"{resource_name}: {error}; {remedies[0]}, and start again")
+    return UnavailableError(f"{resource_name} cannot be used now: {error!r}")
 
 
 def close_producer(producer: KafkaProducer) -> None:

@@ -1,4 +1,4 @@
-"""Apache Kafka: a compacted topic of one partition, in which the newest message of a key counts."""
+"""Apache Kafka: compacted topic of one partition, which retains the newest message of each key."""
 
 import logging
 import time
@@ -26,17 +26,17 @@ _POLL_MS = 100
 
 
 class CompactedTopicSink(KafkaSink):
-    """Writes to a compacted topic; a payload is the message's key, a line break and its value."""
+    """Writes to a compacted topic. A payload has the message's key, a line break and the value."""
 
-    def send_all(self, dispatch: MessageDispatcher, payloads: Sequence[bytes]) -> None:
-        """Send each payload as a message with key and value."""
+    def send_all(self, dispatcher: MessageDispatcher, payloads: Sequence[bytes]) -> None:
+        """Send each payload as a message, with the text before its line break as the key."""
         for payload in payloads:
             key, _, value = payload.partition(b"\n")
-            dispatch.send(self.topic, value, f"the part {key.decode()!r}", key=key, partition=0)
+            dispatcher.send(self.topic, value, f"the part {key.decode()!r}", key=key, partition=0)
 
 
 class CompactedTopicReader:
-    """Reads a compacted topic of one partition from its beginning, and follows it."""
+    """Reads a compacted topic of one partition from its beginning, and then new messages."""
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._cluster = cluster
@@ -46,14 +46,14 @@ class CompactedTopicReader:
         self._next = 0
 
     def poll(self) -> list[tuple[bytes | None, bytes]]:
-        """Return key and value of messages that are available now, without waiting."""
+        """Return (key, value) of new messages that are available now, without waiting."""
         found = []
         while records := self._fetch_messages(0):
             found += records
         return found
 
     def read(self) -> list[tuple[bytes | None, bytes]]:
-        """Return key and value of all unread messages up to the current end; wait for them.
+        """Wait for all unread messages up to the current end, and return (key, value) of each.
 
         Raises UnavailableError if the broker returns nothing for some time.
         """
@@ -72,7 +72,7 @@ class CompactedTopicReader:
         return found
 
     def _fetch_messages(self, wait_ms: int) -> list[tuple[bytes | None, bytes]]:
-        """Return key and value of the next messages; damaged messages are skipped."""
+        """Return (key, value) of the next messages, without damaged ones; wait up to `wait_ms`."""
         consumer = self._assigned_consumer()
         try:
             with translate_errors(self._where):
@@ -100,14 +100,14 @@ class CompactedTopicReader:
                 max_partition_fetch_bytes=8 * 2**20, fetch_max_wait_ms=_POLL_MS
             )
             try:
-                self._seek_next_offset(consumer)
+                self._seek_consumer_to_next_offset(consumer)
             except BaseException:
                 consumer.close(autocommit=False, timeout_ms=1_000)
                 raise
             self._consumer = consumer
         return self._consumer
 
-    def _seek_next_offset(self, consumer: KafkaConsumer) -> None:
+    def _seek_consumer_to_next_offset(self, consumer: KafkaConsumer) -> None:
         if (n := len(partition_numbers(consumer, self._at.topic, self._where))) > 1:
             raise ConnectorError(
                 f"{self._where} has {n} partitions and must have one, which keeps its order: "

@@ -51,10 +51,10 @@ class DamagedOffsets(NamedTuple):
         """Return one message that replaces the damaged messages, with the reason as `damage`."""
         return Message(b"", str(self.partition), self.start, 0, damage=str(self))
 
-    def to_error(self, where: str) -> ConnectorError:
-        """Return the error that a source raises if it stops at damaged messages."""
+    def to_error(self, resource_name: str) -> ConnectorError:
+        """Return the error for a source of `resource_name` that stops at the damaged messages."""
         return ConnectorError(
-            f"{where}: {self}. Bring the topic back from a copy, or set on_corrupt = "
+            f"{resource_name}: {self}. Bring the topic back from a copy, or set on_corrupt = "
             '"skip" where the pipeline reads it, to replace them by a dead letter'
         )
 
@@ -80,8 +80,8 @@ def poll_messages(
     Raises
     ------
     kafka.errors.CorruptRecordError
-        When a batch does not match its checksum or cannot be decoded, naming its first offset. For
-        a batch that cannot be decompressed, the client library raises whatever the codec raises.
+        When a batch does not match its checksum or cannot be decoded; the text has its first
+        offset. If a batch cannot be decompressed, the error of the compression library is raised.
     """
     try:
         found: dict[TopicPartition, list[Any]]
@@ -98,24 +98,24 @@ def poll_messages(
     return found
 
 
-def partition_numbers(consumer: KafkaConsumer, topic: str, where: str) -> list[int]:
+def partition_numbers(consumer: KafkaConsumer, topic: str, resource_name: str) -> list[int]:
     """Return the numbers of a topic's partitions; ConnectorError if there is no such topic."""
-    with translate_errors(where):
+    with translate_errors(resource_name):
         numbers = consumer.partitions_for_topic(topic)
     if not numbers:
         raise ConnectorError(
-            f"{where} does not exist: correct the name, or create it with `streamboost check "
-            "--create-topics`"
+            f"{resource_name} does not exist: correct the name, or create it with `streamboost "
+            "check --create-topics`"
         )
     return sorted(numbers)
 
 
-def topic_recreated_error(where: str) -> ConnectorError:
+def topic_recreated_error(resource_name: str) -> ConnectorError:
     """Return the error for a topic that was deleted and recreated."""
     return ConnectorError(
-        f"{where} was deleted and recreated: its messages are not those that were read before. "
-        "Restore the former topic from a copy. To read the new topic from its beginning, give the "
-        "pipeline another name and an empty state"
+        f"{resource_name} was deleted and recreated: its messages are not those that were read "
+        "before. Restore the former topic from a copy. To read the new topic from its beginning, "
+        "give the pipeline another name and an empty state"
     )
 
 
@@ -128,10 +128,10 @@ def unknown_partition_error(topic: str, partition: str) -> ConnectorError:
 
 
 def retained_range(
-    consumer: KafkaConsumer, partitions: Sequence[TopicPartition], where: str
+    consumer: KafkaConsumer, partitions: Sequence[TopicPartition], resource_name: str
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Return two mappings by partition: first retained offset, end of committed messages."""
-    with translate_errors(where):
+    """Return the first retained offsets and the committed end offsets, each by partition."""
+    with translate_errors(resource_name):
         starts = consumer.beginning_offsets(partitions, timeout_ms=MOMENT_MS)
         ends = consumer.end_offsets(partitions, timeout_ms=MOMENT_MS)
     return starts, ends
@@ -170,7 +170,7 @@ def is_out_of_range(error: Exception) -> bool:
 def is_damaged(error: Exception) -> bool:
     """Return whether an error was caused by messages with a wrong checksum or encoding.
 
-    Close the consumer that raised the error: its next poll would never return.
+    The caller must close the consumer that raised the error: its next poll would never return.
     """
     return isinstance(error.__cause__, kafka_errors.CorruptRecordError)
 
@@ -180,8 +180,7 @@ def find_damage(
 ) -> DamagedOffsets | None:
     """Return the damaged offsets that begin at one of `offsets` (by partition), or None.
 
-    A batch is stored, and damaged, as a whole: the damage ends before the first offset with another
-    result.
+    A damaged batch is unreadable as a whole. Its end is found by reading at later offsets.
     """
     for name in sorted(offsets, key=int):
         partition, start = TopicPartition(topic, int(name)), offsets[name]
@@ -208,10 +207,10 @@ def find_damage(
 def _find_damaged_batch(
     cluster: KafkaCluster, partition: TopicPartition, offset: int, end: int
 ) -> tuple[int, str] | None:
-    """Return base offset and damage of the batch that contains `offset`; None if intact.
+    """Return (first offset, damage) of the batch that contains `offset`; None if it is intact.
 
-    Each call uses a new consumer, because a consumer that has raised the error never returns from
-    its next poll.
+    Each call uses a new consumer, because the next poll of a consumer that has raised such an error
+    never returns.
     """
     if offset >= end:
         return None

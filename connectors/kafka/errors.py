@@ -229,16 +229,16 @@ RETRIED: Final = frozenset(
 """Errors that a retry may fix without any other change."""
 
 
-def remedy_for(kind: type[BaseException]) -> str | None:
+def remedy_for(error_class: type[BaseException]) -> str | None:
     """Return the remedy for a fatal error, or None for an error that is retried.
 
-    Classes that only other releases of the library have are handled as their nearest known base.
+    An unknown class, as of another release of the library, is treated as its nearest base class.
 
     >>> remedy_for(kafka_errors.UnsupportedCompressionTypeError)
     'set another `compression_type` in [kafka]'
     >>> remedy_for(kafka_errors.KafkaTimeoutError)
     """
-    for one in kind.__mro__:
+    for one in error_class.__mro__:
         if one in END:
             return END[one]
         if one in RETRIED:

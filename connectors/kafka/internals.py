@@ -38,10 +38,10 @@ Failures = Callable[[Exception], None]
 
 
 def start_client(client_class: Any, settings: dict[str, Any]) -> Any:
-    """Return a client of `client_class`; close its connections if it does not start.
+    """Return a client of `client_class`; close its connections if its constructor raises an error.
 
-    A constructor that raises keeps its connections, with their thread and sockets. The option
-    `kafka_client`, which is not documented, gives access to them.
+    The library would keep the thread and the sockets of these connections. The undocumented option
+    `kafka_client` gives access to them.
     """
     connections: list[KafkaNetClient] = []
 
@@ -58,12 +58,12 @@ def start_client(client_class: Any, settings: dict[str, Any]) -> Any:
         raise
 
 
-class _ReasonHandler(logging.Handler):
+class _ConnectionErrorHandler(logging.Handler):
     """Log handler that reports exceptions among the arguments of log records."""
 
-    def __init__(self, kinds: tuple[type[Exception], ...], report: Failures) -> None:
+    def __init__(self, error_types: tuple[type[Exception], ...], report: Failures) -> None:
         super().__init__()
-        self._kinds, self._report = kinds, report
+        self._kinds, self._report = error_types, report
 
     def emit(self, record: logging.LogRecord) -> None:
         """Report the exceptions among the arguments of a log record."""
@@ -74,13 +74,13 @@ class _ReasonHandler(logging.Handler):
 
 @contextmanager
 def report_connection_errors(
-    kinds: tuple[type[Exception], ...], report: Failures
+    error_types: tuple[type[Exception], ...], report: Failures
 ) -> Iterator[None]:
-    """Context manager that calls `report` with each connection error of the types `kinds`.
+    """Context manager that calls `report` with each connection error of the types `error_types`.
 
-    The library only logs these errors, and raises a timeout.
+    The library only logs these errors, and raises a timeout error.
     """
-    handler = _ReasonHandler(kinds, report)
+    handler = _ConnectionErrorHandler(error_types, report)
     logs = [logging.getLogger(name) for name in _LOGS]
     for log in logs:
         log.addHandler(handler)
@@ -91,27 +91,27 @@ def report_connection_errors(
             log.removeHandler(handler)
 
 
-def is_timeout(reason: Exception) -> bool:
+def is_timeout(error: Exception) -> bool:
     """Return whether a connection failed only because of a timeout.
 
-    The library raises another error while it handles the timeout, whose context this reads.
+    The library raises `error` while it handles the timeout, which is therefore its `__context__`.
     """
-    return isinstance(reason.__context__, kafka_errors.KafkaTimeoutError)
+    return isinstance(error.__context__, kafka_errors.KafkaTimeoutError)
 
 
-def mentions_error_class(error: Exception, kind: type[Exception]) -> bool:
-    """Return whether the text of `error` contains the name of the class `kind`.
+def mentions_error_class(error: Exception, error_class: type[Exception]) -> bool:
+    """Return whether the text of `error` contains the name of the class `error_class`.
 
-    Later calls of a producer that has failed raise an error that repeats the first in words alone.
+    Later calls of a failed producer raise an error that contains the first error only as text.
     """
-    return kind.__name__ in str(error)
+    return error_class.__name__ in str(error)
 
 
 def force_close_producer(producer: KafkaProducer) -> None:
     """Close a producer whose `close` method has raised an error.
 
-    If `close` cannot flush, its thread continues to send, and the finalizer flushes once more. The
-    documented methods end neither.
+    If `close` cannot flush, the producer's thread continues to send, and its finalizer flushes once
+    more. No documented method prevents this.
     """
     producer._sender.force_close()
     producer._closed = True
@@ -120,8 +120,8 @@ def force_close_producer(producer: KafkaProducer) -> None:
 def request_group_rejoin(consumer: KafkaConsumer) -> None:
     """Let a consumer join its group again at its next poll.
 
-    The library stops joining when a leader's metadata changed and a poll ended before the join did.
-    It would keep the old assignment. No documented method starts the join.
+    The library stops joining if the metadata of the group's leader changed and a poll ended before
+    the join. The consumer would keep its old assignment. No documented method starts the join.
     """
     consumer._coordinator.request_rejoin()
 
@@ -129,8 +129,8 @@ def request_group_rejoin(consumer: KafkaConsumer) -> None:
 def drop_undecodable_records(consumer: KafkaConsumer) -> None:
     """Drop the fetched records that a consumer could not decode.
 
-    The library keeps them after it has raised, also across `seek` to the same offset. A poll would
-    return nothing more of the partition.
+    The library keeps these records after it has raised an error, also after a `seek` to the same
+    offset. Polls would return no more messages of the partition.
     """
     if undecodable := consumer._fetcher._next_partition_records:
         undecodable.drain()
@@ -147,10 +147,10 @@ def topic_id(client: KafkaConsumer | KafkaProducer, topic: str) -> str | None:
 
 
 def failed_batch_offset(error: Exception) -> int | None:
-    """Return the first offset of the batch whose decoding raised `error`; None if no batch did.
+    """Return the first offset of the batch whose decoding raised `error`, or None.
 
-    For a batch that cannot be decompressed, the library raises whatever the codec raises. Only the
-    traceback leads to the batch.
+    If a batch cannot be decompressed, the error of the compression library is raised. Only the
+    traceback of this error refers to the batch.
     """
     for frame, _ in traceback.walk_tb(error.__traceback__):
         batch = frame.f_locals.get("self")

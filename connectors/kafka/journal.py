@@ -55,20 +55,20 @@ class KafkaJournal:
     def entries_after(self, sequence: int) -> Iterator[StoredEntry]:
         """Yield every retained entry of batches after `sequence`, in order."""
         with self._open_consumer() as consumer:
-            start, end = self._retained_range(consumer)
-            start = self._find_start_offset(consumer, sequence, start, end)
-            for entry in self._read_entries(consumer, start, end):
+            start, end = self._retained_offset_range(consumer)
+            start = self._find_offset_before_entry(consumer, sequence, start, end)
+            for entry in self._read_journal_entries(consumer, start, end):
                 if entry.committed.sequence > sequence:
                     yield entry
 
     def newest_entry(self) -> StoredEntry | None:
         """Return the newest entry, or None if the journal is empty."""
         with self._open_consumer() as consumer:
-            start, end = self._retained_range(consumer)
+            start, end = self._retained_offset_range(consumer)
             found, reach = None, 4
             # A transaction's end marker has an offset, too, and an aborted transaction has two.
             while found is None and end > start:
-                for entry in self._read_entries(consumer, max(start, end - reach), end):
+                for entry in self._read_journal_entries(consumer, max(start, end - reach), end):
                     found = entry
                 if reach >= end - start:
                     break
@@ -103,26 +103,28 @@ class KafkaJournal:
         finally:
             consumer.close(autocommit=False, timeout_ms=1_000)
 
-    def _retained_range(self, consumer: KafkaConsumer) -> tuple[int, int]:
+    def _retained_offset_range(self, consumer: KafkaConsumer) -> tuple[int, int]:
         with translate_errors(self._where):
             start = consumer.beginning_offsets([self.partition], timeout_ms=MOMENT_MS)
             end = consumer.end_offsets([self.partition], timeout_ms=MOMENT_MS)
         return start[self.partition], end[self.partition]
 
-    def _find_start_offset(
+    def _find_offset_before_entry(
         self, consumer: KafkaConsumer, sequence: int, start: int, end: int
     ) -> int:
-        """Return an offset at or before the first entry after batch `sequence`, by bisection."""
+        """Return an offset up to 64 before the first entry after batch `sequence`, or at it."""
         while end - start > 64:
             middle = (start + end) // 2
-            entry = next(self._read_entries(consumer, middle, end), None)
+            entry = next(self._read_journal_entries(consumer, middle, end), None)
             if entry is None or entry.committed.sequence > sequence:
                 end = middle
             else:
                 start = middle
         return start
 
-    def _read_entries(self, consumer: KafkaConsumer, start: int, end: int) -> Iterator[StoredEntry]:
+    def _read_journal_entries(
+        self, consumer: KafkaConsumer, start: int, end: int
+    ) -> Iterator[StoredEntry]:
         """Yield the journal's entries with offsets [start, end)."""
         with translate_errors(self._where):
             consumer.seek(self.partition, start)
@@ -134,7 +136,7 @@ class KafkaJournal:
             for record in found:
                 if record.offset >= end:
                     return
-                yield _decode_entry(record)
+                yield _decode_journal_entry(record)
             if place >= end:
                 return
             if found:
@@ -143,8 +145,8 @@ class KafkaJournal:
                 raise UnavailableError(f"{self._where} gives nothing, though it has more")
 
 
-def _decode_entry(record: Any) -> StoredEntry:
-    """Convert a consumer record to a journal entry; StateError if it is not one."""
+def _decode_journal_entry(record: Any) -> StoredEntry:
+    """Convert a consumer record to a journal entry; StateError if it is no journal entry."""
     try:
         headers = dict(record.headers)
         positions = msgspec.json.decode(headers["positions"], type=dict[str, Position])

@@ -82,7 +82,7 @@ def check_options(options: Mapping[str, Any]) -> None:
             near = difflib.get_close_matches(name, known - set(_OURS), 1)
             hint = f"did you mean {near[0]!r}?" if near else "see kafka-python's clients"
             raise ConfigurationError(f"Kafka has no option {name!r}: {hint}")
-        if kind := _required_type(name, value):
+        if kind := _required_type_if_wrong(name, value):
             raise ConfigurationError(f"the Kafka option {name!r} is {value!r}: write {kind}")
         choices = _CHOICES.get(name, [value])
         if value not in choices:
@@ -95,8 +95,8 @@ def check_options(options: Mapping[str, Any]) -> None:
             )
 
 
-def _required_type(name: str, value: Any) -> str | None:
-    """Return the required type in words if `value` has another type, else None."""
+def _required_type_if_wrong(name: str, value: Any) -> str | None:
+    """Return the type that an option requires, as text, if `value` has another type; else None."""
     default = _DEFAULTS[name]
     if isinstance(default, bool):
         return None if isinstance(value, bool) else "true or false"
@@ -107,7 +107,7 @@ def _required_type(name: str, value: Any) -> str | None:
 
 
 def client_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options for a client, with the token provider created.
+    """Return a copy of `options` for a client, with an instance of the token provider.
 
     Raises ConfigurationError if a required option is missing, or a file is unusable.
     """
@@ -120,13 +120,13 @@ def client_options(options: Mapping[str, Any]) -> dict[str, Any]:
                     f"security_protocol = {protocol!r}: write it in [kafka]"
                 )
     if protocol in ("SSL", "SASL_SSL"):
-        _check_files(made)
+        _check_certificate_files(made)
     if isinstance(made.get(_TOKENS), str):
         made[_TOKENS] = _make_token_provider(made[_TOKENS])
     return made
 
 
-def _check_files(options: Mapping[str, Any]) -> None:
+def _check_certificate_files(options: Mapping[str, Any]) -> None:
     """Raise ConfigurationError if a certificate or key file cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -140,7 +140,7 @@ def _check_files(options: Mapping[str, Any]) -> None:
             context.load_cert_chain(path, options.get("ssl_keyfile"), password)
 
     given = [(name, options[name]) for name in FILES if options.get(name) is not None]
-    for use in (_open_file, load_certificates):
+    for use in (_check_file_is_readable, load_certificates):
         for name, path in given:
             try:
                 use(name, path)
@@ -151,18 +151,18 @@ def _check_files(options: Mapping[str, Any]) -> None:
                 ) from error
 
 
-def _open_file(name: str, path: str) -> None:
+def _check_file_is_readable(name: str, path: str) -> None:
     with Path(path).open("rb"):
         pass
 
 
-def _make_token_provider(name: str) -> Any:
-    """Call the function or class `package.module:name`, and return the token provider."""
-    module, _, attribute = name.partition(":")
+def _make_token_provider(import_path: str) -> Any:
+    """Call the function or class `package.module:import_path`, and return the token provider."""
+    module, _, attribute = import_path.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)()
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(
-            f"the Kafka option {_TOKENS!r} is {name!r}, which cannot be found: {error}; write "
-            "package.module:name of a class derived from kafka-python's AbstractTokenProvider"
+            f"the Kafka option {_TOKENS!r} is {import_path!r}, which cannot be found: {error}; "
+            "write package.module:name of a class derived from kafka-python's AbstractTokenProvider"
         ) from error

@@ -40,24 +40,24 @@ _REMEDIES = {
 }
 
 
-def send_options(about: Message | MessageMetadata) -> dict[str, Any]:
+def send_options(metadata: Message | MessageMetadata) -> dict[str, Any]:
     """Return the arguments of `KafkaProducer.send` for the metadata of a message.
 
     >>> send_options(MessageMetadata(b"7", (("trace", b"a"),), 1_000))
     {'timestamp_ms': 1000, 'key': b'7', 'headers': [('trace', b'a')]}
     """
-    options: dict[str, Any] = {} if about.time is None else {"timestamp_ms": about.time}
-    if about.key is not None:
-        options["key"] = about.key
-    if about.headers:
-        options["headers"] = list(about.headers)
+    options: dict[str, Any] = {} if metadata.time is None else {"timestamp_ms": metadata.time}
+    if metadata.key is not None:
+        options["key"] = metadata.key
+    if metadata.headers:
+        options["headers"] = list(metadata.headers)
     return options
 
 
 class MessageDispatcher:
-    """Sends messages by a producer; raises errors for refused messages and missing topics.
+    """Sends messages with a producer; raises errors for refused messages and missing topics.
 
-    In these cases, the client library would wait, in a transaction without limit.
+    In both cases, the client library would only wait, and without limit in a transaction.
     """
 
     def __init__(self, cluster: KafkaCluster, producer: KafkaProducer) -> None:
@@ -72,8 +72,8 @@ class MessageDispatcher:
     ) -> None:
         """Send messages, in order within a partition; forwarded payloads keep their metadata.
 
-        `json_payloads` are the messages as JSON, to identify them in errors, if `payloads` has
-        another format.
+        `json_payloads` are the messages as JSON, which identify them in errors. They are only
+        needed if `payloads` has another format.
         """
         # Choosing the only partition costs the library a tenth of the time of sending.
         only = 0 if self._producer.partitions_for(topic) == {0} else None
@@ -85,46 +85,48 @@ class MessageDispatcher:
         ):
             self.send(topic, payload, description, partition=only, **send_options(one))
 
-    def send(self, topic: str, payload: bytes, description: str | bytes = b"", **more: Any) -> None:
-        """Send a message.
+    def send(
+        self, topic: str, payload: bytes, description: str | bytes = b"", **send_arguments: Any
+    ) -> None:
+        """Send a message without waiting for its acknowledgement.
 
         `description` identifies the message in errors: a text, or the message as JSON in bytes.
-        `more` are arguments of `KafkaProducer.send`.
+        `send_arguments` are arguments of `KafkaProducer.send`.
         """
         try:
-            future = self._producer.send(topic, payload, **more)
+            future = self._producer.send(topic, payload, **send_arguments)
         except TOO_LARGE as error:
             remedy = "raise `max_request_size` in [kafka]"
-            raise self._refusal_error(topic, payload, description, error, remedy) from error
-        future.add_errback(self._record_refusal, topic, payload, description)
+            raise self._refused_message_error(topic, payload, description, error, remedy) from error
+        future.add_errback(self._store_refused_message_error, topic, payload, description)
         self._sent.append(future)
 
-    def await_acks(self, patience: float = 0.0) -> None:
-        """Wait up to `patience` seconds for acknowledgements of all messages; raise errors."""
+    def await_acks(self, timeout_seconds: float = 0.0) -> None:
+        """Wait until all messages are acknowledged; raise their errors, or a timeout error."""
         # Not the producer's `flush`, which fails if it splits a batch for a topic's size limit.
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout_seconds
         for future in self._sent:
             if not future.succeeded():
                 future.get(timeout=max(0.0, deadline - time.monotonic()))
 
     def run_with_timeout(
         self,
-        where: str,
+        resource_name: str,
         remedies: Mapping[str, str],
-        write: Callable[[], None],
+        send_messages: Callable[[], None],
         patience: float = _PATIENCE,
     ) -> None:
-        """Call `write`, which sends messages, with a timeout of `patience` seconds.
+        """Call `send_messages`, which sends messages, with a timeout of `patience` seconds.
 
-        `remedies` are the remedies by topic, for the error if the topic was deleted: the library
-        itself would wait for the metadata of a deleted topic.
+        `remedies` has a sentence for each topic, which ends the error for a deleted topic. The
+        library itself would wait for the metadata of a deleted topic.
         """
         failed: list[BaseException] = []
 
         def write_and_store_error() -> None:
-            """Call `write`, and store its exception for the waiting thread."""
+            """Call `send_messages`, and store its exception for the waiting thread."""
             try:
-                write()
+                send_messages()
             except BaseException as error:  # raised by the waiting thread
                 failed.append(error)
 
@@ -135,17 +137,19 @@ class MessageDispatcher:
             thread.join(_LOOK)
             if not thread.is_alive():
                 break
-            self._raise_refused_message()
+            self._raise_if_message_refused()
             if time.monotonic() > deadline:
-                raise UnavailableError(f"{where}: no answer to a write within {patience:.0f} s")
-            missing = self._raise_deleted_topic(remedies, missing)
+                raise UnavailableError(
+                    f"{resource_name}: no answer to a write within {patience:.0f} s"
+                )
+            missing = self._raise_if_topic_deleted(remedies, missing)
         for error in failed:
             if any(isinstance(one, _REFUSED) for one in (error, *error.args)):
                 self._is_refused.wait(1.0)  # the producer fails first, then the message
-            self._raise_refused_message()
+            self._raise_if_message_refused()
             raise error
 
-    def _raise_deleted_topic(
+    def _raise_if_topic_deleted(
         self, remedies: Mapping[str, str], missing_before: set[str]
     ) -> set[str]:
         """Raise ConnectorError if a topic is missing in two checks; return the missing topics.
@@ -162,27 +166,29 @@ class MessageDispatcher:
             )
         return missing
 
-    def _raise_refused_message(self) -> None:
+    def _raise_if_message_refused(self) -> None:
         # Only the first: in a transaction, later messages fail with the same error.
         for error in self._refused[:1]:
             raise error
 
-    def _record_refusal(
+    def _store_refused_message_error(
         self, topic: str, payload: bytes, description: str | bytes, error: Exception
     ) -> None:
-        """Store the error for a refused message; called by the producer's own thread."""
+        """Store the error of a refused message; the producer's own thread calls this."""
         if isinstance(error, _REFUSED) and not self._refused:
-            remedy = _refusal_remedy(error)
-            self._refused.append(self._refusal_error(topic, payload, description, error, remedy))
+            remedy = _remedy_for_refused_message(error)
+            self._refused.append(
+                self._refused_message_error(topic, payload, description, error, remedy)
+            )
             self._is_refused.set()
 
-    def _refusal_error(
+    def _refused_message_error(
         self, topic: str, payload: bytes, description: str | bytes, error: Exception, remedy: str
     ) -> ConnectorError:
         named = (
             description
             if isinstance(description, str)
-            else _payload_description(description or payload)
+            else _describe_payload(description or payload)
         )
         return ConnectorError(
             f"topic {topic!r} at {self._cluster.servers} does not take "
@@ -190,7 +196,7 @@ class MessageDispatcher:
         )
 
 
-def _refusal_remedy(error: Exception) -> str:
+def _remedy_for_refused_message(error: Exception) -> str:
     """Return the remedy for a message that was refused with `error`."""
     kind = type(error)
     if kind is kafka_errors.InvalidRecordError and "Timestamp" in str(error):
@@ -204,8 +210,8 @@ class _MessageId(msgspec.Struct):
     position: Position | None = None
 
 
-def _payload_description(payload: bytes) -> str:
-    """Return a description of a JSON message for errors, by its id or position."""
+def _describe_payload(payload: bytes) -> str:
+    """Return text that describes a JSON message in errors, by its id or position."""
     try:
         named = msgspec.json.decode(payload, type=_MessageId)
     except msgspec.MsgspecError:

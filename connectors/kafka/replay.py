@@ -1,7 +1,7 @@
 """Apache Kafka: reads ranges of a topic again for a replay, with a separate consumer.
 
-The consumer reads one partition at a time, so that none has to be paused. It prefetches: messages
-of a fetch beyond the requested range are kept for later ranges.
+The consumer reads one partition at a time, so that no partition has to be paused. Fetched messages
+beyond the requested range are kept for later ranges.
 """
 
 import time
@@ -35,7 +35,7 @@ class KafkaReplay:
     ----------
     cluster, topic : the topic to read
     max_bytes : limit per payload in memory; longer payloads are cut, as by `KafkaSource`
-    fetch_bytes : size of a fetch per partition; at most twice that is in memory for each
+    fetch_bytes : bytes of one fetch; at most twice as many are in memory for each partition
     """
 
     def __init__(self, cluster: KafkaCluster, topic: str, max_bytes: int, fetch_bytes: int) -> None:
@@ -69,7 +69,7 @@ class KafkaReplay:
             self._ahead[partition_name], self._reached[partition_name] = deque(), start
         patience = time.monotonic() + MOMENT_MS / 1000
         while (before := self._reached[partition_name]) < end:
-            self._fetch_partition(partition_name)
+            self._fetch_messages_of_partition(partition_name)
             if self._reached[partition_name] > before:
                 patience = time.monotonic() + MOMENT_MS / 1000
             if time.monotonic() > patience:
@@ -87,13 +87,13 @@ class KafkaReplay:
             self._consumer.close(autocommit=False, timeout_ms=1_000)
             self._consumer = None
 
-    def _fetch_partition(self, partition_name: str) -> None:
+    def _fetch_messages_of_partition(self, partition_name: str) -> None:
         """Fetch the next messages of a partition once, and store them."""
         partition, place = (
             TopicPartition(self._topic, int(partition_name)),
             self._reached[partition_name],
         )
-        consumer = self._consumer_at(partition, place)
+        consumer = self._consumer_positioned_at(partition, place)
         try:
             with translate_errors(self._where):
                 found = poll_messages(consumer, _POLL_MS).get(partition, [])
@@ -101,7 +101,7 @@ class KafkaReplay:
         except UnavailableError as error:
             self.close()
             if is_out_of_range(error):
-                self._raise_if_not_retained(partition, place)
+                self._raise_if_offset_not_retained(partition, place)
             if not is_damaged(error):
                 raise
             damage = find_damage(self._cluster, self._topic, {partition_name: place})
@@ -114,7 +114,7 @@ class KafkaReplay:
             message_from_record(record, self._max_bytes) for record in found
         )
 
-    def _consumer_at(self, partition: TopicPartition, offset: int) -> KafkaConsumer:
+    def _consumer_positioned_at(self, partition: TopicPartition, offset: int) -> KafkaConsumer:
         """Return the consumer, assigned to this partition only, with its position at `offset`."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(**self._settings)
@@ -133,9 +133,9 @@ class KafkaReplay:
                 consumer.seek(partition, offset)
         return consumer
 
-    def _raise_if_not_retained(self, partition: TopicPartition, offset: int) -> None:
+    def _raise_if_offset_not_retained(self, partition: TopicPartition, offset: int) -> None:
         starts, ends = retained_range(
-            self._consumer_at(partition, offset), [partition], self._where
+            self._consumer_positioned_at(partition, offset), [partition], self._where
         )
         number = partition.partition
         check_offset(self._topic, number, offset, starts[partition], ends[partition])

@@ -43,9 +43,9 @@ class KafkaSink(Sink):
             [*self._written, *payloads], [*self._written.about, *about]
         )
 
-    def send_all(self, dispatch: MessageDispatcher, payloads: Sequence[bytes]) -> None:
+    def send_all(self, dispatcher: MessageDispatcher, payloads: Sequence[bytes]) -> None:
         """Send `payloads` as messages, without waiting for acknowledgements."""
-        dispatch.send_all(self.topic, payloads)
+        dispatcher.send_all(self.topic, payloads)
 
     def flush(self) -> None:
         """Send the buffered payloads and wait for the acknowledgement of all replicas.
@@ -57,12 +57,12 @@ class KafkaSink(Sink):
         if self._producer is None:
             self._producer = self.cluster.producer()
         where = f"topic {self.topic!r} at {self.cluster.servers}"
-        dispatch = MessageDispatcher(self.cluster, self._producer)
+        dispatcher = MessageDispatcher(self.cluster, self._producer)
         try:
             with translate_errors(where):
                 remedies = {self.topic: RECREATE_REMEDY}
-                dispatch.run_with_timeout(
-                    where, remedies, partial(self._send_and_await_acks, dispatch)
+                dispatcher.run_with_timeout(
+                    where, remedies, partial(self._send_and_await_acks, dispatcher)
                 )
         except ConnectorError:
             # A failed producer may still deliver messages, so it is not used again.
@@ -78,6 +78,6 @@ class KafkaSink(Sink):
             close_producer(self._producer)
             self._producer = None
 
-    def _send_and_await_acks(self, dispatch: MessageDispatcher) -> None:
-        self.send_all(dispatch, self._written)
-        dispatch.await_acks(MOMENT_MS / 1000)
+    def _send_and_await_acks(self, dispatcher: MessageDispatcher) -> None:
+        self.send_all(dispatcher, self._written)
+        dispatcher.await_acks(MOMENT_MS / 1000)

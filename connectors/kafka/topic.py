@@ -48,12 +48,12 @@ class KafkaSource(Source):
     cluster : KafkaCluster
     topic : str
     max_bytes : int
-        Limit per payload in memory: of a longer one, the first `max_bytes` + 1 bytes are returned,
-        with its true size. A message without a value has an empty payload.
+        Limit per payload in memory. A longer payload is truncated to `max_bytes` + 1 bytes; the
+        `size` of its message is the full length. A message without a value has an empty payload.
     on_data_loss : {"fail", "continue"}
         Reaction if retention deleted unread messages: "continue" skips them and reports `gaps`.
     on_corrupt : {"stop", "skip"}
-        Reaction to messages with a wrong checksum: "skip" replaces them by one that reports them.
+        Reaction to messages with a wrong checksum: "skip" replaces them by one damaged message.
 
     Raises
     ------
@@ -92,22 +92,22 @@ class KafkaSource(Source):
         self._gaps: dict[str, tuple[int, int]] = {}
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` messages.
+        """Return at most `limit` new messages.
 
-        Waits for messages that were available at the last seek. Also waits a moment for more if the
-        broker's answers so far have fewer than `limit` messages: their size is arbitrary.
+        Waits for messages that were available at the last seek. Also waits a moment for more
+        messages if the broker's answers, whose size is arbitrary, have fewer than `limit`.
         """
         self._gaps = {}
         if limit < 1:
             return []
-        self._close_replay()
+        self._close_replay_reader()
         messages = self._fetch_messages(limit, wait_ms=0)
         patience = time.monotonic() + MOMENT_MS / 1000
         while not messages and (stuck := self._lagging_partitions(self._ends)):
             if time.monotonic() > patience:
                 where = f"partition {stuck[0]}, offset {self._at.get(stuck[0], 0)}"
                 self._close_consumer()
-                raise UnavailableError(f"{self._topic_text} gives nothing from {where} on")
+                raise UnavailableError(f"{self._topic_description} gives nothing from {where} on")
             messages = self._fetch_messages(limit, _POLL_MS)
         while 0 < len(messages) < limit and self.is_behind:
             more: list[Message] = []
@@ -125,7 +125,7 @@ class KafkaSource(Source):
         return dict(self._next)
 
     def seek(self, position: Position) -> None:
-        """Continue at `position`; partitions that it does not name start at their beginning."""
+        """Start the next poll at `position`; partitions missing in it start at their beginning."""
         if unknown := sorted(name for name in position if not name.isdecimal()):
             raise ConnectorError(
                 f"the partitions of topic {self.topic!r} are numbers; the position names "
@@ -134,7 +134,7 @@ class KafkaSource(Source):
         self._next = dict(position)
 
     def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
-        """Read the messages of `ranges` again, for a replay, and continue after them."""
+        """Return the messages of `ranges` again, for a replay; `poll` continues after them."""
         if self._replay is None:
             self._replay = KafkaReplay(self._cluster, self.topic, self._max_bytes, _FETCH_BYTES)
         found = []
@@ -146,21 +146,22 @@ class KafkaSource(Source):
 
     @property
     def is_behind(self) -> bool:
-        """Whether a partition has unread messages, by its last known end offset.
+        """Whether a partition has unread messages before its last known end offset.
 
-        End offsets are from the last seek or `update_end_offsets`, without open transactions.
+        End offsets are those of the last seek or `update_end_offsets`. They exclude messages of
+        open transactions.
         """
         return bool(self._lagging_partitions(self._ends) or self._lagging_partitions(self._noted))
 
     @property
     def identity(self) -> str | None:
         """The topic's id, or None if the broker does not report it."""
-        self._current_partitions()
+        self._consumer_and_partition_numbers()
         return self._id
 
     @property
     def gaps(self) -> Mapping[str, tuple[int, int]]:
-        """By partition, the offsets [start, end) that retention deleted before they were read."""
+        """Offsets [start, end) that retention deleted before they were read, by partition."""
         return dict(self._gaps)
 
     def lag(self) -> int:
@@ -175,9 +176,9 @@ class KafkaSource(Source):
 
     def end_offsets(self) -> Position:
         """Return the end offset of committed messages of each partition."""
-        consumer, numbers = self._current_partitions()
+        consumer, numbers = self._consumer_and_partition_numbers()
         partitions = [TopicPartition(self.topic, number) for number in numbers]
-        _, ends = retained_range(consumer, partitions, self._topic_text)
+        _, ends = retained_range(consumer, partitions, self._topic_description)
         return {str(partition.partition): end for partition, end in ends.items()}
 
     def update_end_offsets(self, ends: Position) -> None:
@@ -187,13 +188,13 @@ class KafkaSource(Source):
     def close(self) -> None:
         """Release the connections; the next poll connects again."""
         self._close_consumer()
-        self._close_replay()
+        self._close_replay_reader()
         if self._admin is not None:
             self._admin.close()
         self._admin = None
 
     @property
-    def _topic_text(self) -> str:
+    def _topic_description(self) -> str:
         return f"topic {self.topic!r} at {self._cluster.servers}"
 
     def _lagging_partitions(self, ends: Position) -> list[str]:
@@ -206,27 +207,27 @@ class KafkaSource(Source):
             self._consumer.close(autocommit=False, timeout_ms=1_000)
             self._consumer, self._at, self._ends = None, {}, {}
 
-    def _close_replay(self) -> None:
+    def _close_replay_reader(self) -> None:
         if self._replay is not None:
             self._replay.close()
             self._replay = None
 
     def _request_offsets(self, partitions: Iterable[str], spec: OffsetSpec) -> Position:
-        """Request the earliest or latest offset of partitions with the admin client.
+        """Return the earliest or latest offset of partitions, by the admin client.
 
-        The consumer would first finish a running fetch.
+        A request of the consumer would have to wait for a running fetch.
         """
         if self._admin is None:
             self._admin = self._cluster.admin()
         asked = {TopicPartition(self.topic, int(name)): spec for name in partitions}
-        with translate_errors(self._topic_text):
+        with translate_errors(self._topic_description):
             found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
         return {str(partition.partition): place.offset for partition, place in found.items()}
 
     def _fetch_messages(self, limit: int, wait_ms: int) -> list[Message]:
         consumer = self._assigned_consumer()
         try:
-            with translate_errors(self._topic_text):
+            with translate_errors(self._topic_description):
                 found = poll_messages(consumer, wait_ms, limit)
                 # Also after offsets without messages, such as transaction markers.
                 for partition in consumer.assignment():
@@ -239,7 +240,7 @@ class KafkaSource(Source):
             if not is_damaged(error):
                 raise
             self._close_consumer()
-            return self._skip_damage(error)
+            return self._skip_damaged_messages(error)
         self._next = dict(self._at)
         return [
             message_from_record(record, self._max_bytes)
@@ -247,7 +248,7 @@ class KafkaSource(Source):
             for record in found[partition]
         ]
 
-    def _skip_damage(self, error: UnavailableError) -> list[Message]:
+    def _skip_damaged_messages(self, error: UnavailableError) -> list[Message]:
         """Skip the next damaged messages; return one message that replaces them.
 
         Raises ConnectorError if `on_corrupt` is not "skip".
@@ -256,34 +257,38 @@ class KafkaSource(Source):
         if damage is None:
             raise error
         if self._on_corrupt != "skip":
-            raise damage.to_error(self._topic_text)
+            raise damage.to_error(self._topic_description)
         self._next[str(damage.partition)] = damage.end
         return [damage.to_message()]
 
     def _assigned_consumer(self) -> KafkaConsumer:
         """Return the consumer, assigned to all current partitions at their positions."""
-        consumer, numbers = self._current_partitions()
+        consumer, numbers = self._consumer_and_partition_numbers()
         if len(self._at) != len(numbers) or self._at != self._next:
-            self._seek_next_offsets(consumer, [TopicPartition(self.topic, n) for n in numbers])
+            self._seek_consumer_to_next_offsets(
+                consumer, [TopicPartition(self.topic, n) for n in numbers]
+            )
         return consumer
 
-    def _current_partitions(self) -> tuple[KafkaConsumer, list[int]]:
+    def _consumer_and_partition_numbers(self) -> tuple[KafkaConsumer, list[int]]:
         """Return the consumer and the partitions' numbers, after a check of the topic's id."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(max_partition_fetch_bytes=_FETCH_BYTES)
-        numbers = partition_numbers(self._consumer, self.topic, self._topic_text)
+        numbers = partition_numbers(self._consumer, self.topic, self._topic_description)
         found = topic_id(self._consumer, self.topic)
         if None not in (found, self._id) and found != self._id:
-            raise topic_recreated_error(self._topic_text)
+            raise topic_recreated_error(self._topic_description)
         self._id = found or self._id
         return self._consumer, numbers
 
-    def _seek_next_offsets(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
-        """Seek the consumer to the next offsets, where its positions differ."""
+    def _seek_consumer_to_next_offsets(
+        self, consumer: KafkaConsumer, partitions: list[TopicPartition]
+    ) -> None:
+        """Seek the consumer to the next offsets, in partitions where its position differs."""
         names = [str(partition.partition) for partition in partitions]
         if unknown := sorted(set(self._next) - set(names)):
             raise unknown_partition_error(self.topic, unknown[0])
-        starts, ends = retained_range(consumer, partitions, self._topic_text)
+        starts, ends = retained_range(consumer, partitions, self._topic_description)
         places = {}
         for name, partition in zip(names, partitions, strict=True):
             places[name] = self._next.get(name, starts[partition])
@@ -292,7 +297,7 @@ class KafkaSource(Source):
                 _log.error(
                     "%s: offsets %d to %d of partition %s were deleted before they were read, and "
                     "are passed over",
-                    *(self._topic_text, gap[0], gap[1] - 1, name),
+                    *(self._topic_description, gap[0], gap[1] - 1, name),
                 )
                 places[name] = starts[partition]
             check_offset(self.topic, name, places[name], starts[partition], ends[partition])

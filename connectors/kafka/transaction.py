@@ -1,8 +1,8 @@
 """Apache Kafka: commits a batch's writes and its sources' positions as one transaction.
 
-The journal is a topic of one partition, `<pipeline>.journal`. Its entries are the authoritative
-progress of a pipeline: each has the sources' positions. These are also committed to the consumer
-group `streamboost.<pipeline>`, for tools that show lag.
+The journal is a topic of one partition, `<pipeline>.journal`. Each entry has
+the sources' positions, and the newest entry is the authoritative progress of the pipeline. For
+tools that show lag, positions are also committed to the consumer group `streamboost.<pipeline>`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,14 +33,14 @@ class KafkaTransaction(Transaction):
     """Commits writes, positions and journal entry of each batch as one Kafka transaction.
 
     After a crash, readers of committed messages see the whole batch or nothing of it. If two
-    processes run the same pipeline, the later one continues, and the other one is fenced off at its
-    next commit.
+    processes run the same pipeline, the process that started later continues. The next commit of
+    the other process fails.
 
     Parameters
     ----------
     cluster : KafkaCluster
     pipeline : str
-        The name of journal, transactions and consumer group.
+        Name of the pipeline, in the names of its journal, transactions and consumer group.
     topics : mapping of str to str
         The topics of the sources whose positions are committed, by the sources' names.
     """
@@ -67,7 +67,7 @@ class KafkaTransaction(Transaction):
         ConnectorError
             When the journal's topic is missing, or the pipeline's consumer group has members.
         StateError
-            When this object has committed before, and another process has since.
+            When another process has committed a batch since the last commit of this object.
         UnavailableError
             When the cluster cannot be reached.
         """
@@ -102,26 +102,26 @@ class KafkaTransaction(Transaction):
         positions: Mapping[str, Position],
         journal: bytes,
     ) -> None:
-        """Commit batch `sequence`, the number of the last batch plus 1; the first is 1.
+        """Commit batch `sequence`: the number of the last committed batch plus 1, or 1 at first.
 
         Raises
         ------
         StateError
-            When `sequence` is another, or another process has taken over the pipeline.
+            When `sequence` is another number, or another process has taken over the pipeline.
         UnavailableError
-            When the outcome is not known yet. The next call with the same batch determines the
-            outcome first, and commits the batch only if needed.
+            When it is not known whether the commit succeeded. The next call with the same batch
+            finds this out first, and commits the batch only if needed.
         """
         if self._producer is None:
             has_begun, known = self._has_begun, self._last
             self.fence()
-            if has_begun and self._last != known and self._last_sequence == sequence:
+            if has_begun and self._last != known and self._last_committed_sequence == sequence:
                 return  # the batch was committed, and only the answer was lost
-        if sequence != self._last_sequence + 1:
+        if sequence != self._last_committed_sequence + 1:
             raise StateError(
-                f"{self._where} cannot commit batch {sequence} after batch {self._last_sequence}: "
-                "another process commits here, or the state is from another run; stop the other, "
-                "then start again"
+                f"{self._where} cannot commit batch {sequence} after batch "
+                f"{self._last_committed_sequence}: another process commits here, or the state is "
+                "from another run; stop the other, then start again"
             )
         before = self._last.positions if self._last else {}
         committed = CommittedBatch(
@@ -131,9 +131,11 @@ class KafkaTransaction(Transaction):
         entry = StoredEntry(committed, journal, self._writer)
         try:
             with translate_errors(self._where):
-                dispatch = MessageDispatcher(self._cluster, self._producer)
-                write = partial(self._write_transaction, self._producer, dispatch, writes, entry)
-                dispatch.run_with_timeout(self._where, self._deleted_topic_remedies(writes), write)
+                dispatcher = MessageDispatcher(self._cluster, self._producer)
+                write = partial(self._write_transaction, self._producer, dispatcher, writes, entry)
+                dispatcher.run_with_timeout(
+                    self._where, self._deleted_topic_remedies(writes), write
+                )
             self._raise_if_journal_recreated(self._producer)
         except BaseException:
             self.close()  # the next producer aborts this transaction first
@@ -145,7 +147,7 @@ class KafkaTransaction(Transaction):
         return isinstance(sink, KafkaSink) and sink.cluster == self._cluster
 
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield number and journal entry of each retained batch after batch `after`."""
+        """Yield (batch number, journal entry) of each retained batch after batch `after`."""
         for entry in self._journal.entries_after(after):
             yield entry.committed.sequence, entry.payload
 
@@ -173,48 +175,51 @@ class KafkaTransaction(Transaction):
         self._id = found or self._id
 
     @property
-    def _last_sequence(self) -> int:
+    def _last_committed_sequence(self) -> int:
         return self._last.sequence if self._last else 0
 
-    def _raise_if_other_process_committed(self, newest: StoredEntry | None) -> None:
-        """Raise StateError if the newest entry is from another process than this one."""
-        if not self._has_begun or newest is None or newest.committed == self._last:
+    def _raise_if_other_process_committed(self, newest_entry: StoredEntry | None) -> None:
+        """Raise StateError if another process wrote the newest entry after this object's last."""
+        if not self._has_begun or newest_entry is None or newest_entry.committed == self._last:
             return
-        if newest.writer != self._writer:
+        if newest_entry.writer != self._writer:
             raise StateError(
-                f"{self._where}: another process has committed batch {newest.committed.sequence} "
-                "meanwhile, so this one may not write any more; stop one of the two for good"
+                f"{self._where}: another process has committed batch "
+                f"{newest_entry.committed.sequence} meanwhile, so this one may not write any more; "
+                "stop one of the two for good"
             )
 
     def _write_transaction(
         self,
         producer: KafkaProducer,
-        dispatch: MessageDispatcher,
+        dispatcher: MessageDispatcher,
         writes: Sequence[tuple[Sink, Sequence[bytes]]],
         entry: StoredEntry,
     ) -> None:
         producer.begin_transaction()
         topic, partition = self._journal.partition
         called = f"the journal's entry of batch {entry.committed.sequence}"
-        dispatch.send(topic, entry.payload, called, partition=partition, headers=entry.headers())
+        dispatcher.send(topic, entry.payload, called, partition=partition, headers=entry.headers())
         # Small writes first: a request adds all partitions known by then to the transaction.
         for sink, payloads in sorted(writes, key=lambda write: len(write[1])):
             if isinstance(sink, KafkaSink) and self.enlists(sink):
-                sink.send_all(dispatch, payloads)
-        if offsets := self._source_offsets(entry.committed.positions):
+                sink.send_all(dispatcher, payloads)
+        if offsets := self._offsets_of_source_partitions(entry.committed.positions):
             producer.send_offsets_to_transaction(offsets, self._name)
         producer.commit_transaction()
-        dispatch.await_acks()
+        dispatcher.await_acks()
 
     def _deleted_topic_remedies(
         self, writes: Sequence[tuple[Sink, Sequence[bytes]]]
     ) -> dict[str, str]:
-        """Return, for each topic of a commit, the remedy for the error if it was deleted."""
+        """Return by topic the sentence that ends the error for a topic deleted during a commit."""
         topics = [sink.topic for sink, _ in writes if isinstance(sink, KafkaSink)]
         remedies = dict.fromkeys([*topics, *self._topics.values()], RECREATE_REMEDY)
         return remedies | {self._journal.partition.topic: _RESTART_REMEDY}
 
-    def _source_offsets(self, positions: Mapping[str, Position]) -> dict[TopicPartition, object]:
+    def _offsets_of_source_partitions(
+        self, positions: Mapping[str, Position]
+    ) -> dict[TopicPartition, object]:
         return {
             TopicPartition(topic, int(partition)): OffsetAndMetadata(offset, "", -1)
             for name, topic in self._topics.items()

@@ -47,27 +47,30 @@ class ApiClient:
 
     def get(self, path: str, response_type: type[Response]) -> Response:
         """Return the resource at `path`, decoded as `response_type`."""
-        return self._decode(self._request("GET", path), response_type)
+        return self._decode_response(self._request_resource("GET", path), response_type)
 
     def get_or_none(self, path: str, response_type: type[Response]) -> Response | None:
         """Return the resource at `path` as `response_type`, or None if it does not exist."""
-        content = self._request("GET", path, allow_missing=True)
-        return None if content is None else self._decode(content, response_type)
+        content = self._request_resource("GET", path, allow_missing=True)
+        return None if content is None else self._decode_response(content, response_type)
 
     def post(self, path: str, body: Any, response_type: type[Response]) -> Response:
         """Send `body` as JSON with POST, and return the response as `response_type`."""
-        return self._decode(self._request("POST", path, msgspec.json.encode(body)), response_type)
+        return self._decode_response(
+            self._request_resource("POST", path, msgspec.json.encode(body)), response_type
+        )
 
     def delete(self, path: str) -> None:
         """Delete the resource at `path`, if it exists."""
-        self._request("DELETE", path, allow_missing=True)
+        self._request_resource("DELETE", path, allow_missing=True)
 
-    def _request(
+    def _request_resource(
         self, method: str, path: str, body: bytes | None = None, *, allow_missing: bool = False
     ) -> bytes | None:
         """Send a request, and return the body of the response.
 
-        An expired access token is renewed once. With `allow_missing`, status 404 returns None.
+        An expired access token is renewed once. With `allow_missing`, the result is None for a
+        missing resource (status 404). Raises RefusedError if the server refuses the request.
         """
         was_given = self._access is not None
         try:
@@ -75,10 +78,12 @@ class ApiClient:
         except _HttpRefusalError as refused:
             if refused.status == 401 and was_given:
                 self._access = None
-                return self._request(method, path, body, allow_missing=allow_missing)
+                return self._request_resource(method, path, body, allow_missing=allow_missing)
             if refused.status == 404 and allow_missing:
                 return None
-            raise RefusedError(f"{self._where}: {_refusal_text(refused)}", refused.status) from None
+            raise RefusedError(
+                f"{self._where}: {_explain_refused_request(refused)}", refused.status
+            ) from None
 
     def _authorization_header(self) -> str:
         if not self._is_personal:
@@ -86,7 +91,7 @@ class ApiClient:
         if self._access is None:
             given = msgspec.json.encode({"refresh": self._token})
             content = self._send_request("POST", "/api/token/refresh/", given, None)
-            self._access = self._decode(content, _AccessToken).access
+            self._access = self._decode_response(content, _AccessToken).access
         return f"Bearer {self._access}"
 
     def _send_request(
@@ -118,13 +123,13 @@ class ApiClient:
             text = ""
         if error.code >= 500 or error.code in _PASSING:
             raise UnavailableError(
-                f"{self._where} fails ({error.code}): {_error_reason(text)}"
+                f"{self._where} fails ({error.code}): {_reason_in_error_response(text)}"
             ) from None
         if 300 <= error.code < 400:
             text = str(error.headers.get("Location", ""))
-        raise _HttpRefusalError(error.code, _error_reason(text))
+        raise _HttpRefusalError(error.code, _reason_in_error_response(text))
 
-    def _decode(self, content: bytes | None, response_type: type[Response]) -> Response:
+    def _decode_response(self, content: bytes | None, response_type: type[Response]) -> Response:
         try:
             return msgspec.json.decode(content or b"", type=response_type)
         except msgspec.MsgspecError as error:
@@ -139,19 +144,19 @@ class _AccessToken(msgspec.Struct):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, because the token must be sent only to the configured address."""
+    """Handler that follows no redirects: the token must be sent only to the configured address."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Return no request, so that the redirect itself is the response."""
+        """Return None, so that the redirect is not followed and raises an HTTPError."""
 
 
 class RefusedError(ConnectorError):
-    """The server refused a request without any effect, and would refuse a retry, too.
+    """The server refused a request, which had no effect; a retry would be refused, too.
 
     Attributes
     ----------
     of_tasks
-        Whether the content was refused, not the user or the address.
+        Whether the server refused the tasks in the request, not the user or the address.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -173,22 +178,22 @@ class _ErrorResponse(msgspec.Struct):
     validation_errors: dict[str, list[Any]] = {}
 
 
-def _error_reason(text: str) -> str:
-    """Return the reason in the body of an error response, without the repeated tasks."""
+def _reason_in_error_response(body_text: str) -> str:
+    """Return the reason in the body of an error response, without the tasks that it repeats."""
     try:
-        told = msgspec.json.decode(text, type=_ErrorResponse)
+        told = msgspec.json.decode(body_text, type=_ErrorResponse)
     except msgspec.MsgspecError:
-        return text[:200]
+        return body_text[:200]
     found = [str(one) for errors in told.validation_errors.values() for one in errors if one]
     return (found[0].partition(" :: ")[0] if found else told.detail)[:500]
 
 
-def _refusal_text(refused: _HttpRefusalError) -> str:
-    """Return a sentence with the meaning of a refused request, and the remedy."""
-    status = refused.status
+def _explain_refused_request(refusal: _HttpRefusalError) -> str:
+    """Return text that explains why the server refused a request, with a remedy."""
+    status = refusal.status
     if status == 401:
         return (
-            f"the token is refused (401), as {refused.text!r}: make a new one under Account & "
+            f"the token is refused (401), as {refusal.text!r}: make a new one under Account & "
             "Settings, and see that tokens of its kind are enabled for the organization"
         )
     if status == 403:
@@ -196,8 +201,8 @@ def _refusal_text(refused: _HttpRefusalError) -> str:
     if status == 404:
         return "it is not there, or the token's user cannot see it (404): correct project or url"
     if 300 <= status < 400:
-        return f"it leads elsewhere ({status}), to {refused.text!r}: write that address into url"
+        return f"it leads elsewhere ({status}), to {refusal.text!r}: write that address into url"
     return (
-        f"what is sent is refused ({status}): {refused.text}; see that the labelling interface "
+        f"what is sent is refused ({status}): {refusal.text}; see that the labelling interface "
         "fits the tasks"
     )

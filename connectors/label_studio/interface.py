@@ -1,8 +1,9 @@
 """Variables of a labelling interface: the fields that an import requires of a task's data.
 
 Label Studio validates imported tasks against every tag that has a name and a value, also tags
-without an answer. It refuses all tasks if one lacks a field or has null. The requirement follows
-from the value (``extract_data_types`` and ``TaskValidator`` of Label Studio 1.23):
+that take no answer. If a field is missing or null in one task, all tasks are refused. The value of
+the tag determines the required fields (``extract_data_types`` and ``TaskValidator`` of Label Studio
+1.23):
 
 =======================  =========================================================
 value                    required of the data
@@ -37,9 +38,9 @@ class Variable:
     Attributes
     ----------
     path
-        Its name, or nested names separated by dots.
+        Name of the field, or nested names separated by dots.
     is_list
-        Whether it must be a list.
+        Whether the value of the field must be a list.
     """
 
     path: str
@@ -79,9 +80,9 @@ def required_variables(interface: str) -> tuple[Variable, ...]:
 
 
 def add_missing_fields(data: dict[str, Any], variables: Iterable[Variable]) -> None:
-    """Set each of `variables` that is missing or null in `data` to an empty value, in place.
+    """Set each of `variables` that is missing or null in `data` to "" or an empty list, in place.
 
-    Objects and lists may be given as JSON text, and fields of an object under their dotted path.
+    In `data`, objects and lists may be JSON text, and fields of objects may have dotted names.
 
     >>> data = {"id": None, "of": '{"a": 1}', "of.b": 2}
     >>> add_missing_fields(data, map(Variable, ["id", "of.a", "of.b", "of.c"]))
@@ -89,27 +90,29 @@ def add_missing_fields(data: dict[str, Any], variables: Iterable[Variable]) -> N
     ('', {'a': 1, 'b': 2, 'c': ''})
     """
     for variable in sorted(variables):
-        _set_default(data, variable.path, "", is_list=variable.is_list)
+        _set_field_if_missing(data, variable.path, "", is_list=variable.is_list)
 
 
-def _set_default(data: dict[str, Any], path: str, default: Any, *, is_list: bool) -> None:
-    """Set the field at the dotted `path` in `data` to `default` if it is missing or null."""
+def _set_field_if_missing(
+    data: dict[str, Any], path: str, default_value: Any, *, is_list: bool
+) -> None:
+    """Set the field of `data` at the dotted `path` to `default_value`, if missing or null."""
     head, dot, rest = path.partition(".")
     if dot:
         flat = data.get(path)
-        inner = data[head] = _parse_json(dict, data.get(head))
-        _set_default(inner, rest, default if flat is None else flat, is_list=is_list)
+        inner = data[head] = _value_or_parsed_json(dict, data.get(head))
+        _set_field_if_missing(inner, rest, default_value if flat is None else flat, is_list=is_list)
         return
     value = data.get(head)
-    value = default if value is None else value
-    data[head] = _parse_json(list, value) if is_list else value
+    value = default_value if value is None else value
+    data[head] = _value_or_parsed_json(list, value) if is_list else value
 
 
-def _parse_json(kind: type[JsonType], value: Any) -> JsonType:
-    """Return `value`, or the JSON in it if it is text; an empty `kind` for other types."""
+def _value_or_parsed_json(expected_type: type[JsonType], value: Any) -> JsonType:
+    """Return `value`, parsed as JSON if it is text; an empty value if not of `expected_type`."""
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value)
         except (msgspec.MsgspecError, RecursionError):
-            return kind()
-    return value if isinstance(value, kind) else kind()
+            return expected_type()
+    return value if isinstance(value, expected_type) else expected_type()

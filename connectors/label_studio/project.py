@@ -34,11 +34,11 @@ class Choices:
     Attributes
     ----------
     name, to_name
-        Names of the tag, and of the tag that it annotates.
+        Name of this tag, and name of the tag with the content that is labelled.
     labels
-        Its choices.
+        Labels that annotators can select.
     variables
-        Fields that the interface shows, required in the data of each task.
+        Fields that the interface shows. They are required in the data of each task.
     """
 
     name: str
@@ -69,12 +69,12 @@ class LabelStudioTask:
     id
         Number of the task in Label Studio.
     key
-        Value of its data under `KEY`; None for other tasks.
+        Text in the field `KEY` of the task's data; None without such a text.
     is_touched
         Whether an annotator has annotated or skipped it, or has a draft.
     label
-        Majority choice of its annotations, once there are as many as the project requires; the
-        first in a tie. None before, or without a choice.
+        Majority choice of the task's annotations; in a tie, the choice that comes first. None
+        before the project's required number of annotations is reached, or without a choice.
     time
         Creation time of the newest annotation, in Label Studio's format.
     """
@@ -108,8 +108,8 @@ class LabelStudio:
     Raises
     ------
     UnavailableError
-        By every method, when the server cannot be reached, fails or is too busy. The request may
-        have had its effect nevertheless.
+        By every method, when the server cannot be reached, fails or is too busy. It is not known
+        whether the request had an effect.
     ConnectorError
         When the server refuses: the request had no effect.
 
@@ -126,9 +126,9 @@ class LabelStudio:
         self._api = ApiClient(url.rstrip("/"), token, self.where, timeout)
 
     def choices(self, name: str | None = None) -> Choices:
-        """Return the project's `Choices` tag with this name, or its only one if None.
+        """Return the project's `Choices` tag with this name, or its only one if `name` is None.
 
-        Raises ConfigurationError if there is none, or several and no name.
+        Raises ConfigurationError if there is no such tag, or several tags and no `name`.
         """
         project = self._api.get(f"/api/projects/{self._project}/", _Project)
         tags = project.parsed_label_config or {}
@@ -151,8 +151,8 @@ class LabelStudio:
     def create_tasks(self, tasks: Sequence[Mapping[str, Any]]) -> list[int]:
         """Import at least one task, each with its data and predictions; return their ids.
 
-        An edition with asynchronous imports returns none. Raises RefusedError if a task cannot be
-        shown; then none is imported.
+        The list is empty if the server imports asynchronously, as some editions do. If a task
+        cannot be shown, RefusedError is raised, and no task is imported.
         """
         path = f"/api/projects/{self._project}/import?return_task_ids=true"
         return self._api.post(path, tasks, _ImportResponse).task_ids
@@ -177,9 +177,9 @@ class LabelStudio:
         self, choices: Choices, ids: Sequence[int] | None
     ) -> dict[int, LabelStudioTask]:
         found: dict[int, LabelStudioTask] = {}
-        for page in self._fetch_pages(ids):
+        for page in self._fetch_task_pages(ids):
             known = len(found)
-            found |= {row.id: row.to_task(choices) for row in page.tasks}
+            found |= {row.id: row.to_label_studio_task(choices) for row in page.tasks}
             if len(found) >= page.total:
                 return found
             if len(found) == known:
@@ -189,7 +189,7 @@ class LabelStudio:
                 return found
         raise UnavailableError(f"{self.where}: its tasks changed while they were listed")
 
-    def _fetch_pages(self, ids: Sequence[int] | None) -> Iterator["_TaskPage"]:
+    def _fetch_task_pages(self, ids: Sequence[int] | None) -> Iterator["_TaskPage"]:
         query: dict[str, Any] = {"project": self._project, "fields": "all", "resolve_uri": "false"}
         if ids is not None:
             chosen = {"selectedItems": {"all": False, "included": list(ids)}}
@@ -210,7 +210,7 @@ class LabelStudio:
             number += 1
 
 
-class _Tag(msgspec.Struct):
+class _ParsedTag(msgspec.Struct):
     type: str
     to_name: list[str] = []
     labels: list[str] = []
@@ -219,7 +219,7 @@ class _Tag(msgspec.Struct):
 class _Project(msgspec.Struct):
     id: int
     label_config: str
-    parsed_label_config: dict[str, _Tag] | None = None
+    parsed_label_config: dict[str, _ParsedTag] | None = None
 
 
 class _ImportResponse(msgspec.Struct):
@@ -231,24 +231,24 @@ class _Annotation(msgspec.Struct):
     was_cancelled: bool = False
     created_at: str | None = None
 
-    def single_choice(self, name: str) -> str | None:
-        """Return the choice in the tag `name`; None if there is not exactly one."""
-        results = [one for one in _as_list(self.result) if isinstance(one, dict)]
+    def choice_in_tag(self, tag_name: str) -> str | None:
+        """Return the label chosen in the tag `tag_name`; None if not exactly one was chosen."""
+        results = [one for one in _list_or_empty(self.result) if isinstance(one, dict)]
         values = [
             one.get("value")
             for one in results
-            if one.get("from_name") == name and one.get("type") == "choices"
+            if one.get("from_name") == tag_name and one.get("type") == "choices"
         ]
         chosen = [
             label
             for value in values
             if isinstance(value, dict)
-            for label in _as_list(value.get("choices"))
+            for label in _list_or_empty(value.get("choices"))
         ]
         return chosen[0] if len(chosen) == 1 and _is_nonempty_text(chosen[0]) else None
 
 
-def _as_list(value: Any) -> list[Any]:
+def _list_or_empty(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -263,9 +263,9 @@ class _TaskRow(msgspec.Struct):
     is_labeled: bool = False
     draft_exists: bool = False  # `drafts` lists only drafts of the token's user
 
-    def to_task(self, choices: Choices) -> LabelStudioTask:
+    def to_label_studio_task(self, choices: Choices) -> LabelStudioTask:
         done = [one for one in self.annotations if not one.was_cancelled]
-        votes = Counter(one.single_choice(choices.name) for one in done)
+        votes = Counter(one.choice_in_tag(choices.name) for one in done)
         del votes[None]
         best = votes.most_common(1)
         label = best[0][0] if best and self.is_labeled else None

@@ -1,7 +1,7 @@
 """Decodes records into columns, and reports unusable messages as dead letters.
 
-A list of numeric fields decodes into one array; other records keep their values. Text cells of
-tables are converted to the types of their fields first.
+With a list of numeric fields, records are decoded to one array; else they keep their values. Text
+cells of table rows are converted to the types of their fields first.
 """
 
 import codecs
@@ -93,7 +93,7 @@ class DecodedRecords(NamedTuple):
 
     @property
     def unknown(self) -> Counter[str]:
-        """Number of records that have a value in a field outside the schema, by field."""
+        """Number of records with a value, for each field that is not in the schema."""
         return self.records.unknown
 
 
@@ -122,7 +122,7 @@ class DecodeContext:
         return [self._dead[index] for index in sorted(self._dead)]
 
     def reject(self, index: int, reason: Reason, detail: str) -> None:
-        """Add a dead letter for the message with this index."""
+        """Add a dead letter for the message with this index in the poll."""
         self._dead[index] = DeadLetter.from_message(
             self._messages[index], reason, detail, source=self._source, time=self._time
         )
@@ -130,70 +130,72 @@ class DecodeContext:
     def parse(
         self,
         decode: Callable[[bytes], Any],
-        astuple: Callable[[Any], tuple[Any, ...]],
-        required: dict[str, Reason],
+        to_tuple: Callable[[Any], tuple[Any, ...]],
+        reason_by_name: dict[str, Reason],
     ) -> tuple[list[int], list[tuple[Any, ...]]]:
         """Decode every message; return the indices of usable messages, and their values.
 
-        `astuple` converts the result of `decode` to a tuple, and may raise msgspec's
-        ValidationError. The first values are required and must not be empty text: `required` maps
-        their names, in order, to the reason of a dead letter. The very first value is the id. If
-        keys name the records, the message's key replaces it.
+        `to_tuple` converts the result of `decode` to a tuple, and may raise msgspec's
+        ValidationError. `reason_by_name` has the names of the first values of this tuple, in
+        order. These values are required: if one is None or "", its name gives the reason of the
+        dead letter. The first value is the id; it is replaced by the message's key if `by_key`.
         """
         kept: list[int] = []
         parsed: list[tuple[Any, ...]] = []
-        first = slice(len(required))
+        first = slice(len(reason_by_name))
         for index, message in enumerate(self._messages):
             payload = message.payload
             if message.damage is not None:
                 self.reject(index, "bad_row" if message.is_row else "corrupt", message.damage)
                 continue
             if message.size > self._max_bytes or message.size > len(payload):
-                self.reject(index, "too_large", self._explain_size(message))
+                self.reject(index, "too_large", self._explain_message_size(message))
                 continue
             try:
                 if not payload.isascii():
                     codecs.utf_8_decode(payload, "strict", True)  # msgspec skips unread text
-                values = astuple(decode(payload))
+                values = to_tuple(decode(payload))
                 if self.by_key:
-                    values = (message.name or _key_text(message.key), *values[1:])
+                    values = (message.name or _decode_message_key(message.key), *values[1:])
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 self.reject(index, *explain_decode_error(payload, error))
                 continue
             if None in (needed := values[first]) or "" in needed:
-                self._reject_missing(index, needed, required)
+                self._reject_message_without_value(index, needed, reason_by_name)
                 continue
             if type(values[0]) is str and len(values[0]) > LONGEST_ID:
-                self.reject(index, "bad_id", self._explain_long_id(values[0], required))
+                self.reject(index, "bad_id", self._explain_long_id(values[0], reason_by_name))
                 continue
             kept.append(index)
             parsed.append(values)
         return kept, parsed
 
-    def _explain_long_id(self, id: str, required: dict[str, Reason]) -> str:
-        name = self._field_text(next(iter(required)))
+    def _explain_long_id(self, id: str, reason_by_name: dict[str, Reason]) -> str:
+        name = self._describe_field(next(iter(reason_by_name)))
         return f"{name} has {len(id)} characters: give at most {LONGEST_ID}"
 
-    def _field_text(self, name: str, index: int = 0) -> str:
-        return "the message's key" if self.by_key and index == 0 else f"field {name!r}"
+    def _describe_field(self, name: str, value_index: int = 0) -> str:
+        return "the message's key" if self.by_key and value_index == 0 else f"field {name!r}"
 
-    def _reject_missing(
-        self, index: int, needed: Sequence[Any], required: dict[str, Reason]
+    def _reject_message_without_value(
+        self, index: int, required_values: Sequence[Any], reason_by_name: dict[str, Reason]
     ) -> None:
-        """Add a dead letter for a message without a required value: `needed` has None or ""."""
-        for place, (value, name) in enumerate(zip(needed, required, strict=True)):
+        """Add a dead letter for a message of which a required value is None or ""."""
+        for place, (value, name) in enumerate(zip(required_values, reason_by_name, strict=True)):
             if value is None or value == "":
                 missing = "absent or null" if value is None else "empty"
-                self.reject(index, required[name], f"{self._field_text(name, place)} is {missing}")
+                self.reject(
+                    index, reason_by_name[name], f"{self._describe_field(name, place)} is {missing}"
+                )
                 return
 
-    def _explain_size(self, message: Message) -> str:
+    def _explain_message_size(self, message: Message) -> str:
         if message.size > self._max_bytes:
             return f"{message.size} bytes, more than max_record_bytes = {self._max_bytes}"
         return f"the source kept {len(message.payload)} of {message.size} bytes: raise its limit"
 
 
-def _key_text(key: bytes | None) -> str | None:
+def _decode_message_key(key: bytes | None) -> str | None:
     """Return a message's key as text; msgspec.ValidationError if it is not UTF-8."""
     try:
         return None if key is None else key.decode()
@@ -214,7 +216,7 @@ def is_valid_field_name(name: str) -> bool:
 def time_reader(field: str | None) -> Callable[[Message], float | None]:
     """Return a function that reads a message's time in milliseconds since the epoch, or None.
 
-    This is the time of writing, if the source has it, else the value of `field`.
+    The result is the time of writing, if the source has this time, else the value of `field`.
     """
     if field is None:
         return attrgetter("time")
@@ -251,7 +253,7 @@ _WORDS = {
 
 
 def explain_decode_error(payload: bytes, error: Exception) -> tuple[Reason, str]:
-    """Return reason and detail of a dead letter, given the error of decoding `payload`."""
+    """Return (reason, detail) for a dead letter, by the error of decoding its `payload`."""
     if not payload.strip():
         return "empty", "there is nothing in it"
     if isinstance(error, RecursionError):
@@ -288,7 +290,7 @@ _KINDS = {bool: "bool", float: "float", list: "array", dict: "object"}
 
 
 def id_reader(path: str) -> Callable[[Mapping[str, Any]], str | int | None]:
-    """Return a function that gets a record's id at a dotted path, or None.
+    """Return a function that gets a record's id at a dotted path; None if it is missing.
 
     The function raises msgspec.ValidationError if the id is neither text nor a whole number.
     """
@@ -318,31 +320,31 @@ def values_reader(paths: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[A
 
 
 @dataclass(slots=True)
-class _Branch:
-    """Tree node with the known field names at one level of nested records."""
+class _FieldTreeNode:
+    """Tree node that has the known field names at one level of nested records."""
 
     leaves: set[str] = field(default_factory=set)
-    inner: "dict[str, _Branch]" = field(default_factory=dict)
+    inner: "dict[str, _FieldTreeNode]" = field(default_factory=dict)
 
     def add_path(self, path: str) -> None:
         self.leaves.add(path)  # a key may contain dots
         head, dot, rest = path.partition(".")
         if dot:
-            self.inner.setdefault(head, _Branch()).add_path(rest)
+            self.inner.setdefault(head, _FieldTreeNode()).add_path(rest)
 
 
 class KnownFields:
-    """Set of the fields of a schema; counts other fields in records.
+    """Set of the known fields (those of a schema), which counts unknown fields in records.
 
     Parameters
     ----------
-    paths : known fields
-    whole : known fields, including all nested fields
+    field_paths : known fields
+    fields_with_any_content : known fields whose nested fields are all known, too
     """
 
-    def __init__(self, paths: Iterable[str], whole: Iterable[str]) -> None:
-        self._paths, self._whole = frozenset(paths), frozenset(whole)
-        self._branch = _Branch()
+    def __init__(self, field_paths: Iterable[str], fields_with_any_content: Iterable[str]) -> None:
+        self._paths, self._whole = frozenset(field_paths), frozenset(fields_with_any_content)
+        self._branch = _FieldTreeNode()
         for path in self._paths | self._whole:
             self._branch.add_path(path)
 
@@ -352,22 +354,26 @@ class KnownFields:
         leaves = self._branch.leaves
         for record in records:
             if not record.keys() <= leaves:
-                self._add_unknown_fields(record, self._branch, "", found)
+                self._count_unknown_fields(record, self._branch, "", found)
         return found
 
-    def _add_unknown_fields(
-        self, record: Mapping[str, Any], branch: _Branch, prefix: str, counts: Counter[str]
+    def _count_unknown_fields(
+        self,
+        record: Mapping[str, Any],
+        tree_node: _FieldTreeNode,
+        prefix: str,
+        counts: Counter[str],
     ) -> None:
         for name, value in record.items():
-            if name in branch.leaves:
+            if name in tree_node.leaves:
                 continue
-            inner = branch.inner.get(name)
+            inner = tree_node.inner.get(name)
             if inner is None or not isinstance(value, dict):
                 for path, leaf in flat({name: value}).items():
                     if leaf not in (None, "") and not self._is_known_path(prefix + path):
                         counts[prefix + path] += 1
             elif not value.keys() <= inner.leaves:
-                self._add_unknown_fields(value, inner, f"{prefix}{name}.", counts)
+                self._count_unknown_fields(value, inner, f"{prefix}{name}.", counts)
 
     def _is_known_path(self, path: str) -> bool:
         return path in self._paths or lies_in(path, self._whole)
@@ -382,9 +388,9 @@ _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def decode_object(payload: bytes) -> dict[str, Any]:
-    """Decode a JSON object; omit values that contain a number out of range.
+    """Decode a JSON object; omit fields whose value contains a number out of range.
 
-    A decoder of some fields passes over such a number in the others.
+    So a field that is not used cannot make a record unusable.
 
     Raises
     ------
@@ -407,8 +413,8 @@ def decode_object(payload: bytes) -> dict[str, Any]:
 
 def with_numeric_cells(
     messages: Sequence[Message],
-    numbers: Collection[str],
-    time: str | None = None,
+    numeric_fields: Collection[str],
+    time_field: str | None = None,
     *,
     is_strict: bool = False,
 ) -> Sequence[Message]:
@@ -417,9 +423,9 @@ def with_numeric_cells(
     Parameters
     ----------
     messages : messages; only table rows are changed
-    numbers : names of the numeric columns
-    time : name of the column of the records' time, which may be a number
-    is_strict : whether infinity is rejected, instead of a missing value
+    numeric_fields : names of the numeric columns
+    time_field : name of the column with the records' time, which may be a number
+    is_strict : whether infinity becomes an invalid number; else it is a missing value
 
     >>> row = Message(b'{"id":"07","a":"1.50","b":"1e0"}', "0", 0, 32, is_row=True)
     >>> with_numeric_cells([row], ["a"])[0].payload
@@ -427,11 +433,14 @@ def with_numeric_cells(
     """
     if not any(message.is_row for message in messages):
         return messages
-    return [_row_with_numeric_cells(message, numbers, time, is_strict) for message in messages]
+    return [
+        _convert_numeric_cells_of_row(message, numeric_fields, time_field, is_strict)
+        for message in messages
+    ]
 
 
-def _row_with_numeric_cells(
-    message: Message, numbers: Collection[str], time: str | None, strict: bool
+def _convert_numeric_cells_of_row(
+    message: Message, numeric_fields: Collection[str], time_field: str | None, is_strict: bool
 ) -> Message:
     if not message.is_row or message.damage is not None:
         return message
@@ -440,10 +449,12 @@ def _row_with_numeric_cells(
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return message  # the decoder reports the reason
     changed = {
-        name: parse_number_cell(row[name], is_strict=strict) for name in numbers if name in row
+        name: parse_number_cell(row[name], is_strict=is_strict)
+        for name in numeric_fields
+        if name in row
     }
-    if time is not None and time in row:
-        changed[time] = parse_time_cell(row[time])
+    if time_field is not None and time_field in row:
+        changed[time_field] = parse_time_cell(row[time_field])
     if all(row[name] is value for name, value in changed.items()):
         return message
     payload = msgspec.json.encode(row | changed)
@@ -453,9 +464,9 @@ def _row_with_numeric_cells(
 def parse_number_cell(cell: Any, *, is_strict: bool = False) -> Any:
     """Convert a text cell to a number.
 
-    Other text, and values that are no text, are returned unchanged, so that the decoder of the
-    field reports them. Empty text and `nan` are null. Infinity is returned as text; with
-    `is_strict`, as a number too large for any float.
+    Empty text and `nan` become None. Infinity is returned as text or, with `is_strict`, as a number
+    too large for any float. Other text, and values that are no text, are returned unchanged, so
+    that the decoder of the field reports an error.
 
     >>> [parse_number_cell(cell) for cell in ("007", " .5 ", "nan", "inf", None)]
     [7, 0.5, None, 'inf', None]
@@ -465,7 +476,7 @@ def parse_number_cell(cell: Any, *, is_strict: bool = False) -> Any:
     text = cell.strip()
     number = as_number(text)
     if number is None:
-        return _BEYOND if is_strict and _is_infinite(text) else cell
+        return _BEYOND if is_strict and _is_infinite_number_text(text) else cell
     if math.isnan(number):
         return None
     if _JSON.fullmatch(text):
@@ -473,8 +484,8 @@ def parse_number_cell(cell: Any, *, is_strict: bool = False) -> Any:
     return int(number) if text.lstrip("+-").isdecimal() else number
 
 
-def _is_infinite(text: str) -> bool:
-    """Return whether text is infinity, or a number out of the range of float32."""
+def _is_infinite_number_text(text: str) -> bool:
+    """Return whether `text` is infinity, or a number out of the range of float32."""
     try:
         return text.isascii() and "_" not in text and abs(float(text)) > 0
     except ValueError:
@@ -484,7 +495,7 @@ def _is_infinite(text: str) -> bool:
 def parse_time_cell(cell: Any) -> Any:
     """Convert a text cell with a time: plain numbers become numbers, other text is unchanged.
 
-    Eight digits are a date (ISO 8601).
+    Eight digits stay text, because they are a date (ISO 8601).
 
     >>> parse_time_cell("1772350200"), parse_time_cell("20260301"), parse_time_cell("2026-03-01")
     (1772350200, '20260301', '2026-03-01')
@@ -496,8 +507,8 @@ def parse_time_cell(cell: Any) -> Any:
 def convert_plain_numbers(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row in which text cells in plain number format are converted to numbers.
 
-    This is for a transformer, whose fields have no declared kind. Cells of different text stay
-    different, except for trailing zeros of a fraction.
+    This is for a transformer, whose fields have no declared kind. Different texts become different
+    values, except for trailing zeros of a fraction.
 
     >>> convert_plain_numbers({"a": "1.5", "b": "01", "c": "1e0", "d": "red", "e": "3"})
     {'a': 1.5, 'b': '01', 'c': '1e0', 'd': 'red', 'e': 3}
@@ -514,7 +525,7 @@ def _parse_plain_number(cell: Any) -> Any:
 
 @dataclass(frozen=True)
 class NumberDecoder:
-    """Decodes id, time and numbers of records, all top-level fields of a JSON object.
+    """Decodes id, time and numbers of records; all are top-level fields of a JSON object.
 
     Without an `id`, the caller gets the id from the message's key.
     """
@@ -570,7 +581,7 @@ class NumberDecoder:
 
 @dataclass(frozen=True)
 class RecordDecoder:
-    """Decodes id, time and original values of records, by paths into nested objects.
+    """Decodes id, time and original values of records, at dotted paths of nested objects.
 
     Without an `id`, the caller gets the id from the message's key.
     """
@@ -582,8 +593,11 @@ class RecordDecoder:
     def decode(
         self, context: DecodeContext, messages: Sequence[Message], known: KnownFields
     ) -> Records:
-        """Decode records with their original values, and count fields that are not `known`."""
-        take, id_of = values_reader(self.names), _no_id if self.id is None else id_reader(self.id)
+        """Decode records with their original values, and count fields that are not in `known`."""
+        take, id_of = (
+            values_reader(self.names),
+            _record_without_id if self.id is None else id_reader(self.id),
+        )
         kept, rows = context.parse(
             msgspec.json.Decoder(dict[str, Any]).decode,
             lambda record: (id_of(record), record),
@@ -605,6 +619,6 @@ class RecordDecoder:
         return [time_or_none(time(record)) for record in records]
 
 
-def _no_id(record: Mapping[str, Any]) -> Any:
-    """Return None: the message's key is the id of the record."""
+def _record_without_id(record: Mapping[str, Any]) -> Any:
+    """Return None, for records without an id field: the message's key is the id."""
     return None

@@ -1,4 +1,4 @@
-"""Inference of fields from the first records, with a report of the result."""
+"""Inference of the schema's fields from the first records, with a report for the user."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -60,7 +60,8 @@ def parse_json_objects(payloads: Sequence[bytes], id_field: str | None) -> list[
     if all(get(record) is None for record in records):
         raise DataError(
             f"none of the {len(records)} JSON objects at the start has the id field {id_field!r} "
-            f"(fields seen: {_names_text(_field_names(records)) or 'none'}): name it in [schema] id"
+            f"(fields seen: {_join_field_names(_field_names_of_records(records)) or 'none'}): name "
+            "it in [schema] id"
         )
     return records
 
@@ -68,7 +69,7 @@ def parse_json_objects(payloads: Sequence[bytes], id_field: str | None) -> list[
 def inference_report(
     inference: Inference, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
 ) -> str:
-    """Return a report with one line per field of `records`: its inferred kind, or why it is unused.
+    """Return text that with one line per field of `records`: its inferred kind, or why it is unused.
 
     `roles` maps the name of each field that is not a feature, such as the id, to its role.
     """
@@ -78,7 +79,7 @@ def inference_report(
     ]
     left = [(name, "left out", why) for name, why in inference.reasons.items()]
     rows = [*kinds, *(row for row in left if row[0] not in inference.fields)]
-    rows += [(name, roles[name], "") for name in _present_roles(roles, records, inference)]
+    rows += [(name, roles[name], "") for name in _roles_found_in_records(roles, records, inference)]
     rows = _merge_fields_of_equal_kind(
         [(escaped(name), kind, escaped(why)) for name, kind, why in rows]
     )
@@ -90,7 +91,7 @@ def inference_report(
     return "\n".join([head, *lines])
 
 
-def _present_roles(
+def _roles_found_in_records(
     roles: Iterable[str], records: Sequence[Mapping[str, Any]], inference: Inference
 ) -> Iterable[str]:
     for role in roles:
@@ -130,17 +131,20 @@ def absent_fields_error(
 ) -> str | None:
     """Return an error text for the first of `names` that no record has; None if all exist.
 
-    With `near_only`, names are ignored unless they are similar to a field that is not in `used`.
+    With `near_only`, only names that are similar to a field of the records are reported. Fields in
+    `used` are not compared.
     """
     records = list(_iterate_json_objects(payloads))
-    there = _field_names(records)
+    there = _field_names_of_records(records)
     for name in names if records else ():
         get = getter(name)
         if name not in there and all(get(record) is None for record in records):
             near = get_close_matches(name, [one for one in there if one not in used], n=1)
             if near_only and not near:
                 continue
-            hint = f"did you mean {near[0]}?" if near else f"fields seen: {_names_text(there)}"
+            hint = (
+                f"did you mean {near[0]}?" if near else f"fields seen: {_join_field_names(there)}"
+            )
             return f"none of {len(records)} records has the field {name!r}; {hint}"
     return None
 
@@ -179,10 +183,10 @@ def _iterate_json_objects(payloads: Iterable[bytes]) -> Iterable[dict[str, Any]]
             continue
 
 
-def _field_names(records: Iterable[Mapping[str, Any]]) -> list[str]:
+def _field_names_of_records(records: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for record in records for name in flat(record)))
 
 
-def _names_text(names: Sequence[str]) -> str:
+def _join_field_names(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

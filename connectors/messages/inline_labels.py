@@ -25,8 +25,8 @@ class SplitMessages(NamedTuple):
 def split_messages(schema: "Schema", messages: Sequence[Message]) -> SplitMessages:
     """Separate the messages of one stream into records and labels, in O(n).
 
-    A message whose label field has a value is a label. If it has a feature, too, it is also a
-    record, unless its id is known. All other messages are records, including unreadable ones.
+    A message with a value in the label field is a label message. If it also has a value in a
+    feature field, it is a record, too. All other messages are records, also unreadable ones.
 
     >>> from streamboost.connectors.messages.schema import Schema
     >>> lines = [b'{"id": 1, "a": 2}', b'{"id": 1, "label": "x"}', b'{"id": 2, "a": 3, "label": 1}']
@@ -48,8 +48,8 @@ def split_messages(schema: "Schema", messages: Sequence[Message]) -> SplitMessag
 
 def _classify_message(
     message: Message,
-    get: Callable[[Mapping[str, Any]], Any],
-    features: Sequence[Callable[[Mapping[str, Any]], Any]],
+    get_label: Callable[[Mapping[str, Any]], Any],
+    feature_getters: Sequence[Callable[[Mapping[str, Any]], Any]],
 ) -> tuple[bool, bool]:
     """Return whether a message has a label, and whether it has a record."""
     if message.damage is not None:
@@ -58,6 +58,6 @@ def _classify_message(
         held = decode_object(message.payload)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return False, True  # the record decoder reports the reason
-    if get(held) in (None, ""):
+    if get_label(held) in (None, ""):
         return False, True
-    return True, any(read(held) is not None for read in features)
+    return True, any(read(held) is not None for read in feature_getters)

@@ -87,7 +87,7 @@ class LabelFields:
 
 
 def label_kind_of(value: Any) -> LabelKind | None:
-    """Return the kind of label that `value` is, or None if it cannot be a label.
+    """Return the kind of the label `value`, or None if `value` cannot be a label.
 
     >>> [label_kind_of(value) for value in ("grass", 3, 3.0, True, 0.5)]
     ['string', 'integer', 'integer', 'boolean', None]
@@ -103,12 +103,12 @@ def label_kind_of(value: Any) -> LabelKind | None:
 def convert_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None, str]:
     """Convert `value` to a label of `kind`; return (label, "") or (None, error text).
 
-    Booleans are learned as the text "true" and "false".
+    Booleans become the text "true" and "false", as the learner stores them.
 
     >>> convert_label("1", "integer"), convert_label(1, "string"), convert_label(True, "boolean")
     ((1, ''), ('1', ''), ('true', ''))
     """
-    label = None if kind is None else _to_label_kind(value, kind)
+    label = None if kind is None else _convert_to_label_kind(value, kind)
     if label is None:
         if kind is None or label_kind_of(value) is None:
             return None, "is neither text nor a whole number, nor true or false"
@@ -118,11 +118,11 @@ def convert_label(value: Any, kind: LabelKind | None) -> tuple[str | int | None,
         )
     if isinstance(label, int):
         return (label, "") if -(2**63) <= label < 2**63 else (None, "has more than 64 bits")
-    return (None, fault) if (fault := _storage_fault(label)) else (label, "")
+    return (None, fault) if (fault := _fault_of_unstorable_label(label)) else (label, "")
 
 
-def _storage_fault(label: str | int) -> str | None:
-    """Return the reason why a committee cannot store `label`, or None if it can."""
+def _fault_of_unstorable_label(label: str | int) -> str | None:
+    """Return the reason why a model cannot store `label`, or None if `label` can be stored."""
     if isinstance(label, str) and len(label) > LONGEST_LABEL:
         return f"has {len(label)} characters: give at most {LONGEST_LABEL}"
     if isinstance(label, str) and "\0" in label:
@@ -131,10 +131,10 @@ def _storage_fault(label: str | int) -> str | None:
 
 
 def normalize_label(label: str) -> tuple[str, str]:
-    """Return the normalized text of a class, and an error text or "".
+    """Return (normalized text of a class, error text or "").
 
     The text is in Unicode's composed form (NFC) without outer white space. Invisible characters are
-    a fault, because they would split a class in two.
+    an error: with and without them, the same class would count as two.
 
     >>> normalize_label(" cafe\\u0301 "), normalize_label("cat\\u200b")[1]
     (('café', ''), 'holds U+200B (ZERO WIDTH SPACE), which nobody sees: leave it out')
@@ -151,9 +151,9 @@ def normalize_label(label: str) -> tuple[str, str]:
 
 
 def unprintable_character_fault(name: str) -> str:
-    """Return an error text for control, invisible or unassigned characters, or "".
+    """Return an error text if `name` has a control, invisible or unassigned character, else "".
 
-    The rule is stricter than `normalize_label`, which accepts whatever a stream of labels may hold.
+    This rule for names is stricter than `normalize_label`, which checks the labels of a stream.
 
     >>> unprintable_character_fault("cat\\ue000"), unprintable_character_fault("Zoë M.")
     ('holds U+E000, which is not printable: leave it out', '')
@@ -167,26 +167,26 @@ def unprintable_character_fault(name: str) -> str:
 
 
 def nearest_class(label: str | int, classes: Iterable[str | int], cutoff: float = 0.0) -> Any:
-    """Return the most similar of `classes`; None if all are below the similarity `cutoff`.
+    """Return the class most similar to `label`; None if no similarity reaches `cutoff`.
 
     >>> nearest_class("Gras", ["grass", "path"], 0.6), nearest_class("tree", ["grass", "path"], 0.6)
     ('grass', None)
     """
-    names = {_comparable_text(one): one for one in classes}
-    found = get_close_matches(_comparable_text(label), names, n=1, cutoff=cutoff)
+    names = {_label_text_for_comparison(one): one for one in classes}
+    found = get_close_matches(_label_text_for_comparison(label), names, n=1, cutoff=cutoff)
     return names[found[0]] if found else None
 
 
-def _comparable_text(label: str | int) -> str:
+def _label_text_for_comparison(label: str | int) -> str:
     """Return the first characters of a label, without case and accents, for comparisons."""
     parts = unicodedata.normalize("NFKD", str(label)[:_COMPARED]).casefold()
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
 def label_as_json(label: Any, kind: str | None) -> Any:
-    """Convert a learned label to its JSON value: "true" becomes True for booleans.
+    """Convert a learned label to its JSON value: with kind "boolean", "true" becomes True.
 
-    Other labels are returned unchanged, so that the reader can reject them.
+    Other labels are returned unchanged; the reader of the messages checks them.
 
     >>> label_as_json("true", "boolean"), label_as_json("true", "string")
     (True, 'true')
@@ -195,7 +195,7 @@ def label_as_json(label: Any, kind: str | None) -> Any:
 
 
 def label_as_text(label: Any) -> Any:
-    """Convert a JSON label to the learned label: booleans become text, others stay.
+    """Convert a label in JSON to the learned label: booleans become text, others are unchanged.
 
     >>> label_as_text(True), label_as_text(3), label_as_text(None)
     ('true', 3, None)
@@ -203,7 +203,7 @@ def label_as_text(label: Any) -> Any:
     return str(label).lower() if isinstance(label, bool) else label
 
 
-def _to_label_kind(value: Any, kind: LabelKind) -> str | int | None:
+def _convert_to_label_kind(value: Any, kind: LabelKind) -> str | int | None:
     own = label_kind_of(value)
     if kind == "boolean":
         word = value.strip().lower() if isinstance(value, str) else value
@@ -258,7 +258,7 @@ class DecodedLabels(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelMessageCodec:
-    """Converts label messages to labels, and labels to messages.
+    """Decodes label messages to labels, and encodes labels as messages.
 
     Attributes
     ----------
@@ -267,8 +267,8 @@ class LabelMessageCodec:
     label : kind of labels by `Schema.label`
     kind : kind of the first label, for "auto"
     classes : allowed labels; empty: any
-    inline : whether labels are inline: the id of the record in the message precedes the id in
-        `names`
+    inline : whether a label's message may be a record, too; the id is then in the field `record_id`
+        or, if this field is absent, in the id field of `names`
     """
 
     names: LabelFields
@@ -283,9 +283,10 @@ class LabelMessageCodec:
     ) -> Labels:
         """Decode labels; unusable messages become dead letters.
 
-        With `allow_nulls`, null is None, except in rows of tables, where null is an empty cell.
+        With `allow_nulls`, a null label becomes None, except in rows of tables, where null is an
+        empty cell.
         """
-        kept, rows = context.parse(*self._decoder_and_getter, {self._id_field: "missing_id"})
+        kept, rows = context.parse(*self._decoder_and_fields_getter, {self._id_field: "missing_id"})
         kind = self.label_kind
         usable: list[tuple[Message, str, Any, Time, str | None]] = []
         for index, (id, given, time, source) in zip(kept, rows, strict=True):
@@ -296,7 +297,9 @@ class LabelMessageCodec:
                 missing = "empty" if given == "" else "absent or null"
                 context.reject(index, "missing_label", f"field {self.names.label!r} is {missing}")
                 continue
-            label, reason, fault = self._check_label(given, kind or label_kind_of(given))
+            label, reason, fault = self._convert_and_check_label(
+                given, kind or label_kind_of(given)
+            )
             if label is None:
                 context.reject(index, reason, f"field {self.names.label!r} {fault}")
             else:
@@ -311,7 +314,7 @@ class LabelMessageCodec:
             kind=kind,
         )
 
-    def _check_label(
+    def _convert_and_check_label(
         self, value: Any, kind: LabelKind | None
     ) -> tuple[str | int | None, Reason, str]:
         """Return (label, reason, error text); the label is None if it is not valid."""
@@ -352,12 +355,12 @@ class LabelMessageCodec:
         return self.record_id if self.inline else self.names.id or "id"
 
     @cached_property
-    def _decoder_and_getter(
+    def _decoder_and_fields_getter(
         self,
     ) -> tuple[Callable[[bytes], Any], Callable[[Any], tuple[Any, ...]]]:
-        """Return a decoder of messages, and a function that gets id, label, time and source."""
+        """A decoder of messages, and a function that gets id, label, time and source."""
         if (self.names, self.record_id) != (LabelFields(), "id") or self.label not in _TYPES:
-            return decode_object, self._path_getter()
+            return decode_object, self._make_fields_getter()
         fields = [
             ("id", str | int | None, None),
             ("label", _TYPES[self.label] | msgspec.UnsetType, msgspec.UNSET),
@@ -365,35 +368,35 @@ class LabelMessageCodec:
             ("source", str | None, None),
         ]
         struct = msgspec.defstruct("Label", fields, gc=False)
-        return msgspec.json.Decoder(struct).decode, _message_fields
+        return msgspec.json.Decoder(struct).decode, _fields_of_label_message
 
-    def _path_getter(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    def _make_fields_getter(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
         get_id, get_label = id_reader(self._id_field), getter(self.names.label)
         get_other = id_reader(self.names.id or ("id" if self.inline else self.record_id))
         path = self.names.label
 
-        def get_fields(message: Mapping[str, Any]) -> tuple[Any, ...]:
+        def get_label_message_fields(message: Mapping[str, Any]) -> tuple[Any, ...]:
             id, label, source = get_id(message), get_label(message), message.get("source")
             if label is None:
                 label = _NULL if is_null(message, path) else None
             elif self.label in _TYPES:
-                label = _validated_label(label, path, _TYPES[self.label])
+                label = _validate_label_type(label, path, _TYPES[self.label])
             source = source if isinstance(source, str) else None
             id = get_other(message) if id is None else id
             return id, label, time_or_none(message.get("time")), source
 
-        return get_fields
+        return get_label_message_fields
 
 
-def _message_fields(message: Any) -> tuple[Any, ...]:
-    """Return id, label, time and source of a message; a null label is `_NULL`."""
+def _fields_of_label_message(message: Any) -> tuple[Any, ...]:
+    """Return (id, label, time, source) of a message; the label is `_NULL` if it is null."""
     label = None if message.label is msgspec.UNSET else message.label
     is_null = message.label is None
     return message.id, _NULL if is_null else label, message.time, message.source
 
 
-def _validated_label(label: Any, path: str, type: Any) -> Any:
+def _validate_label_type(label: Any, path: str, label_type: Any) -> Any:
     try:
-        return msgspec.convert(label, type)
+        return msgspec.convert(label, label_type)
     except msgspec.ValidationError as error:
         raise msgspec.ValidationError(f"{error} - at `$.{path}`") from None

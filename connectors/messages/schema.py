@@ -1,8 +1,8 @@
 """Schema of records and labels: checks its settings, and decodes messages by them.
 
-By default records keep their original values of any kind, by paths into nested objects. With a list
-of numeric fields, a msgspec struct of these is built once, so that one call decodes and checks a
-message and drops all other fields. If a JSON object has a field twice, the last value holds.
+By default records keep their original values of any kind, at dotted paths of nested objects. With a
+list of numeric fields, a msgspec struct is built once. Then one call decodes and checks a message,
+and drops all other fields. If a JSON object has a field twice, the last value is used.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ LABEL = "label"
 
 
 class InferredSchema(NamedTuple):
-    """Schema with inferred fields; `sentence` is a report of the inference."""
+    """Schema with inferred fields; `sentence` reports them to the user."""
 
     schema: "Schema"
     sentence: str
@@ -63,28 +63,29 @@ class Schema:
     ----------
     id : str
         The field with a record's id: text or a whole number, compared and written as text.
-        Empty text is a missing id. This and all other fields may be dotted paths.
+        Empty text is a missing id. The names of all fields may be dotted paths.
     time : str or None
-        The field with the record's time, text or a number; copied to outputs, may be absent.
+        The field with the record's time, text or a number. It is copied to outputs; may be absent.
     label : {"auto", "string", "integer", "boolean"}
         The kind of labels: text, a whole number of at most 64 bits, or true and false. With "auto",
         the kind of the first label; later labels are converted if possible.
     numeric : "auto" or sequence of str
-        A list: only these fields, all numbers, in the order of the columns; other values are dead
-        letters. Names with a quote, a backslash or a control character are not supported.
+        A list of names: the features are these fields, in this order, and all are numbers. A record
+        with another value in one of them is a dead letter. Names with a quote, a backslash or a
+        control character are not supported.
     max_record_bytes : int
         Larger messages become dead letters.
     fields : "auto" or mapping of str to Field (or what `as_field` takes)
         The features, in the order of `Records.values`. With "auto", `infer` finds them. A value of
         another kind is no dead letter.
     named : mapping of str to Field
-        With "auto", the fields that are configured.
+        Fields whose settings are configured, if the other fields are inferred ("auto").
     exclude : sequence of str
         With "auto", fields to ignore, with all nested fields.
     label_fields : LabelFields
         Names of id and label in label messages. The label's field is no feature.
     kind : {"string", "integer", "boolean"} or None
-        The kind of the first label, with "auto".
+        The kind of the first label, if `label` is "auto".
     left_out : sequence of str
         Fields that `infer` has seen and ignored.
     classes : sequence of str, int or bool
@@ -142,7 +143,7 @@ class Schema:
             object.__setattr__(self, "numeric", tuple(self.numeric))
         for name in ("fields", "named"):
             if not isinstance(given := getattr(self, name), str):
-                object.__setattr__(self, name, _parse_fields(given))
+                object.__setattr__(self, name, _parse_field_settings(given))
         for name in ("exclude", "left_out", "classes", "include"):
             if not isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, tuple(given))
@@ -221,8 +222,8 @@ class Schema:
     ) -> DecodedRecords:
         """Decode records; unusable messages become dead letters, never an exception.
 
-        `source` and `time`, that of the batch in ms, are written to dead letters. In table rows,
-        text in numeric fields is converted to numbers.
+        Dead letters have `source` and `time`, which is the batch time in milliseconds. In table
+        rows, text in numeric fields is converted to numbers.
         """
         is_list = self.numeric != "auto"
         messages = with_numeric_cells(messages, self._number_columns, self.time, is_strict=is_list)
@@ -251,10 +252,10 @@ class Schema:
     ) -> DecodedLabels:
         """Decode label messages, which have an id and a label, optionally a time and a source.
 
-        A null or empty label is a missing one. With `allow_nulls`, a null label is None, which
-        retracts a label, except for an empty cell of a table. Text of more than 1,000
-        characters, or with an invisible character, is a "bad_label", as is a label of another kind
-        than the labels before.
+        A null or empty label counts as missing. With `allow_nulls`, a null label is decoded as
+        None, which retracts an earlier label; an empty cell of a table still counts as missing. A
+        label becomes a "bad_label" dead letter if it has more than 1,000 characters, an invisible
+        character, or another kind than earlier labels.
         """
         is_number = self.label_kind in ("integer", "boolean")
         messages = with_numeric_cells(
@@ -292,7 +293,7 @@ class Schema:
 
     @cached_property
     def _field_roles(self) -> dict[str, str]:
-        """Fields that are no features, such as id and label, each with its meaning in words."""
+        """Fields that are no features, such as id and label, mapped to text on their meaning."""
         id, label = self.label_fields.id, self.label_fields.label
         roles = {self.id: "names a record"}
         roles |= {self.time: "its time"} if self.time is not None else {}
@@ -327,9 +328,9 @@ class Schema:
         )
 
 
-def _parse_fields(values: Any) -> dict[str, Field]:
+def _parse_field_settings(settings_by_name: Any) -> dict[str, Field]:
     try:
-        return {name: as_field(name, held) for name, held in dict(values).items()}
+        return {name: as_field(name, held) for name, held in dict(settings_by_name).items()}
     except ConfigurationError as error:
         raise ConfigurationError(f"[schema.fields] {error}") from None
 
@@ -346,7 +347,7 @@ def check_settings(schema: "Schema") -> None:
 def parse_classes(
     values: Sequence[Any], label_kind: LabelKind | None
 ) -> tuple[LabelKind | None, tuple[str | int, ...]]:
-    """Return the kind of the labels `values`, and the classes as the learner stores them.
+    """Return the common kind of the classes `values`, and the classes as the learner stores them.
 
     Raises ConfigurationError for an invalid or duplicate class.
     """
@@ -474,9 +475,9 @@ def _schema_to_json(schema: "Schema") -> str:
 
 
 def _settings_from_json(text: str | bytes) -> dict[str, Any]:
-    """Decode the result of `_schema_to_json` to arguments of `Schema`.
+    """Return the arguments of `Schema` from the result of `_schema_to_json`.
 
-    Raises ValueError or msgspec's MsgspecError for a damaged text.
+    Raises ValueError or msgspec's MsgspecError if `text` is damaged.
     """
     found = msgspec.json.decode(text, type=_SavedFormat).format
     if found != _FORMAT:

@@ -1,4 +1,4 @@
-"""Storage of records' field values, as JSON and as arrays."""
+"""Storage of the field values of records, as JSON or in arrays."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,17 +29,17 @@ _NEVER_LONG = frozenset((float, int, bool, type(None)))
 
 
 def encode_values(values: Values) -> bytes:
-    """Encode a record's values as a JSON array; long values are truncated or None.
+    """Encode a record's values as a JSON array; long text is truncated, long lists become None.
 
     >>> decode_values(encode_values((1.5, None, "a" * 20_000)))[2] == "a" * 10_000
     True
     """
     if not _NEVER_LONG.issuperset(map(type, values)):
-        values = tuple([_truncate_value(value) for value in values])
+        values = tuple([_truncate_long_value(value) for value in values])
     return msgspec.json.encode(values)
 
 
-def _truncate_value(value: Any) -> Any:
+def _truncate_long_value(value: Any) -> Any:
     if isinstance(value, str):
         return value[:LONGEST]
     if isinstance(value, list | dict):
@@ -51,9 +51,9 @@ def _truncate_value(value: Any) -> Any:
 
 
 def encode_values_of_records(records: Records) -> list[bytes | None]:
-    """Return the values of each record in stored form; None for records of numbers only.
+    """Return the encoded values of each record, to be stored; None for records of numbers only.
 
-    If a transformer made the values, the original record follows on a second line.
+    If a transformer made the values, the encoded original record follows on a second line.
     """
     if records.values is None:
         return [None] * len(records)
@@ -64,27 +64,27 @@ def encode_values_of_records(records: Records) -> list[bytes | None]:
 
 
 def encode_original_record(record: Mapping[str, Any], time: Time) -> bytes:
-    """Encode a record, before a transformer, and its time as one line of JSON."""
+    """Encode a record, as it was before a transformer, and its time as one line of JSON."""
     return msgspec.json.encode(
-        [{name: _truncate_value(value) for name, value in record.items()}, time]
+        [{name: _truncate_long_value(value) for name, value in record.items()}, time]
     )
 
 
-def original_record_in(held: bytes) -> bytes | None:
-    """Return the original record in stored values, still encoded; None if not stored."""
-    return held.partition(b"\n")[2] or None
+def original_record_in(stored_values: bytes) -> bytes | None:
+    """Return the encoded original record that is part of `stored_values`; None if it is missing."""
+    return stored_values.partition(b"\n")[2] or None
 
 
-def decode_fields(names: Sequence[str], held: bytes) -> dict[str, Any]:
-    """Decode stored values to fields by name, as they were before a transformer."""
-    if (whole := original_record_in(held)) is not None:
+def decode_fields(names: Sequence[str], stored_values: bytes) -> dict[str, Any]:
+    """Return the fields of a record by name, as before a transformer, from its stored values."""
+    if (whole := original_record_in(stored_values)) is not None:
         return flat(msgspec.json.decode(whole)[0])
-    return dict(zip(names, decode_values(held), strict=False))
+    return dict(zip(names, decode_values(stored_values), strict=False))
 
 
-def decode_values(held: bytes) -> Values:
+def decode_values(stored_values: bytes) -> Values:
     """Decode the result of `encode_values` to a tuple."""
-    return tuple(msgspec.json.decode(held.partition(b"\n")[0]))
+    return tuple(msgspec.json.decode(stored_values.partition(b"\n")[0]))
 
 
 def values_to_arrays(values: Sequence[bytes | None]) -> Arrays:

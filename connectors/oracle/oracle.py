@@ -25,14 +25,14 @@ _decode = msgspec.json.Decoder(_PredictedRecord).decode
 
 
 class NotYetDueRecords:
-    """Set of record ids whose answers are still delayed, by the log of predictions.
+    """Set of the ids of records whose answers are still delayed, from the log of predictions.
 
     Parameters
     ----------
-    predictions : the log, for the exclusive use of this object
-    records : delay of an answer in predicted records
-    milliseconds : or delay in the records' times; a record without a time has that of the newest
-        record before it
+    predictions : the log of predictions, for the exclusive use of this object
+    records : delay of an answer, as the number of records predicted in between
+    milliseconds : delay of an answer in the records' times, used without `records`; a record
+        without a time gets the time of the newest record before it
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class NotYetDueRecords:
     def read_new(self) -> None:
         """Read the predictions written since the last call, and update the set."""
         if not self._has_begun:
-            self._skip_old_records()
+            self._skip_due_records()
         while messages := self._predictions.poll(_PAGE):
             for message in messages:
-                self._add_record(_decode(message.payload))
+                self._add_predicted_record(_decode(message.payload))
 
     def release_resources(self) -> None:
         """Release the resources of the log; the next read acquires them again."""
@@ -65,29 +65,29 @@ class NotYetDueRecords:
         """Close the log."""
         self._predictions.close()
 
-    def _skip_old_records(self) -> None:
+    def _skip_due_records(self) -> None:
         """On the first read, skip predictions of records that are already due.
 
-        With a delay in time, none can be skipped.
+        With a delay in time, no prediction can be skipped.
         """
         there = self._predictions.lag() if self._records is not None else None
         if there is not None and self._records is not None:
             self._predictions.seek({PARTITION: max(there - self._records, 0)})
         self._has_begun = True
 
-    def _add_record(self, record: _PredictedRecord) -> None:
+    def _add_predicted_record(self, record: _PredictedRecord) -> None:
         if self._records is None:
             time = milliseconds(record.time)
             self._newest = max(self._newest, time if time is not None else -math.inf)
         self._in_order.append((record.id, self._newest))
         self._ids[record.id] += 1
-        while self._in_order and self._is_old(*self._in_order[0]):
+        while self._in_order and self._is_due(*self._in_order[0]):
             id, _ = self._in_order.popleft()
             self._ids[id] -= 1
             if not self._ids[id]:
                 del self._ids[id]
 
-    def _is_old(self, id: str, time: float) -> bool:
+    def _is_due(self, id: str, time: float) -> bool:
         if self._records is not None:
             return len(self._in_order) > self._records
         return time <= self._newest - self._milliseconds
@@ -96,17 +96,16 @@ class NotYetDueRecords:
 class AnswersOracle(Source):
     """Source of labels for requested records, taken from a file, with a delay.
 
-    Its messages are label messages in the order of the log, without records whose label is not in
-    the file. Its position is the position in that log, so that storing this position is enough:
-    the answers that are due depend on the log of predictions alone. A replay returns answers
-    regardless of the delay.
+    Its messages are label messages in the order of the log of requests, without records whose label
+    is not in the file. Its position is the position in that log. No other state has to be stored,
+    because the log of predictions determines which answers are due. A replay ignores the delay.
 
     Parameters
     ----------
     answers : the labels
-    requests : the log of requests or, to answer all records, of predictions, for the exclusive
-        use of the oracle
-    not_yet_due : the records that are not answered yet; None: no delay
+    requests : the log of requests or, to answer all records, the log of predictions; for the
+        exclusive use of the oracle
+    not_yet_due : the records that are not answered yet; None for no delay
 
     Examples
     --------
@@ -134,14 +133,14 @@ class AnswersOracle(Source):
         self._rereads = False
 
     def poll(self, limit: int) -> list[Message]:
-        """Return at most `limit` answers, up to the first that is not due."""
+        """Return at most `limit` answers; stop at the first request whose answer is not due."""
         start = self._requests.position()
         answers: list[Message] = []
         try:
             while len(answers) < limit:
                 before = self._requests.position()
                 requests = self._requests.poll(limit - len(answers))
-                passed = self._append_answers(requests, answers)
+                passed = self._append_due_answers(requests, answers)
                 if passed < len(requests):
                     # Offsets may have gaps, so only the log can return the next position.
                     self._requests.seek(before)
@@ -154,10 +153,10 @@ class AnswersOracle(Source):
             raise
         return answers
 
-    def _append_answers(self, requests: Sequence[Message], answers: list[Message]) -> int:
-        """Append answers to `answers` up to the first request that is not due.
+    def _append_due_answers(self, requests: Sequence[Message], answers: list[Message]) -> int:
+        """Append answers to `answers`; stop at the first request whose answer is not due.
 
-        Returns the number of processed requests; requests without a known label have no answer.
+        Returns the number of processed requests, which includes requests without a known label.
         """
         if self._not_yet_due is not None and not self._rereads:
             self._not_yet_due.read_new()

@@ -33,8 +33,8 @@ _SAMPLE = 200
 class AnswerFields(NamedTuple):
     """Names of the id and label fields of labelled records, and the type of labels.
 
-    With `as_text` every label is text. With `as_number` cells of tables are numbers if possible,
-    else text.
+    With `as_text`, every label is converted to text. With `as_number`, labels of table rows are
+    converted to numbers if possible.
     """
 
     id: str = "id"
@@ -46,13 +46,13 @@ class AnswerFields(NamedTuple):
 class OracleLabels:
     """Mapping of record ids to the labels in a file, which is read on first use.
 
-    Records without a label are ignored. Of two records with one id, the later one holds.
+    Records without a label are ignored. If records have the same id, the last one is used.
 
     Parameters
     ----------
     path : path to labelled records, or to label messages, as `file_source` reads them
-    fields : names of id and label in them
-    max_bytes : limit of a record; longer ones are ignored
+    fields : names of the id and label fields
+    max_bytes : limit of a record in bytes; longer records are ignored
 
     Raises
     ------
@@ -84,7 +84,7 @@ class OracleLabels:
 
     def label_message(self, id: str) -> bytes | None:
         """Return the label message of a record, or None if the file has no label for it."""
-        label = self._labels.get(id)
+        label = self._labels_by_id.get(id)
         return (
             None
             if label is None
@@ -98,10 +98,10 @@ class OracleLabels:
         )
 
     def __str__(self) -> str:
-        """Return the number of answers, and of ignored records."""
-        return self._summary_text(self._labels)
+        """Return a sentence with the numbers of labels and of ignored records."""
+        return self._count_summary_text(self._labels_by_id)
 
-    def _summary_text(self, labels: Mapping[str, bytes]) -> str:
+    def _count_summary_text(self, labels: Mapping[str, bytes]) -> str:
         said = f"{len(labels):,} answers, {len(set(labels.values())):,} labels, in {self._path}"
         return f"{said}; left out: {self._skipped_counts_text}" if self._skipped else said
 
@@ -110,17 +110,19 @@ class OracleLabels:
         return ", ".join(f"{n:,} {fault}" for fault, n in self._skipped.items())
 
     @cached_property
-    def _labels(self) -> dict[str, bytes]:
-        """Labels in JSON by record id."""
+    def _labels_by_id(self) -> dict[str, bytes]:
+        """Labels, as JSON in bytes, by record id."""
         found = self._read_labels()
         _log.log(
-            logging.WARNING if self._skipped else logging.INFO, "%s", self._summary_text(found)
+            logging.WARNING if self._skipped else logging.INFO,
+            "%s",
+            self._count_summary_text(found),
         )
         return found
 
     def _read_labels(self) -> dict[str, bytes]:
         """Read the file; return the labels in JSON by record id."""
-        row = _record_reader(self._fields)
+        row = _make_record_reader(self._fields)
         text = {self._fields.id} | ({self._fields.label} if self._fields.as_text else set())
         found: dict[str, bytes] = {}
         kept: dict[bytes, bytes] = {}
@@ -129,16 +131,16 @@ class OracleLabels:
             while messages := source.poll(_PAGE):
                 sample += [message.payload for message in messages[: _SAMPLE - len(sample)]]
                 for message in messages:
-                    id, label, fault = self._parse_record(row, message)
+                    id, label, fault = self._parse_labelled_record(row, message)
                     if fault:
                         self._skipped[fault] += 1
                     else:
                         found[id] = kept.setdefault(label, label)
         if not found:
-            raise self._no_answers_error(sample)
+            raise self._no_labels_in_file_error(sample)
         return found
 
-    def _parse_record(
+    def _parse_labelled_record(
         self, read_record: Callable[[bytes], tuple[Any, Any]], message: Message
     ) -> tuple[str, bytes, str | None]:
         """Return (id, label in JSON, None), or ("", b"", reason) for an ignored record."""
@@ -162,10 +164,10 @@ class OracleLabels:
             return "", b"", "whose label is nested"
         return str(id), json_label_as_text(label) if self._fields.as_text else label, None
 
-    def _no_answers_error(self, sample: Sequence[bytes]) -> DataError:
+    def _no_labels_in_file_error(self, first_records: Sequence[bytes]) -> DataError:
         """Return the error for a file without labels, given its first records."""
         names = (self._fields.id, self._fields.label)
-        why = absent_fields_error(sample, names) or self._skipped_counts_text
+        why = absent_fields_error(first_records, names) or self._skipped_counts_text
         return DataError(
             f"{self._path} holds no answer: {why or 'it is empty'}. Its records must have their id "
             f"as {names[0]!r} and their label as {names[1]!r}; name others in [labels.fields]"
@@ -173,7 +175,7 @@ class OracleLabels:
 
 
 def json_label_as_text(label: bytes) -> bytes:
-    """Convert a label in JSON to a JSON string.
+    """Convert a label in JSON to a JSON string: text is unchanged, other values are quoted.
 
     >>> json_label_as_text(b'"sky"'), json_label_as_text(b"true"), json_label_as_text(b"3")
     (b'"sky"', b'"true"', b'"3"')
@@ -181,7 +183,7 @@ def json_label_as_text(label: bytes) -> bytes:
     return label if label.startswith(b'"') else msgspec.json.encode(label.decode())
 
 
-def _record_reader(fields: AnswerFields) -> Callable[[bytes], tuple[Any, Any]]:
+def _make_record_reader(fields: AnswerFields) -> Callable[[bytes], tuple[Any, Any]]:
     """Return a function that decodes a record and returns its id and label."""
     decode = msgspec.json.Decoder(dict[str, Any]).decode
     id, label = id_reader(fields.id), getter(fields.label)

@@ -51,7 +51,7 @@ class Database:
 
     @contextmanager
     def read_transaction(self) -> Iterator[sqlite3.Connection | None]:
-        """Context manager: yields a connection that reads a snapshot; None if there is no file."""
+        """Context manager: yields a connection that reads a snapshot, or None without a file."""
         with self.translate_errors():
             if not self.path.exists():
                 yield None
@@ -69,7 +69,7 @@ class Database:
         with self.translate_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._thread_connection() as connection:
-                self._begin_write(connection)
+                self._begin_write_transaction(connection)
                 try:
                     yield connection
                     connection.commit()
@@ -77,8 +77,8 @@ class Database:
                     connection.rollback()
                     raise
 
-    def _begin_write(self, connection: sqlite3.Connection) -> None:
-        """Begin a write transaction; wait for the lock, and handle signals every second."""
+    def _begin_write_transaction(self, connection: sqlite3.Connection) -> None:
+        """Begin a write transaction; wait for the lock, and let signals be handled every second."""
         deadline = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
@@ -102,7 +102,7 @@ class Database:
         return None if found == "ok" else " ".join(found.split())
 
     def close(self) -> None:
-        """Close the connections of all threads; a thread in a transaction closes its own later."""
+        """Close the connections of all threads, in a running transaction only at its end."""
         with self._lock:
             connections, self._connections = self._connections, {}
             idle = [one for thread, one in connections.items() if thread not in self._writing]
@@ -111,7 +111,7 @@ class Database:
 
     @contextmanager
     def _thread_connection(self) -> Iterator[sqlite3.Connection]:
-        """Context manager: yields this thread's write connection, which later calls reuse.
+        """Context manager: yields this thread's write connection, and keeps later calls reuse.
 
         `close` leaves a connection in use open; this context manager then closes the connection.
         """
@@ -121,7 +121,7 @@ class Database:
             self._writing.add(thread)
         try:
             if connection is None:
-                connection = self._connect()
+                connection = self._connect_for_writing()
                 with self._lock:
                     self._connections[thread] = connection
             yield connection
@@ -137,7 +137,7 @@ class Database:
 
         Raises sqlite3.Error, or ConnectorError if it is not a regular file.
         """
-        self._check_regular()
+        self._raise_if_not_regular_file()
         address = f"{self.path.as_uri()}?mode=ro"
         try:
             return _connect_read_only(address)
@@ -147,7 +147,7 @@ class Database:
                 raise
             return _connect_read_only(f"{address}&immutable=1")
 
-    def _check_regular(self) -> None:
+    def _raise_if_not_regular_file(self) -> None:
         """Raise ConnectorError for a device, pipe or folder, where SQLite might wait forever."""
         if self.path.exists() and not self.path.is_file():
             raise ConnectorError(
@@ -158,8 +158,8 @@ class Database:
         log = self.path.with_name(f"{self.path.name}-wal")
         return log.exists() and log.stat().st_size > 0
 
-    def _connect(self) -> sqlite3.Connection:
-        self._check_regular()
+    def _connect_for_writing(self) -> sqlite3.Connection:
+        self._raise_if_not_regular_file()
         # A connection is used by its own thread alone, but another thread may close it.
         connection = sqlite3.connect(
             self.path, timeout=_TURN_SECONDS, isolation_level=None, check_same_thread=False
@@ -217,7 +217,7 @@ class Database:
 
 
 def _connect_read_only(address: str) -> sqlite3.Connection:
-    """Return a read-only connection to the URI `address`, after a test read."""
+    """Return a read-only connection to the URI `address`; sqlite3.Error if reading fails."""
     connection = sqlite3.connect(
         address, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
     )
@@ -265,7 +265,7 @@ def append_payloads(
 ) -> None:
     """Append `payloads` to the stream, which is created if it does not exist.
 
-    Their offsets begin at `min_offset` or later.
+    The offset of the first payload is at least `min_offset`.
     """
     # AUTOINCREMENT stores the highest offset ever used, so that none is used twice.
     connection.execute(
@@ -283,7 +283,7 @@ def append_payloads(
 
 
 def text_if_utf8(payload: bytes) -> str | bytes:
-    """Return UTF-8 bytes as text, so that the sqlite3 shell displays it; others unchanged."""
+    """Return UTF-8 bytes as text, which the sqlite3 shell displays; other bytes unchanged."""
     try:
         return payload.decode()
     except UnicodeDecodeError:

@@ -16,9 +16,9 @@ _FileIdentity = tuple[int, ...]
 class PersistentReader:
     """Reads an SQLite file with a connection that stays open between reads, for speed.
 
-    The connection holds no lock between reads. But while it is open, another process that closes
-    the file is not the last one, which would checkpoint the write-ahead log. So call
-    `release_resources` when there is nothing more to read.
+    The connection holds no lock between reads. But SQLite removes the write-ahead log only when the
+    last connection to the file is closed. So call `release_resources` when there is nothing more to
+    read.
     """
 
     def __init__(self, database: Database) -> None:
@@ -50,10 +50,10 @@ class PersistentReader:
     def _current_connection(self) -> sqlite3.Connection | None:
         """Return a connection to the file that is at the path now; None if there is none.
 
-        SQLite's cache of a file is valid as long as all processes write through SQLite. If another
-        file was copied or moved in its place, the file is opened again.
+        The kept connection is valid as long as all processes write through SQLite. If another file
+        was copied or moved to the path, this file is opened.
         """
-        there = _file_identity(self._database.path)
+        there = _read_file_identity(self._database.path)
         if self._open is not None and self._open[1] == there:
             return self._open[0]
         self.release_resources()
@@ -64,8 +64,8 @@ class PersistentReader:
         return connection
 
 
-def _file_identity(path: Path) -> _FileIdentity | None:
-    """Return device, inode, size and mtime of a file, and its WAL's inode; None if missing."""
+def _read_file_identity(path: Path) -> _FileIdentity | None:
+    """Return numbers that identify a file and its write-ahead log; None if the file is missing."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -35,8 +35,8 @@ _BEGINNING = 1_000
 class SqliteSource(LastReadSource):
     """Reads a stream; polls are empty while the stream, or the file, does not exist.
 
-    Keeps the file open between polls, because opening costs most of a poll, but holds no lock in
-    between; `release_resources` closes the file.
+    The file stays open between polls, because opening it costs most of the time of a poll. No lock
+    is held between polls. `release_resources` closes the file.
 
     Parameters
     ----------
@@ -44,13 +44,13 @@ class SqliteSource(LastReadSource):
     stream : str
         Lower-case letters, digits, `_`, `-` and `.`, starting with a letter.
     max_bytes : int
-        Limit per payload in memory: of a longer one, the first `max_bytes` + 1 bytes are returned,
-        with its true size.
+        Limit per payload in memory. A longer payload is truncated to `max_bytes` + 1 bytes; the
+        `size` of its message is the full length.
 
     Raises
     ------
     ConnectorError
-        While polling, when the stream ends before the position: it is not the stream read before.
+        While polling, when the stream ends before the position, so that it must be another one.
     UnavailableError
         When other processes keep the file locked.
 
@@ -172,7 +172,7 @@ class SqliteSink(Sink):
         self._written.extend(payloads)
 
     def flush(self) -> None:
-        """Append the buffered payloads in one transaction; after an error, call it again."""
+        """Append the buffered payloads in one transaction; after an error, a call retries this."""
         if self._written:
             with self._database.write_transaction() as connection:
                 append_payloads(connection, self._stream, self._written)

@@ -34,7 +34,7 @@ class SqliteTransaction(Transaction):
     ----------
     path : path to the file
     pipeline : str
-        The name of positions and journal in the file.
+        Name of the pipeline, under which positions and journal entries are stored in the file.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class SqliteTransaction(Transaction):
     def committed(self) -> CommittedBatch | None:
         """Return the newest committed batch, or None before the first."""
         with self._database.read_transaction() as connection:
-            return None if connection is None else self._read_committed(connection)
+            return None if connection is None else self._read_committed_batch(connection)
 
     def commit(
         self,
@@ -68,43 +68,43 @@ class SqliteTransaction(Transaction):
         positions: Mapping[str, Position],
         journal: bytes,
     ) -> None:
-        """Commit batch `sequence`, which must be the one after the last; the first is 1.
+        """Commit batch `sequence`: the number of the last committed batch plus 1, or 1 at first.
 
-        Raises StateError for another number: another process has committed, or nothing was
-        recovered. If other processes keep the file locked, or its disk is full (UnavailableError),
-        nothing of the batch is in the file. Sinks of other files are written before the file is
-        locked; the next call with the same batch does not write them again.
+        Raises StateError for another number: another process has committed, or the state was not
+        recovered. Raises UnavailableError if other processes keep the file locked, or its disk is
+        full; the file then has nothing of the batch. Sinks of other files are written before the
+        file is locked. The next call with the same batch does not write these sinks again.
         """
         if not all(self.enlists(sink) for sink, _ in writes):
             with self._database.read_transaction() as connection:
-                self._previous_batch(sequence, connection)
+                self._read_previous_batch(sequence, connection)
             self.write_non_transactional(sequence, writes)
         with self._database.write_transaction() as connection:
-            last = self._previous_batch(sequence, connection)
+            last = self._read_previous_batch(sequence, connection)
             for sink, payloads in writes:
                 if isinstance(sink, SqliteSink) and self.enlists(sink):
                     append_payloads(connection, sink.stream, payloads)
-            _create_journal(connection)
+            _create_journal_tables(connection)
             everywhere = last.positions | dict(positions)
-            self._store_committed(connection, CommittedBatch(sequence, everywhere))
+            self._store_committed_batch(connection, CommittedBatch(sequence, everywhere))
             connection.execute(
                 "INSERT INTO _journal VALUES (?, ?, ?)",
                 (self._pipeline, sequence, text_if_utf8(journal)),
             )
 
     def begin_after(self, committed: CommittedBatch) -> None:
-        """Store `committed` as the last batch, if the file has no batch of the pipeline yet.
+        """Store `committed` as the pipeline's last batch, so that the next commit follows it.
 
-        Raises StateError if the log has batches of the pipeline.
+        Raises StateError if the file already has a batch of the pipeline.
         """
         with self._database.write_transaction() as connection:
-            if self._read_committed(connection) is not None:
+            if self._read_committed_batch(connection) is not None:
                 raise StateError(
                     f"{self._database.path} holds batches of {self._pipeline!r}: it continues "
                     "after these, and nowhere else"
                 )
-            _create_journal(connection)
-            self._store_committed(connection, committed)
+            _create_journal_tables(connection)
+            self._store_committed_batch(connection, committed)
 
     def pipelines(self) -> list[str]:
         """Return the names of the pipelines with batches in the file."""
@@ -118,7 +118,7 @@ class SqliteTransaction(Transaction):
         return isinstance(sink, SqliteSink) and sink.path == self._database.path
 
     def journal(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield number and journal entry of every batch after batch `after`."""
+        """Yield (batch number, journal entry) of every batch after batch `after`."""
         while True:
             with self._database.read_transaction() as connection:
                 if connection is None or not table_exists(connection, "_journal"):
@@ -137,18 +137,20 @@ class SqliteTransaction(Transaction):
         """Close the file; the next call opens it again."""
         self._database.close()
 
-    def _store_committed(self, connection: sqlite3.Connection, committed: CommittedBatch) -> None:
+    def _store_committed_batch(
+        self, connection: sqlite3.Connection, committed: CommittedBatch
+    ) -> None:
         positions = msgspec.json.encode(committed.positions).decode()
         connection.execute(
             "INSERT OR REPLACE INTO _committed VALUES (?, ?, ?)",
             (self._pipeline, committed.sequence, positions),
         )
 
-    def _previous_batch(
+    def _read_previous_batch(
         self, sequence: int, connection: sqlite3.Connection | None
     ) -> CommittedBatch:
         """Return the last committed batch; StateError if its number is not `sequence` - 1."""
-        found = None if connection is None else self._read_committed(connection)
+        found = None if connection is None else self._read_committed_batch(connection)
         last = found or CommittedBatch(0, {})
         if sequence != last.sequence + 1:
             raise StateError(
@@ -158,7 +160,7 @@ class SqliteTransaction(Transaction):
             )
         return last
 
-    def _read_committed(self, connection: sqlite3.Connection) -> CommittedBatch | None:
+    def _read_committed_batch(self, connection: sqlite3.Connection) -> CommittedBatch | None:
         if not table_exists(connection, "_committed"):
             return None
         row = connection.execute(
@@ -169,7 +171,7 @@ class SqliteTransaction(Transaction):
         return CommittedBatch(row[0], msgspec.json.decode(row[1], type=dict[str, dict[str, int]]))
 
 
-def _create_journal(connection: sqlite3.Connection) -> None:
+def _create_journal_tables(connection: sqlite3.Connection) -> None:
     if table_exists(connection, "_committed"):
         return
     connection.execute(

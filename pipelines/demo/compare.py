@@ -1,4 +1,4 @@
-"""Demo that compares query strategies: records run through a whole pipeline, with few labels.
+"""Demo that compares query strategies: runs records through a pipeline with each, with few labels.
 
 The records are River's ImageSegments, written to an embedded log first and streamed from there, or
 the user's own (`own`). The evaluation is prequential: each record is predicted on arrival, and a
@@ -55,8 +55,8 @@ class Stream:
     """Records for the demo to replay, with their true labels.
 
     `sections` are the pipeline file's sections for records and labels, with paths relative to a
-    subfolder of the demo's folder. `truth` maps record ids to labels. If `fill` is given, it writes
-    the records to the log in the state folder first. `about` is a description for the user.
+    subfolder of the demo's folder. `truth` maps record ids to labels. `fill`, if not None, is
+    called before a run to write the records to the pipeline's log. `about` describes the records.
     """
 
     name: str
@@ -89,8 +89,8 @@ class Result:
 class RunProgress:
     """Progress of a run, after `records` of `of` records.
 
-    `recent` is the accuracy in the sliding window, and `repeated` that of repeating the last label;
-    None with too few records.
+    `recent` is the accuracy in the sliding window. `repeated` is the accuracy of a baseline there,
+    which repeats the last label. Both are None with too few records.
     """
 
     strategy: str
@@ -132,7 +132,7 @@ class PrequentialAccuracy:
         return sum(self.recent_hits) / n if n >= FEWEST else None
 
     def result(self, strategy: str, labels: int, seconds: float) -> Result:
-        """Return the result over all counted records; `labels` were bought in `seconds`."""
+        """Return the result over all counted records, of a run that took `seconds`."""
         n, half = len(self.hits), len(self.hits) // 2
         recalls = []
         for name in sorted(set(self.classes)):
@@ -151,9 +151,9 @@ class PrequentialAccuracy:
 
 
 class AccuracyObserver(Observer):
-    """Observer of a run that measures its accuracy, and that of repeating the last label.
+    """Observer of a run that measures the accuracy of the run and of a baseline.
 
-    The baseline predicts for every record the newest label of earlier batches.
+    The baseline predicts the last label: for every record, the newest label of earlier batches.
     """
 
     def __init__(
@@ -202,8 +202,9 @@ def run_demo(
 ) -> Iterator[Result]:
     """Run the pipeline once for each of `strategies`, and yield their results in that order.
 
-    Without a `stream`, the records are River's ImageSegments. The result of `repeat_last` is taken
-    from the run of "margin". Each run writes its pipeline file and state to its own subfolder.
+    Without a `stream`, the records are River's ImageSegments. The result of "repeat_last", the
+    baseline, comes from the run of "margin". Each run writes its pipeline file and state to its own
+    subfolder of `folder`.
     """
     stream = stream or image_segments()
     rows: dict[str, Result] = {}
@@ -235,17 +236,17 @@ def refuse_invalid_settings(seed: int, budget: float) -> None:
 
 
 def image_segments() -> Stream:
-    """Return a `Stream` of River's ImageSegments data set, with labels."""
+    """Return the records of River's ImageSegments data set, with labels, as a `Stream`."""
     sections: Tables = {
         "source": {"connector": "sqlite", "stream": "records"},
         "labels": {"connector": "river", "dataset": DATASET, "delay": DELAY},
     }
     labels = {str(index): label for index, label in enumerate(true_labels())}
-    return Stream(DATASET, labels, sections, fill=_write_records)
+    return Stream(DATASET, labels, sections, fill=_write_dataset_records)
 
 
 def pipeline_sections(stream: Stream, strategy: str, seed: int, budget: float) -> Tables:
-    """Return the sections of the demo's pipeline file; all other settings are defaults."""
+    """Return the sections of the demo's pipeline file; other settings keep their defaults."""
     query: dict[str, Any] = {"strategy": strategy}
     if strategy != "all":
         query["budget"] = budget
@@ -268,7 +269,7 @@ def create_pipeline(sections: Tables, folder: Path) -> Config:
 def _create_pipeline_with_records(
     stream: Stream, folder: Path, strategy: str, seed: int, budget: float
 ) -> Config:
-    """Create a pipeline in `folder`, and with `stream.fill` write the records to its log."""
+    """Create a pipeline in `folder`, and write the records of `stream` to its log."""
     config = create_pipeline(pipeline_sections(stream, strategy, seed, budget), folder)
     if stream.fill is not None:
         with closing(SqliteSink(config.state / "log.db", "records")) as log:
@@ -276,7 +277,7 @@ def _create_pipeline_with_records(
     return config
 
 
-def _write_records(log: Sink) -> None:
+def _write_dataset_records(log: Sink) -> None:
     with closing(RiverSource(DATASET)) as source:
         while messages := source.poll(1000):
             log.write([message.payload for message in messages])

@@ -22,7 +22,7 @@ _HEIGHT, _MARGIN = 15, 6
 
 @dataclass(slots=True)
 class LabelCurves:
-    """Collector of learning curves: the last accuracy for each number of labels."""
+    """Collector of learning curves: for each strategy, the last accuracy by number of labels."""
 
     _points: dict[str, dict[int, float]] = field(default_factory=dict)
 
@@ -38,9 +38,11 @@ class LabelCurves:
     def points_by_strategy(
         self, strategies: Sequence[str], limit: int = 200
     ) -> dict[str, list[Point]]:
-        """Return about `limit` points of each strategy, spread evenly over the logarithmic axis."""
+        """Return at most `limit` points of each strategy, spread evenly over the log axis."""
         wanted = [name for name in STRATEGIES if name in strategies and name in self._points]
-        return {name: _downsample(list(self._points[name].items()), limit) for name in wanted}
+        return {
+            name: _downsample_points(list(self._points[name].items()), limit) for name in wanted
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Axes:
         return (accuracy - self.low) / max(self.high - self.low, 0.1)
 
     def ticks(self) -> Iterator[int]:
-        """Yield the ticks of the label axis: round numbers, or the last number if none fits."""
+        """Yield the ticks of the label axis: round numbers, or its end if it has none of them."""
         found = [
             step * 10**power
             for power in range(len(str(self.last)))
@@ -85,12 +87,12 @@ class Axes:
 
 
 def curves_text(curves: dict[str, list[Point]], width: int) -> Text:
-    """Draw the curves, points by strategy, as text of at most `width` columns."""
+    """Return a drawing of `curves` (points by strategy) as text of at most `width` columns."""
     axes = Axes.covering(curves)
     columns = max(width - _MARGIN - 2, 20)
     cells: dict[tuple[int, int], str] = {}
     for name in _ON_TOP:
-        for labels, accuracy in _curve_columns(curves.get(name, []), axes, columns):
+        for labels, accuracy in _columns_of_curve(curves.get(name, []), axes, columns):
             row = round((1 - axes.y(accuracy)) * (_HEIGHT - 1))
             cells[row, labels] = name
     text = Text("accuracy on the newest records, by labels bought\n")
@@ -112,29 +114,31 @@ def curves_text(curves: dict[str, list[Point]], width: int) -> Text:
     return text
 
 
-def _curve_columns(curve: Sequence[Point], axes: Axes, columns: int) -> Iterator[tuple[int, float]]:
-    """Yield pairs of column and accuracy, for all columns from the first point to the last."""
+def _columns_of_curve(
+    curve: Sequence[Point], axes: Axes, n_columns: int
+) -> Iterator[tuple[int, float]]:
+    """Yield (column, accuracy) for all columns from the first point of a curve to the last."""
     for (labels, accuracy), (until, _) in zip(curve, [*curve[1:], *curve[-1:]], strict=True):
-        start, end = (round(axes.x(n) * (columns - 1)) for n in (labels, until))
+        start, end = (round(axes.x(n) * (n_columns - 1)) for n in (labels, until))
         for column in range(start, max(end, start + 1)):
             yield column, accuracy
 
 
-def _tick_label_line(axes: Axes, columns: int) -> str:
-    """Return the line of tick labels below the axis."""
+def _tick_label_line(axes: Axes, n_columns: int) -> str:
+    """Return the line of tick labels below the axis, `n_columns` characters at most."""
     line = ""
     for tick in axes.ticks():
         word = f"{tick:,}"
         start = min(
-            max(round(axes.x(tick) * (columns - 1)) - len(word) // 2, 0), columns - len(word)
+            max(round(axes.x(tick) * (n_columns - 1)) - len(word) // 2, 0), n_columns - len(word)
         )
         if start > len(line) or not line:
             line = line.ljust(start) + word
     return line.rstrip()
 
 
-def _downsample(points: list[Point], limit: int) -> list[Point]:
-    """Split the axis into `limit` equal parts; return the last point of each part."""
+def _downsample_points(points: list[Point], limit: int) -> list[Point]:
+    """Return at most `limit` points: the last point in each of `limit` equal parts of the axis."""
     if len(points) <= limit:
         return points
     axes = Axes(points[0][0], points[-1][0], 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Records of handwritten digits with a picture each, which people can label.
+"""Records of handwritten digits, each with a picture, so that people can label them.
 
 The source is scikit-learn's copy of the test part of Alpaydin and Kaynak's "Optical Recognition of
 Handwritten Digits" (UCI, 1998): 1,797 of them, 8 by 8 pixels with 16 shades of ink.
@@ -25,7 +25,7 @@ ENLARGED = 8
 
 
 def load_digit_records() -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the records of scikit-learn's digits as dicts without ids, and their labels."""
+    """Return the records of scikit-learn's digits, as dicts without ids, and their labels."""
     from sklearn.datasets import load_digits
 
     found = load_digits()
@@ -53,9 +53,14 @@ def picture_url(ink: np.ndarray) -> str:
     lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), packed])
     header = struct.pack(">IIBBBBB", width, height, 4, 0, 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(_png_chunk(kind, data) for kind, data in parts)
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(_encode_png_chunk(kind, data) for kind, data in parts)
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
-def _png_chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def _encode_png_chunk(chunk_type: bytes, data: bytes) -> bytes:
+    return (
+        struct.pack(">I", len(data))
+        + chunk_type
+        + data
+        + struct.pack(">I", zlib.crc32(chunk_type + data))
+    )

@@ -33,13 +33,13 @@ class GeneratedFile(NamedTuple):
 def generate_pipeline_file(
     records: Path, label: str, id: str | None, folder: Path
 ) -> GeneratedFile:
-    """Return a pipeline file for a file of labelled records; paths in it start at `folder`.
+    """Return the text of a pipeline file for labelled records, with paths relative to `folder`.
 
     Parameters
     ----------
     records : JSON Lines, CSV, either of them compressed (.gz), or Parquet
     label : the field with the label
-    id : the field with the record's id; None: "id", if records have it
+    id : the field with the record's id; None for the field "id", which records must then have
 
     Raises
     ------
@@ -48,13 +48,15 @@ def generate_pipeline_file(
     ConnectorError
         If the file cannot be read.
     """
-    _refuse_path(records)
+    _refuse_unusable_path(records)
     refuse_invalid_field_names(label, id)
     own: RecordSplitter | None = None
     with closing(file_source(records, [label, *([] if id is None else [id])])) as source:
         while messages := source.poll(_PAGE):
             if own is None:
-                id = _detect_id_field(records, messages[:_SAMPLE], label) if id is None else id
+                id = (
+                    _find_default_id_field(records, messages[:_SAMPLE], label) if id is None else id
+                )
                 own = RecordSplitter(records, label, id)
             for message in messages:
                 own.split(message)
@@ -63,10 +65,12 @@ def generate_pipeline_file(
     assert id is not None
     path = Path(os.path.relpath(records.resolve(), folder.resolve())).as_posix()
     batch = min(max(len(own.truth) // 200, 10), 100)
-    return GeneratedFile(render_for_records(_pipeline_name(records), path, id, label, batch), about)
+    return GeneratedFile(
+        render_for_records(_pipeline_name_from_path(records), path, id, label, batch), about
+    )
 
 
-def _refuse_path(records: Path) -> None:
+def _refuse_unusable_path(records: Path) -> None:
     """Raise ConfigurationError for a path that a pipeline file cannot contain."""
     if str(records) == STDIN:
         raise ConfigurationError("init: labels come from the same file, which must be one: name it")
@@ -77,19 +81,21 @@ def _refuse_path(records: Path) -> None:
         )
 
 
-def _detect_id_field(records: Path, sample: Sequence[Message], label: str) -> str:
-    """Return "id" if a record has this field; else raise ConfigurationError with candidates."""
+def _find_default_id_field(
+    records: Path, first_messages: Sequence[Message], label_field: str
+) -> str:
+    """Return "id" if a record has this field; else raise ConfigurationError with other fields."""
     rows = []
-    for message in sample:
+    for message in first_messages:
         try:
             rows.append(msgspec.json.decode(message.payload, type=dict[str, msgspec.Raw]))
         except (msgspec.MsgspecError, RecursionError):
             continue
-    names = dict.fromkeys(name for row in rows for name in row if name != label)
+    names = dict.fromkeys(name for row in rows for name in row if name != label_field)
     if not rows or "id" in names:
         return "id"
     found = [
-        name for name in names if _are_distinct_ids([bytes(row.get(name, b"")) for row in rows])
+        name for name in names if _are_usable_as_ids([bytes(row.get(name, b"")) for row in rows])
     ]
     some = ", ".join(found[:_SHOWN])
     mend = (
@@ -100,13 +106,13 @@ def _detect_id_field(records: Path, sample: Sequence[Message], label: str) -> st
     raise ConfigurationError(f'{records}: no field is called "id", which names a record: {mend}')
 
 
-def _are_distinct_ids(values: Sequence[bytes]) -> bool:
-    """Return whether all values are texts or integers, and all different."""
+def _are_usable_as_ids(values: Sequence[bytes]) -> bool:
+    """Return whether all values (JSON) are texts or integers, and no two are equal."""
     could = all(value[:1] == b'"' or value.lstrip(b"-").isdigit() for value in values)
     return could and len(set(values)) == len(values)
 
 
-def _pipeline_name(records: Path) -> str:
+def _pipeline_name_from_path(records: Path) -> str:
     """Return a valid pipeline name: the file name without its extension, and with hyphens."""
     stem = records.name.removesuffix(".gz").rpartition(".")[0] or records.name
     return re.sub(r"[^A-Za-z0-9]+", "-", stem).strip("-")[:60] or "records"

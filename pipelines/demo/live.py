@@ -1,8 +1,8 @@
-"""Live demo: an endless stream of handwritten digits, whose requests the user answers.
+"""Live demo: an endless stream of handwritten digits, which the user labels on request.
 
-The digits are repeated under new ids, with their pictures. First, a few hundred records are
-streamed fast and answered by the dataset, so that the pages have content when they open. Then the
-stream slows down, and most requests are left for the user.
+The digits are repeated under new ids, with their pictures. First, a few hundred records
+are streamed fast, and their requests are answered with the dataset's labels, so that the pages have
+content when they open. Then the stream slows down, and most requests are left for the user.
 """
 
 import subprocess
@@ -62,17 +62,17 @@ _decode = msgspec.json.Decoder(_RequestId).decode
 
 
 class StreamSimulator:
-    """Generator that writes the stream of digits, and answers some of the label requests.
+    """Simulator that writes the stream of digits, and answers some of the label requests.
 
-    A new generator continues after the last record of an earlier one, and leaves the earlier open
-    requests to the user.
+    A new simulator continues after the last record of an earlier one. It leaves requests that are
+    still open to the user.
 
     Parameters
     ----------
     log
-        The pipeline's log.
+        Path to the SQLite file with the pipeline's log.
     records, truth
-        The records, and their labels.
+        The records to repeat, and their labels.
     clock
         Monotonic clock, in seconds.
 
@@ -107,14 +107,14 @@ class StreamSimulator:
         first = max(FIRST - self.start, 0)
         due = self.start + int(min(FAST * seconds, first + PACE * max(seconds - first / FAST, 0.0)))
         numbers = range(self._written, due)
-        self._stream.write([_encode(self._record_at(number)) for number in numbers])
+        self._stream.write([_encode(self._digit_record(number)) for number in numbers])
         self._stream.flush()
         self._written = due
         asked = [_decode(message.payload).id for message in self._requests.poll(1_000)]
         ours = [int(id) for id in asked if _is_demo_record(id, due)]
-        answered = [number for number in ours if not self._is_left_to_user(number)]
+        answered = [number for number in ours if not self._is_request_left_to_user(number)]
         self._labels.write(
-            [Label(str(n), self._label_at(n), source="demo").encode() for n in answered]
+            [Label(str(n), self._digit_label(n), source="demo").encode() for n in answered]
         )
         self._labels.flush()
 
@@ -123,41 +123,45 @@ class StreamSimulator:
         for part in (self._stream, self._labels, self._requests):
             part.close()
 
-    def _is_left_to_user(self, number: int) -> bool:
-        """Count a request; return whether the request for record `number` is left to the user."""
-        if number < FIRST:
+    def _is_request_left_to_user(self, record_number: int) -> bool:
+        """Count a request; return whether this request for a record is left to the user."""
+        if record_number < FIRST:
             return False
         self._asked += 1
         return self._asked % OURS != 0
 
-    def _record_at(self, number: int) -> dict[str, Any]:
-        return self._records[number % len(self._records)] | {"id": str(number)}
+    def _digit_record(self, record_number: int) -> dict[str, Any]:
+        return self._records[record_number % len(self._records)] | {"id": str(record_number)}
 
-    def _label_at(self, number: int) -> str:
-        return self._truth[number % len(self._truth)]
+    def _digit_label(self, record_number: int) -> str:
+        return self._truth[record_number % len(self._truth)]
 
 
 class PageOpener(Observer):
-    """Observer that sets the event `opened` after a number of predicted records."""
+    """Observer that sets the event `opened` once `records` records are predicted."""
 
     def __init__(self, records: int) -> None:
         self._missing = records
         self.opened = threading.Event()
-        self._open_if_due()
+        self._set_opened_if_due()
 
     def committed(self, effects: StepResult) -> None:
         """Count the predicted records of one batch, and set `opened` if the number is reached."""
         self._missing -= effects.n_predicted
-        self._open_if_due()
+        self._set_opened_if_due()
 
-    def _open_if_due(self) -> None:
+    def _set_opened_if_due(self) -> None:
         if self._missing <= 0:
             self.opened.set()
 
 
-def _is_demo_record(id: str, n_written: int) -> bool:
-    """Return whether `id` is one of the demo's first `n_written` records, not posted by a user."""
-    return id.isdecimal() and len(id) <= len(str(n_written)) and int(id) < n_written
+def _is_demo_record(record_id: str, n_written: int) -> bool:
+    """Return whether `record_id` is that of one of the demo's first `n_written` records."""
+    return (
+        record_id.isdecimal()
+        and len(record_id) <= len(str(n_written))
+        and int(record_id) < n_written
+    )
 
 
 def run_live_demo(
@@ -165,9 +169,9 @@ def run_live_demo(
 ) -> None:
     """Run the demo's pipeline and serve its pages until `stop` is requested.
 
-    The pipeline file and the state stay in `folder`, where the next call continues. Raises
-    ConfigurationError if `serve` failed, which has printed the reason, and StateError if `folder`
-    has other content.
+    The pipeline file and the state stay in `folder`, so that the next call continues them. Raises
+    ConfigurationError if the `serve` process failed, which prints the reason itself. Raises
+    StateError if `folder` has other content.
     """
     config = _create_or_continue_pipeline(pipeline_sections(strategy, seed, budget), folder)
     records, truth = load_digit_records()
@@ -175,8 +179,8 @@ def run_live_demo(
     opening = PageOpener(FIRST - player.start)
     with (
         closing(player),
-        _serve_process(folder / demo.FILE, port, opening.opened) as server,
-        _simulator_thread(player, server, stop),
+        _run_serve_process(folder / demo.FILE, port, opening.opened) as server,
+        _run_simulator_thread(player, server, stop),
     ):
         run(config, stop=stop, observers=[opening])
         code = server.poll()
@@ -213,21 +217,27 @@ def _create_or_continue_pipeline(sections: Tables, folder: Path) -> Config:
 
 
 @contextmanager
-def _serve_process(
-    file: Path, port: int, opened: threading.Event
+def _run_serve_process(
+    pipeline_file: Path, port: int, opened: threading.Event
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run `streamboost serve` as a subprocess, and print its login link once `opened` is set."""
-    command = [sys.executable, "-m", "streamboost.pipelines.cli.__main__", "serve", str(file)]
+    """Context manager: runs `streamboost serve`, and prints its login link after `opened`."""
+    command = [
+        sys.executable,
+        "-m",
+        "streamboost.pipelines.cli.__main__",
+        "serve",
+        str(pipeline_file),
+    ]
     server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
     pipe = server.stdout
     assert pipe is not None
 
-    def print_link() -> None:
+    def print_login_link() -> None:
         opened.wait()
         for line in pipe:
             print(line, end="", flush=True)
 
-    speaker = threading.Thread(target=print_link, name="streamboost-demo-link")
+    speaker = threading.Thread(target=print_login_link, name="streamboost-demo-link")
     speaker.start()
     try:
         yield server
@@ -244,16 +254,19 @@ def _serve_process(
 
 
 @contextmanager
-def _simulator_thread(
-    player: StreamSimulator, server: subprocess.Popen[str], stop: StopToken
+def _run_simulator_thread(
+    simulator: StreamSimulator, server: subprocess.Popen[str], stop: StopToken
 ) -> Iterator[None]:
-    """Run `player` in a thread; if `player` fails or `server` ends, request a stop."""
+    """Context manager: runs `simulator` in a thread, and requests a stop if it fails.
+
+    A stop is also requested when `server` ends. An error of the simulator is raised at the end.
+    """
     over, failures = threading.Event(), list[Exception]()
 
-    def write_until_stopped() -> None:
+    def write_records_until_stopped() -> None:
         try:
             while not over.wait(_MOMENT):
-                player.write_due()
+                simulator.write_due()
                 if server.poll() is not None:
                     stop.request()
                     return
@@ -261,7 +274,7 @@ def _simulator_thread(
             failures.append(error)
             stop.request()
 
-    thread = threading.Thread(target=write_until_stopped, name="streamboost-demo")
+    thread = threading.Thread(target=write_records_until_stopped, name="streamboost-demo")
     thread.start()
     try:
         yield

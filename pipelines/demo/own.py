@@ -1,6 +1,6 @@
-"""The user's own labelled records for the demo: a file is split into records and answers.
+"""The user's own labelled records for the demo: splits a file into records and labels.
 
-The label is removed from the records, so that a run sees a label only after its request.
+The labels are removed from the records, so that a run gets a label only after its request.
 """
 
 from collections import Counter
@@ -68,23 +68,23 @@ class RecordSplitter:
         self._decode = msgspec.json.Decoder(Record).decode
 
     def split(self, message: Message) -> tuple[bytes, bytes] | None:
-        """Return a record without its label, and the label's message; None for a skipped record."""
+        """Return (record without its label, label message) as JSON; None for a skipped record."""
         self._lines += 1
         payload = message.payload
         if message.damage is not None:
-            self._count_skipped("damaged", message.damage)
+            self._count_skipped_record("damaged", message.damage)
             return None
         if len(self._sample) < _SAMPLE:
             self._sample.append(payload)
         try:
             payload.decode()  # the decoder validates no text of fields that are copied
             record = self._decode(payload)
-            label = _parse_label(record.pop(self._label, None))
+            label = _label_text_from_json(record.pop(self._label, None))
             has_fields = any(name not in ("", "id", self._id) for name in record)
-            id = self._extract_id(record)
+            id = self._move_id_to_id_field(record)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             reason, detail = explain_decode_error(payload, error)
-            self._count_skipped("empty" if reason == "empty" else "damaged", detail)
+            self._count_skipped_record("empty" if reason == "empty" else "damaged", detail)
         except _SkippedRecordError as reason:
             self.skipped[str(reason)] += 1
         else:
@@ -93,19 +93,19 @@ class RecordSplitter:
             return msgspec.json.encode(record), Label(id, label).encode()
         return None
 
-    def _count_skipped(self, fault: str, detail: str) -> None:
-        """Count a skipped record by `fault`; store the `detail` of the first damaged record."""
+    def _count_skipped_record(self, fault: str, detail: str) -> None:
+        """Count a skipped record by `fault`; store `detail` of the first damaged record."""
         self.skipped[fault] += 1
         if fault == "damaged" and not self._first_fault:
             self._first_fault = f" (the first is message {self._lines:,}: {detail})"
 
-    def _extract_id(self, record: Record) -> str:
-        """Remove the id field of `record`, store the id as field "id", and return the id."""
+    def _move_id_to_id_field(self, record: Record) -> str:
+        """Move the id of `record` from its id field to the field "id"; return the id as text."""
         if self._id is None:
             id = str(self._lines)
         else:
             found = record.pop(self._id, None)
-            id = "" if found is None else _value_text(found)
+            id = "" if found is None else _json_value_to_text(found)
         if not id:
             raise _SkippedRecordError("without an id")
         if id in self.truth:
@@ -116,7 +116,8 @@ class RecordSplitter:
     def summary(self) -> str:
         """Return a sentence with the number of records and labels read so far.
 
-        Raises DataError or ConfigurationError if nothing can be learned from them.
+        Raises DataError or ConfigurationError if no record is usable, the records have no features,
+        or the number of different labels is too small or too large.
         """
         n = len(self.truth)
         if not n:
@@ -126,7 +127,7 @@ class RecordSplitter:
             raise DataError(
                 f"{self._path}: the label {self._label!r} of all {n:,} records is "
                 f"{next(iter(classes))!r}, so there is nothing to learn: name another field "
-                f"with --label, or records of two labels at least{self._skipped_suffix}"
+                f"with --label, or records of two labels at least{self._skipped_records_suffix}"
             )
         if not self._has_fields:
             raise DataError(
@@ -144,10 +145,10 @@ class RecordSplitter:
         common = ", ".join(f"{name[:40]} {amount:,}" for name, amount in classes.most_common(5))
         more = f" and {len(classes) - 5} more" if len(classes) > 5 else ""
         said = f"{self._path.name}: {n:,} records of {len(classes)} labels: {common}{more}"
-        return f"{said}{self._skipped_suffix}"
+        return f"{said}{self._skipped_records_suffix}"
 
     @property
-    def _skipped_suffix(self) -> str:
+    def _skipped_records_suffix(self) -> str:
         return f"; left out: {self._skipped_counts_text}" if self.skipped else ""
 
     @property
@@ -197,7 +198,9 @@ def split_labelled_file(path: Path, label: str, id: str | None, folder: Path) ->
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with written[0].open("wb") as records, written[1].open("wb") as answers:
-            _split_file(own, path, [label, *([] if id is None else [id])], records, answers)
+            _write_split_records(
+                own, path, [label, *([] if id is None else [id])], records, answers
+            )
         about = own.summary()
     except BaseException:
         for file in written:  # left-over files would look like an earlier demo
@@ -223,22 +226,26 @@ def refuse_invalid_field_names(label: str, id: str | None) -> None:
         raise ConfigurationError(f"--id {id}: this is the label's field: name another")
 
 
-def _split_file(
-    own: RecordSplitter, path: Path, text: Sequence[str], records: BinaryIO, answers: BinaryIO
+def _write_split_records(
+    splitter: RecordSplitter,
+    path: Path,
+    text_columns: Sequence[str],
+    records_file: BinaryIO,
+    labels_file: BinaryIO,
 ) -> None:
-    with closing(file_source(path, text)) as source:
+    with closing(file_source(path, text_columns)) as source:
         while messages := source.poll(_PAGE):
-            taken = [own.split(message) for message in messages]
-            records.writelines(pair[0] + b"\n" for pair in taken if pair)
-            answers.writelines(pair[1] + b"\n" for pair in taken if pair)
+            taken = [splitter.split(message) for message in messages]
+            records_file.writelines(pair[0] + b"\n" for pair in taken if pair)
+            labels_file.writelines(pair[1] + b"\n" for pair in taken if pair)
 
 
 class _SkippedRecordError(Exception):
     """Reason why a record cannot be used."""
 
 
-def _parse_label(value: msgspec.Raw | None) -> str:
-    label = "" if value is None else _value_text(value)
+def _label_text_from_json(value: msgspec.Raw | None) -> str:
+    label = "" if value is None else _json_value_to_text(value)
     if not label:
         raise _SkippedRecordError("without a label")
     is_integer = value is not None and bytes(value).lstrip(b"-").isdigit()
@@ -249,9 +256,9 @@ def _parse_label(value: msgspec.Raw | None) -> str:
     return label
 
 
-def _value_text(raw: msgspec.Raw) -> str:
-    """Return a JSON value as text; "" for null; _SkippedRecordError for objects and lists."""
-    value = bytes(raw)
+def _json_value_to_text(raw_json: msgspec.Raw) -> str:
+    """Return a JSON value as text, "" for null; _SkippedRecordError for an object or a list."""
+    value = bytes(raw_json)
     if value[:1] in (b"{", b"["):
         raise _SkippedRecordError("with an object or a list for its label or id")
     return "" if value == b"null" else msgspec.json.decode(json_label_as_text(value), type=str)

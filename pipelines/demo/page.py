@@ -54,25 +54,26 @@ def results_page(
 ) -> str:
     """Return an HTML page with the table of results `rows`, and the learning curves.
 
-    `records` is the name of the records, and `about` a sentence about them. Both are escaped.
+    `records` is the name of the records, and `about` a sentence about them; the page has both as
+    escaped text.
     """
     title = f"{escape(records)}, every record predicted on arrival"
-    chart = f"<section>{_chart_section(curves)}</section>" if curves else ""
+    chart = f"<section>{_learning_curves_html(curves)}</section>" if curves else ""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>{_STYLE}</style></head>\n<body><main><h1>{title}</h1>\n"
-        f"<p>{escape(about)}</p>\n<section>{_results_table(rows)}"
+        f"<p>{escape(about)}</p>\n<section>{_results_table_html(rows)}"
         "<p>2nd half: accuracy on the later half of the records; balanced: mean over the classes."
         f"</p></section>\n{chart}\n</main></body></html>\n"
     )
 
 
-def _results_table(rows: Sequence[Result]) -> str:
-    return _html_table(HEADINGS, [result_cells(row) for row in rows])
+def _results_table_html(rows: Sequence[Result]) -> str:
+    return _table_html(HEADINGS, [result_cells(row) for row in rows])
 
 
-def _html_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table_html(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f'<th scope="col">{escape(one)}</th>' for one in headings)
     lines = (
         f'<tr><th scope="row">{escape(row[0])}</th>'
@@ -83,7 +84,7 @@ def _html_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
-def _chart_section(curves: dict[str, list[Point]]) -> str:
+def _learning_curves_html(curves: dict[str, list[Point]]) -> str:
     """Return HTML: the curves as SVG with a legend, and a table of their points."""
     legend = "".join(
         f'<span><i class="key" style="border-top-color: var({_LOOKS[name][0]}); '
@@ -99,31 +100,34 @@ def _chart_section(curves: dict[str, list[Point]]) -> str:
     return (
         "<h2>Accuracy over labels bought</h2>"
         "<p>Accuracy over the newest records, by the number of labels bought (logarithmic scale)."
-        f'</p>\n{_curves_svg(curves)}\n<p class="legend">{legend}</p>\n'
+        f'</p>\n{_learning_curves_svg(curves)}\n<p class="legend">{legend}</p>\n'
         "<details><summary>The figures</summary>"
-        f"{_html_table(('strategy', 'labels', 'accuracy'), points)}</details>"
+        f"{_table_html(('strategy', 'labels', 'accuracy'), points)}</details>"
     )
 
 
-def _curves_svg(curves: dict[str, list[Point]]) -> str:
+def _learning_curves_svg(curves: dict[str, list[Point]]) -> str:
     axes = Axes.covering(curves)
     bottom = _HEIGHT - _BOTTOM
     parts = []
     steps = max(round((axes.high - axes.low) * 10), 1)
     for step in range(steps + 1):
         height = axes.low + step / 10
-        y = _y_pixel(axes, height)
+        y = _y_pixel_of_accuracy(axes, height)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{height:.0%}</text>')
     for tick in axes.ticks():
-        x = _x_pixel(axes, tick)
+        x = _x_pixel_of_labels(axes, tick)
         parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP}" y2="{bottom}"/>')
         parts.append(f'<text x="{x}" y="{bottom + 18}" text-anchor="middle">{tick:,}</text>')
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     parts.append(f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">labels bought</text>')
     for name, curve in reversed(curves.items()):
         colour, dashes = _LOOKS[name]
-        places = " ".join(f"{_x_pixel(axes, n)},{_y_pixel(axes, height)}" for n, height in curve)
+        places = " ".join(
+            f"{_x_pixel_of_labels(axes, n)},{_y_pixel_of_accuracy(axes, height)}"
+            for n, height in curve
+        )
         parts.append(
             f'<polyline class="curve" style="stroke: var({colour})" stroke-dasharray="{dashes}" '
             f'points="{places}"><title>{display_name(name)}</title></polyline>'
@@ -133,9 +137,9 @@ def _curves_svg(curves: dict[str, list[Point]]) -> str:
     return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{said}">\n{inner}</svg>'
 
 
-def _x_pixel(axes: Axes, labels: int) -> float:
-    return round(_LEFT + axes.x(labels) * (_WIDTH - _LEFT - _RIGHT), 1)
+def _x_pixel_of_labels(axes: Axes, n_labels: int) -> float:
+    return round(_LEFT + axes.x(n_labels) * (_WIDTH - _LEFT - _RIGHT), 1)
 
 
-def _y_pixel(axes: Axes, accuracy: float) -> float:
+def _y_pixel_of_accuracy(axes: Axes, accuracy: float) -> float:
     return round(_TOP + (1 - axes.y(accuracy)) * (_HEIGHT - _TOP - _BOTTOM), 1)

@@ -26,7 +26,7 @@ LINE_EVERY, LINES = 500, 20
 
 @contextmanager
 def progress_display(console: Console) -> Iterator[Callable[[demo.RunProgress], None]]:
-    """Yield a function that shows the progress of the runs on `console`."""
+    """Context manager: yields a function that shows the progress of a run on `console`."""
     if not console.is_terminal:
         printed: dict[str, int] = {}
         yield lambda progress: _print_progress_if_due(console, progress, printed)
@@ -41,31 +41,34 @@ def progress_display(console: Console) -> Iterator[Callable[[demo.RunProgress], 
     tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=console) as bar:
 
-        def show(progress: demo.RunProgress) -> None:
+        def show_progress(progress: demo.RunProgress) -> None:
             name = display_name(progress.strategy)
             if name not in tasks:
                 tasks[name] = bar.add_task(name, total=progress.of, state="")
-            bar.update(tasks[name], completed=progress.records, state=_progress_text(progress))
+            bar.update(tasks[name], completed=progress.records, state=_format_progress(progress))
 
-        yield show
+        yield show_progress
 
 
 def _print_progress_if_due(
-    console: Console, progress: demo.RunProgress, printed: dict[str, int]
+    console: Console, progress: demo.RunProgress, printed_record_counts: dict[str, int]
 ) -> None:
-    """Print a progress line if one is due; `printed` has the record count of the last line."""
+    """Print a progress line if enough records were added since the strategy's last line.
+
+    `printed_record_counts` has the record count of the last line, by strategy; it is updated.
+    """
     every = max(LINE_EVERY, progress.of // LINES)
-    before = printed.get(progress.strategy, 0)
+    before = printed_record_counts.get(progress.strategy, 0)
     is_last = before < progress.records == progress.of
     if progress.records // every > before // every or is_last:
-        printed[progress.strategy] = progress.records
+        printed_record_counts[progress.strategy] = progress.records
         console.print(
             f"{display_name(progress.strategy)}: {progress.records:,} of {progress.of:,} records, "
-            f"{_progress_text(progress)}"
+            f"{_format_progress(progress)}"
         )
 
 
-def _progress_text(progress: demo.RunProgress) -> str:
+def _format_progress(progress: demo.RunProgress) -> str:
     labels = "1 label" if progress.labels == 1 else f"{progress.labels:,} labels"
     return f"accuracy {progress.accuracy:6.1%}, {labels} bought, {progress.trees} trees"
 

@@ -42,7 +42,7 @@ STEPS = {
 """After these."""
 
 WITHIN = {
-    "writing": (sqlite_transaction, "_create_journal"),
+    "writing": (sqlite_transaction, "_create_journal_tables"),
     "writing to Kafka": (KafkaProducer, "commit_transaction"),
     "sealing": (Path, "replace"),
 }

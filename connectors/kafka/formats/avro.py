@@ -1,4 +1,4 @@
-"""Avro: checks that schemas have bounded values, and converts values to JSON.
+"""Avro: checks that a schema limits the size of values, and converts values from and to JSON.
 
 Values of logical types become the JSON that other formats use: decimal numbers, ISO 8601 for dates
 and times (in UTC, except local ones), text for UUIDs. Bytes are base64.
@@ -40,16 +40,16 @@ class AvroCodec:
 
     Parameters
     ----------
-    text : str
+    schema_text : str
         The schema, in JSON.
-    named : sequence of str
-        The schemas it references, each after the schemas that it references itself.
+    referenced_schemas : sequence of str
+        The schemas that it references, in JSON. Each one comes after the schemas that it needs.
 
     Raises
     ------
     UnusableError
-        When the schema is invalid, or when a few bytes could be an unbounded value, as for a record
-        that contains itself, or a list of zero-byte values.
+        When the schema is invalid, or when a few bytes could encode a value of unlimited size, as
+        for a record that contains itself, or a list of zero-byte values.
 
     Examples
     --------
@@ -59,18 +59,18 @@ class AvroCodec:
     (b'\\x03', b'{"a":-2}')
     """
 
-    def __init__(self, text: str, named: tuple[str, ...] = ()) -> None:
+    def __init__(self, schema_text: str, referenced_schemas: tuple[str, ...] = ()) -> None:
         self._library = _import_fastavro()
         known: dict[str, Any] = {}
         try:
-            for one in named:
-                self._library.parse_schema(_with_limited_decimals(json.loads(one)), known)
-            whole = _with_limited_decimals(json.loads(text))
+            for one in referenced_schemas:
+                self._library.parse_schema(_limit_size_of_decimals(json.loads(one)), known)
+            whole = _limit_size_of_decimals(json.loads(schema_text))
             # The library resolves named types within a record alone, which takes no bytes.
             self._is_record = isinstance(whole, dict) and whole.get("type") == "record"
             whole = whole if self._is_record else {**_AROUND, "fields": [_INNER | {"type": whole}]}
             self._schema = self._library.parse_schema(whole, known)
-            _SizeCalculator(known).value_sizes(self._schema)
+            _SizeCalculator(known).value_sizes_of_type(self._schema)
         except UnusableError:
             raise
         except Exception as error:  # the library raises any error for an invalid schema
@@ -83,7 +83,7 @@ class AvroCodec:
             value = self._library.schemaless_reader(file, self._schema, None)
             text = _encode(value if self._is_record else value["value"])
         except Exception as error:  # the library raises any error for invalid bytes
-            raise UnusableError(f"not of its schema: {_error_text(error)}") from error
+            raise UnusableError(f"not of its schema: {_avro_error_text(error)}") from error
         if (rest := len(payload) - file.tell()) > 0:
             raise UnusableError(f"not of its schema: {rest} bytes more than one value has")
         return text
@@ -95,7 +95,7 @@ class AvroCodec:
         try:
             self._library.schemaless_writer(file, self._schema, value)
         except Exception as error:
-            raise UnusableError(f"not of its schema: {_error_text(error)}") from error
+            raise UnusableError(f"not of its schema: {_avro_error_text(error)}") from error
         return file.getvalue()
 
 
@@ -107,49 +107,49 @@ class _ValueSizes(NamedTuple):
 
 
 class _SizeCalculator:
-    """Computes sizes of a schema's types.
+    """Computes the sizes of encoded values, for each type of a schema.
 
     Raises UnusableError for recursive types and lists of zero-byte values, whose size is unlimited.
     """
 
-    def __init__(self, named: dict[str, Any]) -> None:
-        self._named = named
+    def __init__(self, named_types: dict[str, Any]) -> None:
+        self._named = named_types
         self._known: dict[str, _ValueSizes] = {}
         self._within: set[str] = set()
 
-    def value_sizes(self, schema: Any) -> _ValueSizes:
+    def value_sizes_of_type(self, schema: Any) -> _ValueSizes:
         if isinstance(schema, str) and schema not in self._named:
             least = _LEAST.get(schema, 1)
             return _ValueSizes(least, least == 0)
         if isinstance(schema, str):
             schema = self._named[schema]
         if isinstance(schema, list):
-            each = [self.value_sizes(one) for one in schema]
+            each = [self.value_sizes_of_type(one) for one in schema]
             least = min((one.least for one in each), default=0)
             return _ValueSizes(1 + least, max((one.free for one in each if one.least), default=0))
         kind = schema["type"]
         if kind in ("record", "error"):
-            return self._record_sizes(schema)
+            return self._value_sizes_of_record(schema)
         if kind == "enum":
             return _ValueSizes(1, 0)
         if kind == "fixed":
             return _ValueSizes(int(schema["size"]), not schema["size"])
         if kind == "map":
-            self.value_sizes(schema["values"])
+            self.value_sizes_of_type(schema["values"])
             return _ValueSizes(1, 0)
         if kind == "array":
-            if self.value_sizes(schema["items"]).least == 0:
+            if self.value_sizes_of_type(schema["items"]).least == 0:
                 raise UnusableError("its schema has a list of what takes no bytes: it has no bound")
             return _ValueSizes(1, 0)
-        return self.value_sizes(kind)
+        return self.value_sizes_of_type(kind)
 
-    def _record_sizes(self, schema: Any) -> _ValueSizes:
+    def _value_sizes_of_record(self, schema: Any) -> _ValueSizes:
         name = schema["name"]
         if name in self._within:
             raise UnusableError(f"its schema has {name} within itself: how deep, nobody can tell")
         if name not in self._known:
             self._within.add(name)
-            each = [self.value_sizes(one["type"]) for one in schema["fields"]]
+            each = [self.value_sizes_of_type(one["type"]) for one in schema["fields"]]
             self._within.discard(name)
             least, free = sum(one.least for one in each), sum(one.free for one in each)
             if free > _MOST_FREE:
@@ -160,14 +160,14 @@ class _SizeCalculator:
         return self._known[name]
 
 
-def _with_limited_decimals(schema: Any) -> Any:
-    """Return a schema in which decimals are decoded by `_decode_decimal`, with a size limit."""
+def _limit_size_of_decimals(schema: Any) -> Any:
+    """Return a copy of `schema` whose decimals are decoded by `_decode_decimal`, with a limit."""
     if isinstance(schema, list):
-        return [_with_limited_decimals(one) for one in schema]
+        return [_limit_size_of_decimals(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     prepared = {
-        name: one if name == "default" else _with_limited_decimals(one)
+        name: one if name == "default" else _limit_size_of_decimals(one)
         for name, one in schema.items()
     }
     if schema.get("logicalType") == "decimal":
@@ -185,7 +185,7 @@ def _decode_decimal(data: bytes, schema: Any, _: Any = None) -> Decimal:
     return Decimal(digits).scaleb(-scale, Context(prec=4 * _LONGEST_DECIMAL))
 
 
-def _error_text(error: Exception) -> str:
+def _avro_error_text(error: Exception) -> str:
     if isinstance(error, EOFError | IndexError):
         return "it ends too early, or is of another"
     return str(error) or repr(error)

@@ -1,8 +1,8 @@
 """Decoding of framed messages (Avro, JSON Schema) to JSON with schemas of a registry.
 
-A frame is Confluent's: a zero byte, the schema's id in four bytes, and the value. An id identifies
-one schema permanently, so that each is requested once. If a message cannot be decoded, it keeps its
-original bytes and gets the reason as damage.
+A framed message has Confluent's format: a zero byte, the schema's id in four bytes, and the value.
+The schema of an id never changes, so that each schema is requested once. A message that cannot be
+decoded keeps its original bytes and gets the reason as damage.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -62,15 +62,15 @@ def describe_newest_schema(registry: Registry, format: Format, topic: str) -> st
 class Decoder:
     """Converts framed messages (Avro, JSON Schema) to JSON, with the schemas of a registry.
 
-    JSON is not validated against its schema, so that its id is not requested: the pipeline checks
-    the fields of a record itself.
+    JSON is not validated against its schema, so that its schema is not requested. The pipeline
+    checks the fields of a record itself.
 
     Parameters
     ----------
     registry : Registry
     format : {"avro", "json-schema"}
     keys : bool
-        Whether keys are record ids: framed keys are decoded, and others are text.
+        Whether the keys of messages are record ids. Framed keys are decoded; other keys are text.
     """
 
     def __init__(self, registry: Registry, format: Format, *, keys: bool = False) -> None:
@@ -97,44 +97,44 @@ class Decoder:
         if message.damage is not None or not payload or message.size > len(payload):
             return message
         try:
-            text, name = self._decode_frame(payload), self._record_id(message.key)
+            text, name = self._decode_framed_value(payload), self._decode_record_id(message.key)
         except UnusableError as error:
             return msgspec.structs.replace(message, damage=str(error))
         return msgspec.structs.replace(message, payload=text, size=len(text), name=name)
 
-    def _record_id(self, key: bytes | None) -> str | None:
+    def _decode_record_id(self, key: bytes | None) -> str | None:
         """Return the record id in a framed key; None for a key that is text."""
         if not self._keys or key is None or key[:1] != b"\0":
             return None
         try:
-            return _id_from_key(self._decode_frame(key))
+            return _record_id_from_key(self._decode_framed_value(key))
         except UnusableError as error:
             raise UnusableError(f"its key: {error}") from error
 
-    def _decode_frame(self, framed: bytes) -> bytes:
-        if len(framed) < FRAME.size or framed[0]:
+    def _decode_framed_value(self, framed_value: bytes) -> bytes:
+        if len(framed_value) < FRAME.size or framed_value[0]:
             raise UnusableError(
                 f"no {self._format} by a registry's schema: it does not begin with a zero byte and "
                 'the four of an id; where the topic holds plain JSON, write format = "json"'
             )
         if self._format == "json-schema":
-            return framed[FRAME.size :]
-        (_, schema_id) = FRAME.unpack_from(framed)
-        return self._schema_codec(schema_id).decode(framed[FRAME.size :])
+            return framed_value[FRAME.size :]
+        (_, schema_id) = FRAME.unpack_from(framed_value)
+        return self._codec_for_schema(schema_id).decode(framed_value[FRAME.size :])
 
-    def _schema_codec(self, schema_id: int) -> AvroCodec:
+    def _codec_for_schema(self, schema_id: int) -> AvroCodec:
         reader = self._readers.get(schema_id)
         if reader is None:
             if schema_id in self._wrong:
                 raise UnusableError(self._wrong[schema_id])
             try:
-                reader = self._readers[schema_id] = self._load_codec(schema_id)
+                reader = self._readers[schema_id] = self._load_codec_from_registry(schema_id)
             except UnusableError as error:
                 self._wrong[schema_id] = f"schema {schema_id}: {error}"
                 raise UnusableError(self._wrong[schema_id]) from error
         return reader
 
-    def _load_codec(self, schema_id: int) -> AvroCodec:
+    def _load_codec_from_registry(self, schema_id: int) -> AvroCodec:
         kept = self._registry.schema(schema_id)
         if kept is None:
             raise UnusableError(f"the schema registry {self._registry.url} has none of that id")
@@ -159,21 +159,21 @@ class DecodedSource(KafkaSource):
         self._decoder = decoder
 
     def poll(self, limit: int) -> list[Message]:
-        """Read at most `limit` messages; keep the position if the registry is unavailable."""
-        return self._decode_or_rewind(lambda: super(DecodedSource, self).poll(limit))
+        """Return at most `limit` decoded messages; keep the position if the registry fails."""
+        return self._read_and_decode(lambda: super(DecodedSource, self).poll(limit))
 
     def read_range(self, ranges: Mapping[str, tuple[int, int]], n: int) -> list[Message]:
-        """Read the messages of `ranges` again, for a replay, and continue after them."""
-        return self._decode_or_rewind(lambda: super(DecodedSource, self).read_range(ranges, n))
+        """Return the decoded messages of `ranges`, for a replay; `poll` continues after them."""
+        return self._read_and_decode(lambda: super(DecodedSource, self).read_range(ranges, n))
 
     def close(self) -> None:
         """Release the connections to cluster and registry."""
         super().close()
         self._decoder.close()
 
-    def _decode_or_rewind(self, read: Callable[[], list[Message]]) -> list[Message]:
+    def _read_and_decode(self, read_messages: Callable[[], list[Message]]) -> list[Message]:
         before: Position = dict(self._next)
-        messages = read()
+        messages = read_messages()
         try:
             return self._decoder.decode(messages)
         except ConnectorError:
@@ -181,17 +181,17 @@ class DecodedSource(KafkaSource):
             raise
 
 
-def _id_from_key(text: bytes) -> str:
+def _record_id_from_key(decoded_key: bytes) -> str:
     """Return the record id in a decoded key: text, a whole number, or a record of one field."""
     try:
-        value = msgspec.json.decode(text)
+        value = msgspec.json.decode(decoded_key)
     except msgspec.MsgspecError as error:
         raise UnusableError(str(error)) from error
     if isinstance(value, dict) and len(value) == 1:
         (value,) = value.values()
     if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
         raise UnusableError(
-            f"{text[:80].decode(errors='replace')} names no record: write text, a whole number, or "
-            "a record of one such field"
+            f"{decoded_key[:80].decode(errors='replace')} names no record: write text, a "
+            "whole number, or a record of one such field"
         )
     return str(value)

@@ -49,14 +49,16 @@ class Encoder:
         self._head: bytes | None = None
 
     def encode(self, payloads: Sequence[bytes]) -> list[bytes]:
-        """Encode JSON messages; register the schema first, with ConnectorError if refused."""
+        """Return JSON messages in the registered format.
+
+        The first call registers the schema; ConnectorError if the registry refuses it."""
         if self._head is None:
             id = self._registry.register(self._subject, self._kind, self._text)
             self._head = FRAME.pack(0, id)
-        return [self._head + self._encode_body(payload) for payload in payloads]
+        return [self._head + self._encode_without_frame(payload) for payload in payloads]
 
     def check_access(self) -> str:
-        """Return a sentence on the schema's state in the registry, without registering it.
+        """Return a sentence on whether the schema is registered, without registering it.
 
         Raises ConnectorError if the registry would refuse the schema.
         """
@@ -77,7 +79,7 @@ class Encoder:
         """Release the registry's connection."""
         self._registry.close()
 
-    def _encode_body(self, payload: bytes) -> bytes:
+    def _encode_without_frame(self, payload: bytes) -> bytes:
         if self._kind == "JSON":
             return payload
         self._avro = self._avro or AvroCodec(self._text)
@@ -102,14 +104,14 @@ class EncodedSink(KafkaSink):
         super().__init__(cluster, topic)
         self._encoder = encoder
 
-    def send_all(self, dispatch: MessageDispatcher, payloads: Sequence[bytes]) -> None:
+    def send_all(self, dispatcher: MessageDispatcher, payloads: Sequence[bytes]) -> None:
         """Encode the payloads and send them as messages."""
         if not payloads:
             return
         about: Any = payloads.about if isinstance(payloads, ForwardedPayloads) else ()
         encoded = self._encoder.encode(payloads)
         named = ForwardedPayloads(encoded, about) if about else encoded
-        dispatch.send_all(self.topic, named, payloads)
+        dispatcher.send_all(self.topic, named, payloads)
 
     def close(self) -> None:
         """Release the connections to cluster and registry."""

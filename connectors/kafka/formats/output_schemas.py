@@ -35,9 +35,9 @@ def derive_schema(struct: type[msgspec.Struct], kind: str) -> str:
     '{"type":"record","name":"A","namespace":"streamboost","fields":[{"name":"b","type":["null","long"]},{"name":"c","type":["null","string"],"default":null}]}'
     """
     if kind == "AVRO":
-        made = _avro_record(struct)
+        made = _avro_schema_of_struct(struct)
     else:
-        made = {"$schema": _JSON_SCHEMA} | _without_descriptions(msgspec.json.schema(struct))
+        made = {"$schema": _JSON_SCHEMA} | _remove_descriptions(msgspec.json.schema(struct))
     return json.dumps(made, separators=(",", ":"))
 
 
@@ -45,7 +45,7 @@ def mapping_fields(struct: type[msgspec.Struct]) -> list[str]:
     """Return the names of a struct's fields that are mappings with values of any type."""
     return [
         one.encode_name
-        for one in _struct_info(struct).fields
+        for one in _inspect_struct(struct).fields
         if isinstance(one.type, inspect.DictType)
         and isinstance(one.type.value_type, inspect.AnyType)
     ]
@@ -54,31 +54,31 @@ def mapping_fields(struct: type[msgspec.Struct]) -> list[str]:
 def convert_for_avro(message: dict[str, Any], mapping_names: Sequence[str]) -> dict[str, Any]:
     """Return a message whose fields `mapping_names` have only values that Avro supports.
 
-    Lists, objects and integers of more than 64 bits in them become JSON text.
+    Lists, objects and integers of more than 64 bits in these fields become JSON text.
     """
     for name in mapping_names:
         if held := message.get(name):
-            message[name] = {inner: _avro_value(value) for inner, value in held.items()}
+            message[name] = {inner: _to_avro_value(value) for inner, value in held.items()}
     return message
 
 
-def _avro_value(value: Any) -> Any:
+def _to_avro_value(value: Any) -> Any:
     is_large = isinstance(value, int) and not -_INT64 <= value < _INT64
     if is_large or isinstance(value, list | dict):
         return msgspec.json.encode(value).decode()
     return value
 
 
-def _struct_info(struct: type[msgspec.Struct]) -> inspect.StructType:
+def _inspect_struct(struct: type[msgspec.Struct]) -> inspect.StructType:
     found = inspect.type_info(struct)
     assert isinstance(found, inspect.StructType)
     return found
 
 
-def _avro_record(struct: type[msgspec.Struct]) -> dict[str, Any]:
+def _avro_schema_of_struct(struct: type[msgspec.Struct]) -> dict[str, Any]:
     fields = []
-    for one in _struct_info(struct).fields:
-        made = _avro_type(one.type)
+    for one in _inspect_struct(struct).fields:
+        made = _avro_schema_of_type(one.type)
         if one.required:
             fields.append({"name": one.encode_name, "type": made})
             continue
@@ -88,26 +88,28 @@ def _avro_record(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return {"type": "record", "name": name, "namespace": "streamboost", "fields": fields}
 
 
-def _avro_type(field_type: inspect.Type) -> Any:
+def _avro_schema_of_type(field_type: inspect.Type) -> Any:
     if isinstance(field_type, inspect.UnionType):
-        kinds = [_avro_type(one) for one in field_type.types]
+        kinds = [_avro_schema_of_type(one) for one in field_type.types]
         # In a union with long and double, a whole number is a long.
         return sorted(kinds, key=lambda kind: _ANY.index(kind) if kind in _ANY else len(_ANY))
     if isinstance(field_type, inspect.AnyType):
         return _ANY
     if isinstance(field_type, inspect.DictType):
-        return {"type": "map", "values": _avro_type(field_type.value_type)}
+        return {"type": "map", "values": _avro_schema_of_type(field_type.value_type)}
     if isinstance(field_type, inspect.ListType):
-        return {"type": "array", "items": _avro_type(field_type.item_type)}
+        return {"type": "array", "items": _avro_schema_of_type(field_type.item_type)}
     return _PLAIN[type(field_type)]
 
 
-def _without_descriptions(schema: Any) -> Any:
-    """Return a JSON Schema without `description` keys, whose changes would add versions."""
-    if isinstance(schema, list):
-        return [_without_descriptions(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
+def _remove_descriptions(json_schema: Any) -> Any:
+    """Return a JSON Schema without `description` keys, whose changes would need new versions."""
+    if isinstance(json_schema, list):
+        return [_remove_descriptions(one) for one in json_schema]
+    if not isinstance(json_schema, dict):
+        return json_schema
     return {
-        name: _without_descriptions(one) for name, one in schema.items() if name != "description"
+        name: _remove_descriptions(one)
+        for name, one in json_schema.items()
+        if name != "description"
     }

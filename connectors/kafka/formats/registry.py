@@ -28,8 +28,9 @@ _NOT_THERE = (_UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA)
 class RegisteredSchema(NamedTuple):
     """Schema as stored in a registry.
 
-    `kind` is "AVRO", "JSON" or "PROTOBUF". `named` are the texts of referenced schemas, each after
-    the schemas that it references itself. `version` is the version in its subject, if requested.
+    `kind` is "AVRO", "JSON" or "PROTOBUF". `named` are the texts of referenced schemas; each one
+    comes after the schemas that it references itself. `version` is the version in its subject, or
+    None if it was not requested.
     """
 
     kind: str
@@ -66,9 +67,9 @@ class Registry:
     ConfigurationError
         When its client is not installed, or the settings are invalid.
     ConnectorError
-        On a request, when the registry refuses, or the address is no registry.
+        On a request that the registry refuses, or if there is no registry at the address.
     UnavailableError
-        On a request, when the registry does not answer now.
+        On a request to which the registry gives no answer now.
     """
 
     url: str
@@ -80,18 +81,20 @@ class Registry:
     def schema(self, id: int) -> RegisteredSchema | None:
         """Return the schema with this id, or None if it does not exist."""
         with self._translate_errors(f"schema {id}") as client:
-            return self._with_references(client, client.get_schema(id))
+            return self._load_schema_with_references(client, client.get_schema(id))
         return None
 
     def newest_schema(self, subject: str) -> RegisteredSchema | None:
         """Return the newest schema of a subject, or None if it has none."""
         with self._translate_errors(f"subject {subject!r}") as client:
             found = client.get_latest_version(subject)
-            return self._with_references(client, found.schema)._replace(version=found.version)
+            return self._load_schema_with_references(client, found.schema)._replace(
+                version=found.version
+            )
         return None
 
     def id_and_version(self, subject: str, kind: str, text: str) -> tuple[int, int] | None:
-        """Return id and version of a schema in a subject, or None if not registered."""
+        """Return id and version of the schema `text` in a subject; None if it is not registered."""
         from confluent_kafka.schema_registry import Schema
 
         with self._translate_errors(f"subject {subject!r}") as client:
@@ -100,7 +103,7 @@ class Registry:
         return None
 
     def is_compatible(self, subject: str, kind: str, text: str) -> bool:
-        """Return whether the registry accepts a schema as the subject's next version."""
+        """Return whether the registry accepts the schema `text` as the subject's next version."""
         from confluent_kafka.schema_registry import Schema
 
         with self._translate_errors(f"subject {subject!r}") as client:
@@ -108,7 +111,7 @@ class Registry:
         return True
 
     def register(self, subject: str, kind: str, text: str) -> int:
-        """Register a schema in a subject if it is not registered yet; return its id."""
+        """Register the schema `text` in a subject, if it is not registered yet; return its id."""
         from confluent_kafka.schema_registry import Schema
 
         known = self.id_and_version(subject, kind, text)  # possible without the right to register
@@ -124,26 +127,28 @@ class Registry:
             self._client.close()
             self._client = None
 
-    def _with_references(
-        self, client: Any, schema: Any, seen: tuple[Any, ...] = ()
+    def _load_schema_with_references(
+        self, client: Any, schema: Any, ancestors: tuple[Any, ...] = ()
     ) -> RegisteredSchema:
-        """Convert a schema of the client, and load the schemas that it references."""
+        """Return a schema of the client as `RegisteredSchema`, with the schemas it references."""
         named: list[str] = []
         for one in schema.references or ():
             place = one.subject, one.version
-            if place in seen:
+            if place in ancestors:
                 raise ConnectorError(
                     f"the schema registry {self.url}: {one.subject} version {one.version} refers "
                     "to itself; correct its references"
                 )
-            found = self._with_references(client, client.get_version(*place).schema, (*seen, place))
+            found = self._load_schema_with_references(
+                client, client.get_version(*place).schema, (*ancestors, place)
+            )
             named += [*found.named, found.text]
         return RegisteredSchema(schema.schema_type, schema.schema_str, tuple(dict.fromkeys(named)))
 
     def _connected_client(self) -> Any:
         if self._client is not None:
             return self._client
-        client = _import_client()
+        client = _import_registry_client()
         settings: dict[str, Any] = {"url": self.url, "timeout": _SECONDS}
         settings["max.retries"] = 0  # the caller retries
         if self.username is not None:
@@ -160,10 +165,11 @@ class Registry:
         return self._client
 
     @contextmanager
-    def _translate_errors(self, request: str) -> Iterator[Any]:
+    def _translate_errors(self, requested: str) -> Iterator[Any]:
         """Context manager: yields the client, and raises its errors as ConnectorError.
 
-        `request` is what was requested, for messages. Errors for a missing item are suppressed.
+        `requested` names the requested item in error messages. Errors for a missing item are
+        suppressed.
         """
         client = self._connected_client()
         from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -172,7 +178,7 @@ class Registry:
             yield client
         except SchemaRegistryError as error:
             if error.error_code not in _NOT_THERE:
-                raise self._refusal_error(request, error) from error
+                raise self._request_error(requested, error) from error
         except (ConnectorError, ConfigurationError):
             raise
         except Exception as error:
@@ -192,30 +198,30 @@ class Registry:
                 f"the schema registry {self.url} cannot be reached: {said}"
             ) from error
 
-    def _refusal_error(self, request: str, error: Any) -> ConnectorError:
+    def _request_error(self, requested: str, error: Any) -> ConnectorError:
         status, said = error.http_status_code, error.error_message or "without a word"
         where = f"the schema registry {self.url}"
         if status in _PASSING:
             return UnavailableError(f"{where} cannot be used now: {status}, {said}")
         if status in (401, 403):
             return ConnectorError(
-                f"{where} refuses {request}: {status}, {said}; correct `username` and `password` "
+                f"{where} refuses {requested}: {status}, {said}; correct `username` and `password` "
                 "of [schema_registry], or what the account may do"
             )
         if status == 404:
             return ConnectorError(
-                f"{where} has no {request}: {status}, {said}; see whether `url` of "
+                f"{where} has no {requested}: {status}, {said}; see whether `url` of "
                 "[schema_registry] is where Confluent's API begins"
             )
         if status == 409:
             return ConnectorError(
-                f"{where}: {request} holds schemas that do not go with this one: {said}; name a "
+                f"{where}: {requested} holds schemas that do not go with this one: {said}; name a "
                 "topic of its own, or set the subject's compatibility"
             )
-        return ConnectorError(f"{where} refuses {request}: {status}, {said}")
+        return ConnectorError(f"{where} refuses {requested}: {status}, {said}")
 
 
-def _import_client() -> Any:
+def _import_registry_client() -> Any:
     try:
         from confluent_kafka.schema_registry import SchemaRegistryClient
     except ImportError as error:

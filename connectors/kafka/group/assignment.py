@@ -16,9 +16,10 @@ __all__ = ["Assignment", "OutgoingWrite", "PolledBatch", "RebalanceListener"]
 
 
 class Assignment(NamedTuple):
-    """Partitions of a group member: all, those `changed` since the last poll.
+    """Partitions that are assigned to a member of a consumer group.
 
-    `changes` counts the rebalances so far.
+    `partitions` are all of them, `changed` those assigned or revoked since the last poll, and
+    `changes` is the number of rebalances so far.
     """
 
     partitions: frozenset[int]
@@ -37,17 +38,17 @@ class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the
 
     def on_partitions_revoked(self, revoked: Any) -> None:
         """Remove partitions that are reassigned to other members."""
-        self._record_change(revoked, is_assigned=False)
+        self._record_partition_change(revoked, is_assigned=False)
 
     def on_partitions_assigned(self, assigned: Any) -> None:
         """Add partitions that are assigned to this member."""
-        self._record_change(assigned, is_assigned=True)
+        self._record_partition_change(assigned, is_assigned=True)
 
     def on_partitions_lost(self, lost: Any) -> None:
-        """Remove partitions that other members may own since an earlier time."""
-        self._record_change(lost, is_assigned=False)
+        """Remove partitions that were lost: other members may own them already."""
+        self._record_partition_change(lost, is_assigned=False)
 
-    def _record_change(self, partitions: Any, *, is_assigned: bool) -> None:
+    def _record_partition_change(self, partitions: Any, *, is_assigned: bool) -> None:
         with self._lock:
             numbers = {partition.partition for partition in partitions}
             self._ours = self._ours | numbers if is_assigned else self._ours - numbers
@@ -55,7 +56,7 @@ class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the
             self._changes += 1
 
     def take_assignment(self, *, all_changed: bool) -> Assignment:
-        """Return the assignment with the changes since the last call, and reset them.
+        """Return the assignment with the partitions changed since the last call; forget changes.
 
         With `all_changed`, all partitions are reported as changed.
         """
@@ -72,7 +73,7 @@ class RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]  # the
 
 
 class PolledBatch(NamedTuple):
-    """Result of a poll: messages by partition, in order.
+    """Result of a poll: lists of messages by partition, in the order of their offsets.
 
     `ends` are the offsets after these messages, by partition. `ownership` and `member` are the
     assignment and the group membership at the time of the poll.

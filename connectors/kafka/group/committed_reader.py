@@ -40,17 +40,17 @@ class CommittedReader:
     def newest_message(self, topic: str, partition: int) -> Message | None:
         """Return the newest committed message of a partition, or None if it has none.
 
-        Waits for an open transaction: it may belong to the previous owner of the partition, and may
-        still be committed.
+        Waits until no transaction of the partition is open. The previous owner of the partition
+        may still commit an open one.
         """
-        where, at = self._topic_text(topic), TopicPartition(topic, partition)
+        where, at = self._describe_topic(topic), TopicPartition(topic, partition)
         try:
             with self._assigned_consumer(at) as consumer:
-                start, end = self._committed_range(consumer, at, where)
+                start, end = self._committed_offset_range(consumer, at, where)
                 reach, found = 4, None
                 while found is None and end > start:
                     first = max(start, end - reach)
-                    for message in _read_messages(consumer, at, first, end, where):
+                    for message in _read_committed_messages(consumer, at, first, end, where):
                         found = message
                     if first == start:
                         break
@@ -67,14 +67,16 @@ class CommittedReader:
     def messages_between(
         self, topic: str, partition: int, start: int, end: int, max_bytes: int = 2**31
     ) -> list[Message]:
-        """Return the messages with offsets [start, end), without deleted and damaged ones."""
-        where, at = self._topic_text(topic), TopicPartition(topic, partition)
+        """Return the messages with offsets [start, end), except deleted and damaged messages."""
+        where, at = self._describe_topic(topic), TopicPartition(topic, partition)
         found: list[Message] = []
         while True:
             try:
                 with self._assigned_consumer(at) as consumer:
                     start = max(start, retained_range(consumer, [at], where)[0][at])
-                    for message in _read_messages(consumer, at, start, end, where, max_bytes):
+                    for message in _read_committed_messages(
+                        consumer, at, start, end, where, max_bytes
+                    ):
                         found.append(message)
                         start = message.offset + 1
                 return found
@@ -95,7 +97,7 @@ class CommittedReader:
             self._admin.close()
             self._admin = None
 
-    def _topic_text(self, topic: str) -> str:
+    def _describe_topic(self, topic: str) -> str:
         return f"topic {topic!r} at {self._cluster.servers}"
 
     @contextmanager
@@ -110,42 +112,42 @@ class CommittedReader:
             self.close()
             raise
 
-    def _committed_range(
-        self, consumer: KafkaConsumer, partition: TopicPartition, where: str
+    def _committed_offset_range(
+        self, consumer: KafkaConsumer, partition: TopicPartition, resource_name: str
     ) -> tuple[int, int]:
         """Wait until no transaction is open; return the partition's first and end offset."""
         self._admin = self._admin or self._cluster.admin()
         deadline = time.monotonic() + _PATIENCE
         while True:
-            with translate_errors(where):
+            with translate_errors(resource_name):
                 asked = {partition: OffsetSpec.LATEST}
                 found = self._admin.list_partition_offsets(asked, timeout_ms=MOMENT_MS)
-            starts, ends = retained_range(consumer, [partition], where)
+            starts, ends = retained_range(consumer, [partition], resource_name)
             if ends[partition] >= found[partition].offset:
                 return starts[partition], ends[partition]
             if time.monotonic() > deadline:
                 raise UnavailableError(
-                    f"{where}: a transaction of partition {partition.partition} stays"
+                    f"{resource_name}: a transaction of partition {partition.partition} stays"
                 )
             time.sleep(_LOOK)
 
 
-def _read_messages(
+def _read_committed_messages(
     consumer: KafkaConsumer,
     partition: TopicPartition,
     start: int,
     end: int,
-    where: str,
+    resource_name: str,
     max_bytes: int = 2**31,
 ) -> Iterator[Message]:
     """Yield the committed messages of offsets [start, end) of a partition."""
     if start >= end:
         return
-    with translate_errors(where):
+    with translate_errors(resource_name):
         consumer.seek(partition, start)
     patience = time.monotonic() + MOMENT_MS / 1000
     while True:
-        with translate_errors(where):
+        with translate_errors(resource_name):
             found = poll_messages(consumer, _POLL_MS).get(partition, [])
             place = consumer.position(partition, timeout_ms=MOMENT_MS)
         for record in found:
@@ -157,4 +159,4 @@ def _read_messages(
         if found:
             patience = time.monotonic() + MOMENT_MS / 1000
         if time.monotonic() > patience:
-            raise UnavailableError(f"{where} gives nothing, though it has more")
+            raise UnavailableError(f"{resource_name} gives nothing, though it has more")

@@ -4,7 +4,7 @@ The group distributes the partitions of a topic. The results of a batch of messa
 offsets of its partitions are one transaction (KIP-447). The broker refuses the transaction of a
 former member, or of a member of an earlier generation. Five rules make this exactly-once:
 
-- The generation is read right after a poll, because the client joins the group in its own thread.
+- The generation is read directly after a poll, because the client joins groups in its own thread.
   A commit is aborted if the generation, the member or the assignment has changed since then.
 - Nothing is committed without a generation: the broker would not check it.
 - A partition belongs to this member only from the callback of its assignment to the callback of
@@ -79,7 +79,7 @@ _NOWHERE = (kafka_errors.NoOffsetForPartitionError, kafka_errors.OffsetOutOfRang
 
 
 class PartitionsRevokedError(UnavailableError):
-    """Partitions were reassigned before a commit; the commit has written nothing."""
+    """Partitions were reassigned before a commit, which has therefore written nothing."""
 
 
 class KafkaMember:
@@ -142,15 +142,16 @@ class KafkaMember:
     def poll(self, limit: int, wait_ms: int = POLL_MS) -> PolledBatch:
         """Return at most `limit` messages; wait up to `wait_ms` for the first.
 
-        For each partition in `ownership.changed`, reload its state and call `seek`.
+        The caller must reload the state of each partition in `ownership.changed`, and call
+        `seek` for the partition.
         """
-        consumer, found, damage, unsure = self._joined_consumer(), {}, None, self._is_unsure
+        consumer, found, damage, unsure = self._subscribed_consumer(), {}, None, self._is_unsure
         self._is_unsure = True  # messages fetched before a failure are lost
         with translate_errors(self._where):
             try:
                 found = poll_messages(consumer, wait_ms, limit)
             except kafka_errors.CorruptRecordError as error:
-                damage = self._skip_damage(consumer, error)
+                damage = self._skip_damaged_messages(consumer, error)
             except _NOWHERE:
                 unsure = True  # a new partition without an offset, or an offset not retained
             ownership = self._listener.take_assignment(all_changed=unsure)
@@ -168,7 +169,7 @@ class KafkaMember:
         self._is_unsure = False
         return PolledBatch(messages, ends, ownership, member)
 
-    def _skip_damage(self, consumer: KafkaConsumer, error: Exception) -> DamagedOffsets:
+    def _skip_damaged_messages(self, consumer: KafkaConsumer, error: Exception) -> DamagedOffsets:
         """Skip the next damaged messages and return their offsets.
 
         Raises ConnectorError if `on_corrupt` is "stop".
@@ -184,11 +185,11 @@ class KafkaMember:
         raise damage.to_error(self._where) from error
 
     def seek(self, partition: int, offset: int | None) -> int:
-        """Continue `partition` at `offset`, or at its beginning if None; return the offset.
+        """Read `partition` from `offset` on, or from its beginning if None; return the offset.
 
         Raises DeletedError if the offset is no longer retained.
         """
-        consumer, at = self._joined_consumer(), TopicPartition(self.topic, partition)
+        consumer, at = self._subscribed_consumer(), TopicPartition(self.topic, partition)
         starts, ends = retained_range(consumer, [at], self._where)
         place = starts[at] if offset is None else offset
         check_offset(self.topic, partition, place, starts[at], ends[at])
@@ -196,9 +197,9 @@ class KafkaMember:
         return place
 
     def seek_unchecked(self, partition: int, offset: int) -> None:
-        """Continue `partition` at `offset`, without checking that the offset is retained."""
+        """Read `partition` from `offset` on, without a check that the offset is retained."""
         try:
-            self._joined_consumer().seek(TopicPartition(self.topic, partition), offset)
+            self._subscribed_consumer().seek(TopicPartition(self.topic, partition), offset)
         except (AssertionError, kafka_errors.KafkaError) as error:  # it was reassigned
             raise PartitionsRevokedError(
                 f"{self._where}: partition {partition} went to another member"
@@ -207,11 +208,11 @@ class KafkaMember:
     def beginning_offset(self, partition: int) -> int:
         """Return the first retained offset of a partition."""
         at = TopicPartition(self.topic, partition)
-        return retained_range(self._joined_consumer(), [at], self._where)[0][at]
+        return retained_range(self._subscribed_consumer(), [at], self._where)[0][at]
 
     def lag(self, partition: int) -> int:
-        """Return the number of unread offsets of a partition, by the broker's last response."""
-        consumer, at = self._joined_consumer(), TopicPartition(self.topic, partition)
+        """Return the number of unread offsets of a partition, as of the broker's last response."""
+        consumer, at = self._subscribed_consumer(), TopicPartition(self.topic, partition)
         try:
             place = consumer.position(at, timeout_ms=MOMENT_MS)
         except (AssertionError, kafka_errors.KafkaError):
@@ -220,7 +221,7 @@ class KafkaMember:
 
     def partition_count(self) -> int:
         """Return the number of partitions of the topic."""
-        return len(partition_numbers(self._joined_consumer(), self.topic, self._where))
+        return len(partition_numbers(self._subscribed_consumer(), self.topic, self._where))
 
     def output_partition_count(self, topic: str) -> int:
         """Return the number of partitions of an output topic, as known to the producer."""
@@ -235,28 +236,31 @@ class KafkaMember:
     ) -> None:
         """Commit messages and next offsets, by partition, in one transaction.
 
-        `polled` is the poll whose messages were processed: the membership must still be the same.
+        `polled` is the result of the poll whose messages were processed. The commit fails if the
+        assignment has changed since this poll.
 
         Raises
         ------
         PartitionsRevokedError
             When partitions were reassigned since the poll: nothing was written.
         UnavailableError
-            When the outcome is not known. Discard the state of the partitions then, and reload it
-            from committed messages.
+            When it is not known whether the commit succeeded. The caller must then reload the state
+            of the partitions from committed messages.
         """
-        self._raise_if_reassigned(polled)
+        self._raise_if_partitions_reassigned(polled)
         assert self._producer is not None, "ready() comes first"
-        dispatch = MessageDispatcher(self._cluster, self._producer)
+        dispatcher = MessageDispatcher(self._cluster, self._producer)
         offsets = {
             TopicPartition(self.topic, partition): OffsetAndMetadata(place, "", -1)
             for partition, place in next_offsets.items()
         }
-        write = partial(self._write_transaction, self._producer, dispatch, writes, offsets, polled)
+        write = partial(
+            self._write_transaction, self._producer, dispatcher, writes, offsets, polled
+        )
         remedies = dict.fromkeys([self.topic, *(one.topic for one in writes)], RECREATE_REMEDY)
         try:
             with translate_errors(self._where):
-                dispatch.run_with_timeout(self._where, remedies, write, patience=_PATIENCE)
+                dispatcher.run_with_timeout(self._where, remedies, write, patience=_PATIENCE)
         except PartitionsRevokedError:
             raise  # the transaction is aborted already
         except StateError as error:
@@ -282,14 +286,14 @@ class KafkaMember:
     @property
     def identity(self) -> str | None:
         """The topic's id, which changes if the topic is recreated; None if not reported."""
-        return topic_id(self._joined_consumer(), self.topic)
+        return topic_id(self._subscribed_consumer(), self.topic)
 
     def _leave_group(self) -> None:
         if self._consumer is not None:
             self._consumer.close(autocommit=False, timeout_ms=2_000)
             self._consumer = None
 
-    def _joined_consumer(self) -> KafkaConsumer:
+    def _subscribed_consumer(self) -> KafkaConsumer:
         """Return the consumer, subscribed as a member of the group."""
         if self._consumer is None:
             self._consumer = self._cluster.consumer(group_id=self._group, **self._settings)
@@ -299,31 +303,31 @@ class KafkaMember:
     def _write_transaction(
         self,
         producer: KafkaProducer,
-        dispatch: MessageDispatcher,
+        dispatcher: MessageDispatcher,
         writes: Sequence[OutgoingWrite],
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        polled: PolledBatch,
+        polled_batch: PolledBatch,
     ) -> None:
         producer.begin_transaction()
         for topic, partition, payload, about in writes:
-            dispatch.send(topic, payload, partition=partition, **send_options(about))
+            dispatcher.send(topic, payload, partition=partition, **send_options(about))
         # All writes are in the open transaction before the group gets the offsets: see
         # `CommittedReader.newest_message`.
-        dispatch.await_acks(_PATIENCE)
-        producer.send_offsets_to_transaction(offsets, polled.member)
+        dispatcher.await_acks(_PATIENCE)
+        producer.send_offsets_to_transaction(offsets, polled_batch.member)
         try:
-            self._raise_if_reassigned(polled)
+            self._raise_if_partitions_reassigned(polled_batch)
         except PartitionsRevokedError:
             producer.abort_transaction()
             raise
         producer.commit_transaction()
 
-    def _raise_if_reassigned(self, polled: PolledBatch) -> None:
+    def _raise_if_partitions_reassigned(self, polled_batch: PolledBatch) -> None:
         """Raise PartitionsRevokedError if polled partitions may have been reassigned."""
         now = ConsumerGroupMetadata() if self._consumer is None else self._consumer.group_metadata()
-        then = polled.member
+        then = polled_batch.member
         is_same = (now.generation_id, now.member_id) == (then.generation_id, then.member_id)
-        is_same = is_same and self._listener.changes == polled.ownership.changes
+        is_same = is_same and self._listener.changes == polled_batch.ownership.changes
         if then.generation_id < 0 or not is_same:
             raise PartitionsRevokedError(
                 f"{self._where}: partitions went to other members of {self._group!r}"

@@ -116,7 +116,7 @@ def test_a_member_of_an_earlier_generation_is_refused_by_the_broker(place, make_
         return one.poll(1).ownership.partitions and other.poll(1).ownership.partitions
 
     until(has_come, 60)
-    one._raise_if_reassigned = lambda polled: None  # as if it had not noticed
+    one._raise_if_partitions_reassigned = lambda polled: None  # as if it had not noticed
     with pytest.raises(Exception, match=r"metadata|generation|member"):
         one.commit([OutgoingWrite(place.written, 0, b"x")], {0: 5}, polled)
     assert written(place) == [None, None]

@@ -242,6 +242,6 @@ def test_a_player_that_fails_ends_the_demo():
     stop = StopToken()
     with (
         pytest.raises(UnavailableError, match="no space is left"),
-        demo_serve._simulator_thread(Broken(), Server(), stop),
+        demo_serve._run_simulator_thread(Broken(), Server(), stop),
     ):
         until(lambda: stop.requested)
