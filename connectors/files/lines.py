@@ -188,7 +188,7 @@ class LineSource(SinglePartitionSource):
         """Return the copy of a file that logrotate's copytruncate emptied before it was read.
 
         None if there is no such copy. `mtime_ns` is the modification time of the open file. A copy
-        is the rotated file, modified after the time that was stored before anything was read for a digest.
+        is a rotated file modified after the time that was stored before anything was read.
         """
         segment = self._current_segment()
         if self._next == self._base:

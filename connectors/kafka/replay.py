@@ -35,7 +35,7 @@ class KafkaReplay:
     ----------
     cluster, topic : the topic to read
     max_bytes : limit per payload in memory; longer payloads are cut, as by `KafkaSource`
-    fetch_bytes : bytes of one fetch; at most twice as many are in memory for each partition
+    fetch_bytes : size of a fetch per partition; at most twice that is in memory for each
     """
 
     def __init__(self, cluster: KafkaCluster, topic: str, max_bytes: int, fetch_bytes: int) -> None:

@@ -69,7 +69,7 @@ def parse_json_objects(payloads: Sequence[bytes], id_field: str | None) -> list[
 def inference_report(
     inference: Inference, records: Sequence[Mapping[str, Any]], roles: Mapping[str, str]
 ) -> str:
-    """Return text that with one line per field of `records`: its inferred kind, or why it is unused.
+    """Return a report with one line per field of `records`: its inferred kind, or why it is unused.
 
     `roles` maps the name of each field that is not a feature, such as the id, to its role.
     """

@@ -111,7 +111,7 @@ class Database:
 
     @contextmanager
     def _thread_connection(self) -> Iterator[sqlite3.Connection]:
-        """Context manager: yields this thread's write connection, and keeps later calls reuse.
+        """Context manager: yields this thread's write connection, which later calls reuse.
 
         `close` leaves a connection in use open; this context manager then closes the connection.
         """
