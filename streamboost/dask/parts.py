@@ -182,7 +182,7 @@ def train_shard(
         job: ShardJob = pickle.loads(pickled_job)
         data = _training_data(job, row_offsets, parts, total)
         model, rng = job.model, np.random.default_rng(job.seed)
-        committee = model._boost(data, job.rounds, rng, job.committee)
+        committee = model._boost_committee(data, job.rounds, rng, job.committee)
         # A barrier: a connection that ends earlier counts as a lost worker.
         total.sum_over_shards(np.zeros(1, dtype=np.int64))
         return committee if rank == 0 else None

@@ -1,4 +1,4 @@
-"""The weights and leaf values of GAMBLE's trees (Huang, 2009)."""
+"""Leaf values of GAMBLE's trees: the formulas for a step, and bounds (Huang, 2009)."""
 
 from typing import Literal
 
@@ -35,9 +35,9 @@ def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None)
     Parameters
     ----------
     mass
-        Weight of each class in each leaf (leaves, K), in any unit.
+        Total weight of the rows of each class in each leaf (leaves, K), in any unit.
     n_records
-        Records in each leaf (leaves,); used by ``"exact"`` only.
+        Number of records in each leaf (leaves,); only ``"exact"`` uses this number.
     step
         ``"paper"``: the printed quasi-Newton step (Algorithm 2), r_k = K g_k / h_k with the leaf
         means g and h of y and y^2, less its mean over the classes.
@@ -66,21 +66,30 @@ def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None)
     g = (K * share - 1) / (K - 1)
     f = quasi_newton_step(g, ((K - 2) * g + 1) / (K - 1))
     if step == "line":
-        return np.asarray(f * _line_search(share, f)[:, None])
+        return np.asarray(f * _best_factor_of_each_step(share, f)[:, None])
     return np.asarray(f * (K - 1) / K if step == "scaled" else f)
 
 
 def quasi_newton_step(g: np.ndarray, mean_square: np.ndarray) -> np.ndarray:
-    """Return the paper's quasi-Newton step (n, K) from the means of y and of y^2 (Algorithm 1)."""
+    """Return the quasi-Newton step (n, K) of Algorithm 1.
+
+    `g` (n, K) is the mean of the coded labels y, and `mean_square` (n, K) the mean of y^2.
+    """
     r = g.shape[1] * g / mean_square
     return np.asarray(r - r.mean(axis=1, keepdims=True))
 
 
-def _line_search(share: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """Return the factor t in [0, 4] of each leaf's step f with the least exponential loss."""
-    low, high = np.zeros(len(f)), np.full(len(f), _LONGEST)
+def _best_factor_of_each_step(class_shares: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return the factor in [0, 4] by which to multiply each leaf's step `steps`, float64 (leaves,).
+
+    The factor minimises the exponential loss of a leaf with class shares `class_shares` (leaves,
+    K).
+    """
+    low, high = np.zeros(len(steps)), np.full(len(steps), _LONGEST)
     for _ in range(40):
         t = (low + high) / 2
-        slope = (share * f * np.exp(-t[:, None] * f / (f.shape[1] - 1))).sum(axis=1)
+        slope = (class_shares * steps * np.exp(-t[:, None] * steps / (steps.shape[1] - 1))).sum(
+            axis=1
+        )
         low, high = np.where(slope > 0, t, low), np.where(slope > 0, high, t)
     return high
