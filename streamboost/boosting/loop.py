@@ -278,16 +278,16 @@ def _require_extendable_committee(
         )
 
 
-def heavy_rows(row_weights: np.ndarray, weight: np.ndarray, trimmed_share: float) -> np.ndarray:
+def heavy_rows(row_weights: np.ndarray, n_records: np.ndarray, trimmed_share: float) -> np.ndarray:
     """Return the mask of the rows that remain after weight trimming, bool (n,).
 
     The rows of the lowest `row_weights` are dropped, with at most `trimmed_share` of the total
-    weight (weight trimming: Friedman, Hastie and Tibshirani, 2000). Row i stands for `weight[i]`
+    weight (weight trimming: Friedman, Hastie and Tibshirani, 2000). Row i stands for `n_records[i]`
     records of weight `row_weights[i]` each. Rows of equal `row_weights` are all kept or all
     dropped, so that the result does not depend on the order of the rows.
     """
     order = np.argsort(row_weights)
-    mass = np.cumsum((row_weights * weight)[order])
+    mass = np.cumsum((row_weights * n_records)[order])
     n_out = np.searchsorted(mass, trimmed_share * mass[-1], side="right")
     return np.asarray(row_weights >= row_weights[order[min(int(n_out), len(order) - 1)]])
 

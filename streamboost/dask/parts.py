@@ -180,7 +180,7 @@ def train_shard(
     try:
         total = join_rendezvous(rendezvous, rank, Encryption.of_worker(get_worker()))
         job: ShardJob = pickle.loads(pickled_job)
-        data = _training_data(job, row_offsets, parts, total)
+        data = _combine_parts_as_training_data(job, row_offsets, parts, total)
         model, rng = job.model, np.random.default_rng(job.seed)
         committee = model._boost_committee(data, job.rounds, rng, job.committee)
         # A barrier: a connection that ends earlier counts as a lost worker.
@@ -190,7 +190,7 @@ def train_shard(
         abort_attempt(rendezvous.token)
 
 
-def _training_data(
+def _combine_parts_as_training_data(
     job: ShardJob, row_offsets: Sequence[int], parts: Sequence[Part], total: AllReduce
 ) -> TrainingData:
     X, y, weight = (

@@ -53,7 +53,7 @@ def train_on_workers(
     rows in this order. Raises LostWorkerError if workers are lost in each attempt.
     """
     known_workers = set(client.ncores())
-    labels = _distinct_labels(client, rows)
+    labels = _gather_distinct_labels(client, rows)
     check_classification_targets(labels)
     if committee is None:
         check_class_weight(model.class_weight, labels)
@@ -83,7 +83,7 @@ def train_on_workers(
     ) from error
 
 
-def _distinct_labels(client: "Client", rows: Sequence[Any]) -> np.ndarray:
+def _gather_distinct_labels(client: "Client", rows: Sequence[Any]) -> np.ndarray:
     found = client.gather(client.map(parts.column_count_and_labels, rows, pure=False))
     widths = {width for width, labels in found if len(labels)}
     if len(widths) > 1:

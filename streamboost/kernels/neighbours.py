@@ -86,13 +86,13 @@ def _nearest_recent_row(distances, n_near, newest):
 
 
 @inner_kernel
-def _log_probability_from_label(is_same_class, weight, share):
+def _log_probability_from_label(is_same_class, label_weight, class_share):
     """Return the log probability of a class, estimated from the label of one neighbour.
 
-    `is_same_class` is 1 if the neighbour has this class, else 0. `weight` is the weight of its
-    label, and `share` the share of the class in all labels.
+    `is_same_class` is 1 if the neighbour has this class, else 0. `label_weight` is the weight of
+    its label, and `class_share` the share of the class in all labels.
     """
-    return np.log((is_same_class * weight + _ONE * share) / (weight + _ONE))
+    return np.log((is_same_class * label_weight + _ONE * class_share) / (label_weight + _ONE))
 
 
 @inner_kernel

@@ -204,24 +204,24 @@ def _write_gradient_and_full_hessian(probabilities, y, weight, rows, start, stop
 
 
 @kernel
-def _solve_linear_system(matrix, x, min_pivot):
+def _solve_linear_system(matrix, right_side, min_pivot):
     # Cholesky decomposition in place; pivots lost to rounding errors are raised to `min_pivot`.
-    n = x.size
+    n = right_side.size
     for j in range(n):
         for k in range(j + 1):
             s = matrix[j, k]
             for m in range(k):
                 s -= matrix[j, m] * matrix[k, m]
             matrix[j, k] = s / matrix[k, k] if k < j else np.sqrt(max(s, min_pivot))
-        s = x[j]
+        s = right_side[j]
         for m in range(j):
-            s -= matrix[j, m] * x[m]
-        x[j] = s / matrix[j, j]
+            s -= matrix[j, m] * right_side[m]
+        right_side[j] = s / matrix[j, j]
     for j in range(n - 1, -1, -1):
-        s = x[j]
+        s = right_side[j]
         for m in range(j + 1, n):
-            s -= matrix[m, j] * x[m]
-        x[j] = s / matrix[j, j]
+            s -= matrix[m, j] * right_side[m]
+        right_side[j] = s / matrix[j, j]
 
 
 @kernel

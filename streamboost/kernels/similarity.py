@@ -8,44 +8,46 @@ __all__ = ["add_similarities", "evaluate_similarity", "squared_distances"]
 
 
 @kernel
-def _one_point_similarity(distance, radius):
-    """Return (radius - distance) / (radius + distance), or 1 if `radius` is infinite.
+def _one_point_similarity(squared_distance, squared_radius):
+    """Return (r - d) / (r + d), or 1 if r is infinite.
 
-    Both arguments are squared distances.
+    d is `squared_distance`, and r is `squared_radius`.
     """
-    if radius == np.inf:
+    if squared_radius == np.inf:
         return 1.0
-    return (radius - distance) / (radius + distance)
+    return (squared_radius - squared_distance) / (squared_radius + squared_distance)
 
 
 @kernel
-def _two_point_similarity(to_first, to_second, gap):
+def _two_point_similarity(squared_to_first, squared_to_second, squared_gap):
     """Return the similarity of a row x to two points: 1 at the first, -1 at the second point.
 
-    `to_first` and `to_second` are the squared distances of x to the points, and `gap` is that
-    between the points. The value is 4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4), where d is half the
-    vector from the second point to the first, and m is the midpoint. The value is 0 at the
-    midpoint, tends to 0 far away, and is always within [-1, 1].
+    `squared_to_first` and `squared_to_second` are the squared distances of x to the points, and
+    `squared_gap` is that between the points. Let d be half the vector from the second point to the
+    first, and m the midpoint. The value is 4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4). It is 0 at
+    the midpoint, tends to 0 far away, and is always within [-1, 1].
     """
-    along = (to_second - to_first) / gap  # <d, x - m> / |d|^2
-    away = max(2.0 * (to_first + to_second) / gap - 1.0, 0.0)  # |x - m|^2 / |d|^2
+    along = (squared_to_second - squared_to_first) / squared_gap  # <d, x - m> / |d|^2
+    away = max(
+        2.0 * (squared_to_first + squared_to_second) / squared_gap - 1.0, 0.0
+    )  # |x - m|^2 / |d|^2
     return 4.0 * along / (3.0 + away * away)
 
 
 @kernel
-def _squared_distance_between(a, b):
+def _squared_distance_between(first_point, second_point):
     total = 0.0
-    for k in range(a.size):
-        d = np.float64(a[k]) - np.float64(b[k])
+    for k in range(first_point.size):
+        d = np.float64(first_point[k]) - np.float64(second_point[k])
         total += d * d
     return total
 
 
 @kernel
-def squared_distances(points, point, distances):
-    """Write the squared distance of each of `points` (n, D) to the point at index `point`, (n,)."""
+def squared_distances(points, point_index, distances):
+    """Write the squared distance of each of `points` (n, D) to the point at `point_index`, (n,)."""
     for i in range(points.shape[0]):
-        distances[i] = _squared_distance_between(points[i], points[point])
+        distances[i] = _squared_distance_between(points[i], points[point_index])
 
 
 @kernel
@@ -57,8 +59,8 @@ def evaluate_similarity(
     `squared_to_first` and `squared_to_second` float64 (n,) are the squared distances to the first
     and to the second point. `squared_to_second` is empty for a one-point learner. `reach` is as in
     `add_similarities`. `gradients` and `hessians` float64 (n, K) are the gradients and Hessians of
-    the points. The sums are written to `slope` (K,), sum f gradients, and to `curvature` (K,), sum
-    f^2 mass.
+    the points. The sum of f times the gradients is written to `slope` (K,), and the sum of f^2
+    times the Hessians to `curvature` (K,).
     """
     slope[:] = 0.0
     curvature[:] = 0.0

@@ -211,7 +211,7 @@ def update_scaler(
 
 
 @inner_kernel
-def _standardize_row(X, row_index, mean, rate, limit, scaled):
+def _standardize_row(X, row_index, mean, inverse_deviation, limit, scaled):
     """Write a constant, and a row's features in units of standard deviation, to `scaled` (D + 1,).
 
     Features are clamped to ±`limit`; a missing value becomes 0.
@@ -219,7 +219,7 @@ def _standardize_row(X, row_index, mean, rate, limit, scaled):
     part = 1.0 / np.sqrt(scaled.size)
     scaled[0] = part
     for j in range(mean.size):
-        z = (X[row_index, j] - mean[j]) * rate[j]
+        z = (X[row_index, j] - mean[j]) * inverse_deviation[j]
         scaled[j + 1] = min(max(z, -limit), limit) * part if z == z else 0.0
 
 
@@ -234,29 +234,32 @@ def _write_linear_log_probabilities(weights, scaled, logs):
 
 
 @kernel
-def predict_linear(X, mean, rate, limit, weights, log_probabilities):
+def predict_linear(X, mean, inverse_deviation, limit, weights, log_probabilities):
     """Write the log probabilities of a softmax regression for the rows of `X` (n, D).
 
     `log_probabilities` has at least K columns. A feature is standardized by its `mean`, and by its
-    `rate`, 1 / standard deviation, float64 (D,) each. `rate` is 0 for ignored features. Missing
-    values are replaced by the mean. `weights` is float64 (K, D + 1), with the constant first.
+    `inverse_deviation`, 1 / standard deviation, float64 (D,) each. `inverse_deviation` is 0 for
+    ignored features. Missing values are replaced by the mean. `weights` is float64 (K, D + 1), with
+    the constant first.
     """
     n_classes = weights.shape[0]
     scaled = np.empty(weights.shape[1])
     for i in range(X.shape[0]):
-        _standardize_row(X, i, mean, rate, limit, scaled)
+        _standardize_row(X, i, mean, inverse_deviation, limit, scaled)
         _write_linear_log_probabilities(weights, scaled, log_probabilities[i, :n_classes])
 
 
 @kernel
-def update_linear(X, mean, rate, limit, true_class, learning_rate, weight, weights, squares):
+def update_linear(
+    X, mean, inverse_deviation, limit, true_class, learning_rate, weight, weights, squares
+):
     """Update the `weights` of a softmax regression by one AdaGrad step for one row, `X` (1, D).
 
-    `mean`, `rate`, `limit` and `weights` are as in `predict_linear`. `weight` is the weight of the
-    row. `squares` float64 (K, D + 1) are the sums of squared gradients.
+    `mean`, `inverse_deviation`, `limit` and `weights` are as in `predict_linear`. `weight` is the
+    weight of the row. `squares` float64 (K, D + 1) are the sums of squared gradients.
     """
     scaled, logs = np.empty(weights.shape[1]), np.empty(weights.shape[0])
-    _standardize_row(X, 0, mean, rate, limit, scaled)
+    _standardize_row(X, 0, mean, inverse_deviation, limit, scaled)
     _write_linear_log_probabilities(weights, scaled, logs)
     for c in range(weights.shape[0]):
         off = weight * (np.exp(logs[c]) - (c == true_class))
@@ -307,7 +310,7 @@ def update_fixed_share_weights(
     stack_probabilities,
     young_probabilities,
     true_class,
-    shared,
+    shared_weight,
     exponent,
     min_likelihood,
     min_probability,
@@ -338,9 +341,11 @@ def update_fixed_share_weights(
         each committee with the stack.
     """
     n_young, n_classes = young_probabilities.shape
-    weights[0] = (1.0 - shared) * weights[0] + 0.5 * shared
+    weights[0] = (1.0 - shared_weight) * weights[0] + 0.5 * shared_weight
     for m in range(2 * n_young):
-        weights[1 + m] = (1.0 - shared) * weights[1 + m] + 0.5 * shared / (2 * n_young)
+        weights[1 + m] = (1.0 - shared_weight) * weights[1 + m] + 0.5 * shared_weight / (
+            2 * n_young
+        )
     likelihood = min_likelihood
     if true_class < n_classes:
         likelihood = max(

@@ -222,7 +222,7 @@ def correct_rows(
     l2,
     min_hessian,
     clamp,
-    unit,
+    value_factor,
     nodes,
     roots,
     values,
@@ -231,7 +231,7 @@ def correct_rows(
 
     The weight of a row is `age` float64 (n,) times `given_weight` float64 (n,). `initial_scores`
     float64 (n, K) are the scores before the first stump. The leaf `values` are multiplied by
-    `unit`. Returns the number of nodes, or -1 if a class in `y` is negative.
+    `value_factor`. Returns the number of nodes, or -1 if a class in `y` is negative.
     """
     n, n_classes = initial_scores.shape
     weight, scores = np.empty(n), np.empty((n, n_classes), np.float32)
@@ -258,7 +258,7 @@ def correct_rows(
     )
     for leaf in range(values.shape[0]):
         for k in range(n_classes):
-            values[leaf, k] *= np.float32(unit)
+            values[leaf, k] *= np.float32(value_factor)
     return n_nodes
 
 

@@ -58,32 +58,32 @@ def find_leaf(nodes, root, X, row):
 
 
 @inner_kernel
-def _add_leaf_values(values, leaves, positions, scores, first, n_rows):
-    """Add leaf values to the scores of `n_rows` rows from row `first` on.
+def _add_leaf_values(values, leaves, positions, scores, first_row, n_rows):
+    """Add leaf values to the scores of `n_rows` rows from row `first_row` on.
 
-    The leaf of row `first` + i is `leaves[positions[i]]`.
+    The leaf of row `first_row` + i is `leaves[positions[i]]`.
     """
     n_classes = values.shape[1]
     if n_classes > 4:
         for i in range(n_rows):
             leaf = leaves[positions[i]]
             for k in range(n_classes):
-                scores[first + i, k] += values[leaf, k]
+                scores[first_row + i, k] += values[leaf, k]
         return
     for i in range(n_rows):  # unrolled, as the overhead of short loops exceeds the additions
         leaf = leaves[positions[i]]
-        scores[first + i, 0] += values[leaf, 0]
+        scores[first_row + i, 0] += values[leaf, 0]
         if n_classes > 1:
-            scores[first + i, 1] += values[leaf, 1]
+            scores[first_row + i, 1] += values[leaf, 1]
             if n_classes > 2:
-                scores[first + i, 2] += values[leaf, 2]
+                scores[first_row + i, 2] += values[leaf, 2]
                 if n_classes > 3:
-                    scores[first + i, 3] += values[leaf, 3]
+                    scores[first_row + i, 3] += values[leaf, 3]
 
 
 @inner_kernel
-def _add_tree_scores_row_by_row(nodes, root, values, X, scores, first, end):
-    for i in range(first, end):
+def _add_tree_scores_row_by_row(nodes, root, values, X, scores, first_row, end_row):
+    for i in range(first_row, end_row):
         leaf = find_leaf(nodes, root, X, i)
         for k in range(values.shape[1]):
             scores[i, k] += values[leaf, k]
@@ -202,17 +202,17 @@ def write_leaf_indices(nodes, set_of, sets, roots, X, leaves):
 
 
 @kernel
-def write_scores_and_leaves(nodes, set_of, sets, roots, values, base, X, scores, places):
+def write_scores_and_leaves(nodes, set_of, sets, roots, values, base, X, scores, leaf_indices):
     """Write the scores of all trees plus `base` (K,), and the leaf indices in the first trees.
 
-    `scores` is float64 (n, K), as in `add_scores`. `places` is uint8 (n, T) for the first T trees,
-    as in `write_leaf_indices`. A few rows are traversed only once per tree for both.
+    `scores` is float64 (n, K), as in `add_scores`. `leaf_indices` is uint8 (n, T) for the first T
+    trees, as in `write_leaf_indices`. A few rows are traversed only once per tree for both.
     """
     n = X.shape[0]
     for i in range(n):
         for k in range(base.size):
             scores[i, k] = base[k]
-    n_placed = places.shape[1]
+    n_placed = leaf_indices.shape[1]
     if sets.shape[0] > 0:
         add_scores_with_categories(
             nodes, set_of, sets, roots, values, X, scores, np.int64(0), roots.size
@@ -220,7 +220,7 @@ def write_scores_and_leaves(nodes, set_of, sets, roots, values, base, X, scores,
     elif n > _FEW:
         add_scores(nodes, roots, values, X, scores, np.int64(0), roots.size)
     if sets.shape[0] > 0 or n > _FEW:
-        write_leaf_indices(nodes, set_of, sets, roots[:n_placed], X, places)
+        write_leaf_indices(nodes, set_of, sets, roots[:n_placed], X, leaf_indices)
         return
     for t in range(roots.size):
         for i in range(n):
@@ -228,7 +228,7 @@ def write_scores_and_leaves(nodes, set_of, sets, roots, values, base, X, scores,
             for k in range(base.size):
                 scores[i, k] += values[leaf, k]
             if t < n_placed:
-                places[i, t] = np.uint8(leaf & 255)
+                leaf_indices[i, t] = np.uint8(leaf & 255)
 
 
 @kernel

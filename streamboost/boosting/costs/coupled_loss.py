@@ -94,12 +94,12 @@ def optimal_coefficients(
     return np.asarray(np.clip(np.nan_to_num(a), -FARTHEST, FARTHEST))
 
 
-def loss_bound(total: np.ndarray, difference: np.ndarray, a: np.ndarray) -> float:
+def loss_bound(total: np.ndarray, difference: np.ndarray, coefficients: np.ndarray) -> float:
     """Return the sum over the classes of s+ exp(a) + s- exp(-a).
 
-    `total` is s+ + s-, `difference` is s+ - s-, and `a` the coefficients, (K,) each.
+    `total` is s+ + s-, `difference` is s+ - s-, and `coefficients` is a, (K,) each.
     """
-    return float((total * np.cosh(a) + difference * np.sinh(a)).sum())
+    return float((total * np.cosh(coefficients) + difference * np.sinh(coefficients)).sum())
 
 
 class CoupledAlgorithm(Algorithm):

@@ -202,9 +202,9 @@ class _SimilaritySearch:
             left &= pair.values > -0.5
             left[j] = False
 
-    def _squared_distances_from(self, point: int) -> np.ndarray:
+    def _squared_distances_from(self, point_index: int) -> np.ndarray:
         distances = np.empty(len(self._points))
-        kernels.squared_distances(self._points, point, distances)
+        kernels.squared_distances(self._points, point_index, distances)
         return distances
 
     def _make_candidate(

@@ -69,23 +69,25 @@ class _AdaBoostA(VotingTrees):
         return _values_of_training_rows(self._cost, data)
 
 
-def log_geometric_weights(age: np.ndarray, weight: np.ndarray, half_life: float) -> np.ndarray:
+def log_geometric_weights(age: np.ndarray, n_records: np.ndarray, half_life: float) -> np.ndarray:
     """Return the log of the mean weight of each row's records, float64 (n,).
 
-    A record of age a, counted from 0, has a weight of 2^(-a / half_life). A row stands for `weight`
-    (n,) records, whose ages are `age` (n,) to age + weight.
+    A record of age a, counted from 0, has a weight of 2^(-a / half_life). A row stands for
+    `n_records` (n,) records, whose ages are `age` (n,) to `age` + `n_records`.
     """
     log_q = -np.log(2.0) / half_life
-    return np.asarray(age * log_q + np.log(np.expm1(weight * log_q) / np.expm1(log_q) / weight))
+    return np.asarray(
+        age * log_q + np.log(np.expm1(n_records * log_q) / np.expm1(log_q) / n_records)
+    )
 
 
-def log_zipf_weights(age: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def log_zipf_weights(age: np.ndarray, n_records: np.ndarray) -> np.ndarray:
     """Return the log of the mean weight of each row's records, float64 (n,).
 
-    A record of age a, counted from 0, has a weight of 1 / (a + 1). A row stands for `weight` (n,)
-    records, whose ages are `age` (n,) to age + weight.
+    A record of age a, counted from 0, has a weight of 1 / (a + 1). A row stands for `n_records`
+    (n,) records, whose ages are `age` (n,) to `age` + `n_records`.
     """
-    return np.asarray(np.log((digamma(age + weight + 1) - digamma(age + 1)) / weight))
+    return np.asarray(np.log((digamma(age + n_records + 1) - digamma(age + 1)) / n_records))
 
 
 def _values_of_training_rows(values: Any, data: TrainingData) -> np.ndarray:
@@ -217,17 +219,17 @@ class AdaBoostAClassifier(VotingClassifier):
     ) -> Committee:
         """Validate the row weights and costs, train a committee and return it."""
         if not isinstance(self.initial_distribution, str):
-            _check_row_values("initial_distribution", self.initial_distribution, len(X))
+            _require_valid_row_values("initial_distribution", self.initial_distribution, len(X))
         if isinstance(self.cost, Mapping):
-            _check_row_values("cost", list(self.cost.values()), len(self.cost))
+            _require_valid_row_values("cost", list(self.cost.values()), len(self.cost))
         elif self.cost is not None:
-            _check_row_values("cost", self.cost, len(X))
+            _require_valid_row_values("cost", self.cost, len(X))
         return super()._train(
             X, y, sample_weight, seed=seed, committee=committee, n_estimators=n_estimators
         )
 
 
-def _check_row_values(name: str, values: Any, n_rows: int) -> None:
+def _require_valid_row_values(name: str, values: Any, n_rows: int) -> None:
     values = np.asarray(values, dtype=np.float64)
     if values.shape != (n_rows,):
         raise ConfigurationError(

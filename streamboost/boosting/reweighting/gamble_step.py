@@ -29,7 +29,9 @@ def default_step(n_classes: int) -> Step:
     return "scaled" if n_classes <= _MANY else "exact"
 
 
-def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None) -> np.ndarray:
+def leaf_step(
+    class_weights: np.ndarray, n_records: np.ndarray, step: Step | None = None
+) -> np.ndarray:
     """Return the scores of each leaf, float64 (leaves, K), which sum to zero.
 
     Parameters
@@ -55,10 +57,10 @@ def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None)
     array([[ 6. , -3. , -3. ],
            [-4.8,  2.4,  2.4]])
     """
-    K = mass.shape[1]
+    K = class_weights.shape[1]
     step = step or default_step(K)
-    total = mass.sum(axis=1, keepdims=True)
-    share = np.divide(mass, total, out=np.full_like(mass, 1 / K), where=total > 0)
+    total = class_weights.sum(axis=1, keepdims=True)
+    share = np.divide(class_weights, total, out=np.full_like(class_weights, 1 / K), where=total > 0)
     if step == "exact":
         n = n_records[:, None]
         log_q = np.log(np.maximum((n * share + 1 / K) / (n + 1), _RAREST))
@@ -70,20 +72,20 @@ def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None)
     return np.asarray(f * (K - 1) / K if step == "scaled" else f)
 
 
-def quasi_newton_step(g: np.ndarray, mean_square: np.ndarray) -> np.ndarray:
+def quasi_newton_step(mean_label: np.ndarray, mean_square: np.ndarray) -> np.ndarray:
     """Return the quasi-Newton step (n, K) of Algorithm 1.
 
-    `g` (n, K) is the mean of the coded labels y, and `mean_square` (n, K) the mean of y^2.
+    `mean_label` (n, K) is the mean of the coded labels y, and `mean_square` (n, K) the mean of y^2.
     """
-    r = g.shape[1] * g / mean_square
-    return np.asarray(r - r.mean(axis=1, keepdims=True))
+    step = mean_label.shape[1] * mean_label / mean_square
+    return np.asarray(step - step.mean(axis=1, keepdims=True))
 
 
 def _best_factor_of_each_step(class_shares: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return the factor in [0, 4] by which to multiply each leaf's step `steps`, float64 (leaves,).
+    """Return the factor in [0, 4] by which the step of each leaf is multiplied, float64 (leaves,).
 
-    The factor minimises the exponential loss of a leaf with class shares `class_shares` (leaves,
-    K).
+    The factor minimises the exponential loss of the leaf. `class_shares` (leaves, K) are the shares
+    of the classes in each leaf, and `steps` (leaves, K) the steps.
     """
     low, high = np.zeros(len(steps)), np.full(len(steps), _LONGEST)
     for _ in range(40):

@@ -135,7 +135,7 @@ def _add_rows_to_histograms(
 
 
 @inner_kernel
-def _best_split_score(hist, columns, feature, limits, min_weight, total, floor, workspace):
+def _best_split_score(hist, columns, feature, limits, min_weight, node_sums, min_score, workspace):
     """Return the score of a feature's best split, if each child must have at least `min_weight`."""
     first, n_bins, missing = (
         np.int64(columns.first[feature]),
@@ -155,9 +155,9 @@ def _best_split_score(hist, columns, feature, limits, min_weight, total, floor, 
         missing,
         workspace.sums[0],
         min_weight,
-        total,
-        total,
-        floor,
+        node_sums,
+        node_sums,
+        min_score,
         left,
         right,
     )

@@ -54,14 +54,14 @@ def quantize_gradients(rows, workspace, sums, wide):
 
 
 @kernel
-def count_rows(tree, size, columns, rows, counts):
-    """Write the number of this shard's rows in each node of the tree to `counts[:size]`, int64.
+def count_rows(tree, n_nodes, columns, rows, counts):
+    """Write the number of this shard's rows in each node of the tree to `counts[:n_nodes]`, int64.
 
     After these, each node that splits a categorical feature has 256 counts, the number of rows of
     each category. `counts` must contain zeros before the call.
     """
-    at = size
-    for i in range(size):
+    at = n_nodes
+    for i in range(n_nodes):
         node = tree[i]
         counts[i] = node.stop - node.start
         if node.left >= 0 and columns.categorical[node.feature]:
@@ -72,15 +72,15 @@ def count_rows(tree, size, columns, rows, counts):
 
 
 @kernel
-def partition_unsampled(tree, size, columns, counts, unsampled, workspace):
+def partition_unsampled(tree, n_nodes, columns, counts, unsampled, workspace):
     """Partition the unsampled rows of this shard by the tree.
 
     `counts` are those of `count_rows`, summed over all shards. They decide to which side missing
     values and absent categories go, by the rules of `split_node`.
     """
-    at = size
+    at = n_nodes
     tree[0].rest_start, tree[0].rest_stop = 0, unsampled.size
-    for i in range(size):
+    for i in range(n_nodes):
         node = tree[i]
         if node.left < 0:
             continue
@@ -105,14 +105,14 @@ def partition_unsampled(tree, size, columns, counts, unsampled, workspace):
 
 @kernel
 def sum_leaves(
-    tree, size, columns, gain_unit, rows, is_sampled, sampled, unsampled, ends, sums, weights
+    tree, n_nodes, columns, gain_unit, rows, is_sampled, sampled, unsampled, ends, sums, weights
 ):
     """Write the leaf of each row of this shard, and sums over the rows of each leaf.
 
     `sums` int64 (2, leaves, K) gets the gradient and Hessian sums, and `weights` int64 (leaves,)
     the total weights. `ends` (4, leaves) is a workspace.
     """
-    finalize_nodes(tree, size, columns.features, gain_unit, ends)
+    finalize_nodes(tree, n_nodes, columns.features, gain_unit, ends)
     mark_leaves(sampled, ends[0], ends[1], rows.leaf)
     mark_leaves(unsampled, ends[2], ends[3], rows.leaf)
     leaf_sums(rows.probabilities, rows.y, rows.weight, rows.leaf, is_sampled, sums[0], sums[1])

@@ -163,13 +163,13 @@ def order_by_sample(is_sampled, order):
 
 
 @inner_kernel
-def finalize_nodes(nodes, size, features, gain_unit, ends):
+def finalize_nodes(nodes, n_nodes, features, gain_unit, ends):
     """Write the row ranges of the leaves to `ends`, and convert features and gains in `nodes`.
 
     The features become column indices, and the gains are multiplied by `gain_unit`.
     """
     leaf = 0
-    for i in range(size):
+    for i in range(n_nodes):
         node = nodes[i]
         if node.left < 0:
             ends[0, leaf], ends[1, leaf] = node.start, node.stop

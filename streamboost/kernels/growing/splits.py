@@ -24,9 +24,9 @@ _BLOCK = 128  # scores compared at once
 def _newton_split_score(left_g, left_h, limits, total_g, total_h, sum_ab):
     """Return (G_left b - G_right a)^2 / (a b), or -1 if the Hessian sum of a child is too small.
 
-    a and b are the Hessian sums of the left and right child plus l2. The usual score is
-    G_left^2 / a + G_right^2 / b. This score ranks the splits of a node in the same order, and needs
-    one division instead of two.
+    a and b are the Hessian sums of the left and right child plus l2, and `sum_ab` is a + b. The
+    usual score is G_left^2 / a + G_right^2 / b. This score ranks the splits of a node in the same
+    order, and needs one division instead of two.
     """
     a = left_h + limits.l2
     apart = left_g * sum_ab - total_g * a
@@ -52,7 +52,9 @@ def _write_scores_of_separate_sums(gradients, hessians, limits, total_g, total_h
 
 
 @inner_kernel
-def _write_left_sums_of_splits(hist, channel, channels, offset, n_bins, missing, prefix, position):
+def _write_left_sums_of_splits(
+    hist, channel_index, n_channels, offset, n_bins, missing, prefix, position
+):
     """Write the sum on the left side of each split of one feature to `prefix`.
 
     Writes from index `position` on, and returns the index after the last sum. Splits that send
@@ -60,11 +62,11 @@ def _write_left_sums_of_splits(hist, channel, channels, offset, n_bins, missing,
     """
     one = np.uint64(1)
     for side in range(2 if missing else 1):
-        total = hist[(offset + n_bins) * channels + channel] if side == 1 else np.int64(0)
+        total = hist[(offset + n_bins) * n_channels + channel_index] if side == 1 else np.int64(0)
         # With missing values on the right, all values on the left is a split too.
         last = n_bins if missing and side == 0 else n_bins - one
         for b in range(offset, offset + last):
-            total += hist[b * channels + channel]
+            total += hist[b * n_channels + channel_index]
             prefix[position] = total
             position += one
     return position
@@ -105,10 +107,10 @@ def _select_best_split(scores, keys, n_splits, limits, total_g, total_h):
 
 
 @inner_kernel
-def _sum_channel_over_bins(hist, channel, channels, n_bins):
+def _sum_channel_over_bins(hist, channel_index, n_channels, n_bins):
     total = np.int64(0)
     for b in range(n_bins):
-        total += hist[b * channels + channel]
+        total += hist[b * n_channels + channel_index]
     return total
 
 
@@ -164,14 +166,14 @@ def _find_newton_split(node, hist, columns, limits, workspace):
 
 @inner_kernel
 def best_split_of_feature(
-    hist, offset, n_bins, missing, limits, min_weight, totals, total, floor, left, right
+    hist, offset, n_bins, missing, limits, min_weight, totals, total, min_score, left, right
 ):
     """Return the best split of one feature, whose children each have at least `min_weight`.
 
     Returns the score, the last bin on the left, and whether missing values go left. The bin is -1
-    if no split has a score above `floor`.
+    if no split has a score above `min_score`.
     """
-    best, best_bin, best_left = floor, -1, False
+    best, best_bin, best_left = min_score, -1, False
     n = limits.channels
     for side in range(2 if missing else 1):
         for k in range(n):
