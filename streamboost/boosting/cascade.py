@@ -17,7 +17,7 @@ __all__ = ["Cascade"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cascade:
-    """Committee with early exit: rows whose class is already decided are scored by few trees.
+    """Committee with early exit: a row is scored only by as many trees as decide its class.
 
     A soft cascade (Bourdev and Brandt, 2005; Appel, 2017, chapter 2, for two classes) stops at a
     grid of exit points in the committee. The margin of a row is its largest partial score less its
@@ -35,7 +35,8 @@ class Cascade:
     ends
         The grid: numbers of trees, int64 (places,), ascending. The last is the number of all trees.
     thresholds
-        Least margin with which a row exits at each exit point, float64 (places,).
+        Least margin with which a row exits at each exit point, float64 (places,). Rows with a
+        smaller margin are scored by further trees.
     tolerance
         Share of the calibration rows that may get another class than the committee's; 0 for exact
         thresholds.
@@ -73,12 +74,13 @@ class Cascade:
     ) -> Self:
         """Calibrate exit thresholds for `committee` on unlabelled rows outside its training data.
 
-        After t of T trees, t/T of the tolerance may be spent on rows that exited with another class
-        than the whole committee's. The threshold of an exit point is the least that respects this.
+        The cascade may give some rows another class than the whole committee. After t of T trees,
+        at most t/T of the tolerated number of such rows may have exited. Each exit point gets the
+        least threshold that respects this bound.
 
-        On new rows the disagreement is close to the tolerance, but may exceed it. It exceeds it
-        clearly if the tolerance equals only a few calibration rows. With 1,100 rows of satimage, a
-        tolerance of 0.2 % gave 1.2 %, and 1 % gave 1.3 %.
+        On new rows, the share of such rows is close to the tolerance, but may exceed it. The share
+        is much larger if the tolerance equals only a few calibration rows. With 1,100 rows of
+        satimage, a tolerance of 0.2 % gave a share of 1.2 %, and 1 % gave 1.3 %.
 
         Parameters
         ----------
@@ -92,9 +94,8 @@ class Cascade:
         every
             Number of rounds between two exit points.
         exact
-            Let a row exit only if the remaining trees cannot change its class, because its margin
-            exceeds the sum of their ranges. The class is always the committee's, and far fewer
-            trees are saved.
+            Let a row exit only if the remaining trees cannot change its class. The class is then
+            always the committee's, but far fewer trees are saved.
 
         Raises
         ------
@@ -105,7 +106,7 @@ class Cascade:
             committee splits categories or is not made of trees; or if `exact` is set for a
             committee that predicts the class of least expected cost.
         """
-        forest = _forest_of(committee)
+        forest = _require_forest(committee)
         if forest.sets.size:
             raise DataError(
                 "the committee splits sets of categories, and a cascade compares numbers only: "
@@ -133,7 +134,7 @@ class Cascade:
         return cls(committee, ends, thresholds, tolerance, mean)
 
     def decision(self, X: np.ndarray) -> np.ndarray:
-        """Return the scores of each row of `X` (n, D) at its exit, float64 (n, K)."""
+        """Return the scores of each row of `X` (n, D) after its last tree, float64 (n, K)."""
         return self._score_with_exits(X)[0]
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -149,7 +150,7 @@ class Cascade:
         _require_same_committee(_committee_identity(self.committee), _committee_identity(committee))
 
     def to_arrays(self) -> Arrays:
-        """Return the thresholds as arrays for storage, with a digest of the committee."""
+        """Return the thresholds as arrays for storage, with a digest to identify the committee."""
         about = {
             "committee": _committee_identity(self.committee),
             "tolerance": self.tolerance,
@@ -159,7 +160,10 @@ class Cascade:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, committee: Committee) -> Self:
-        """Create a cascade from the result of `to_arrays`; raise DataError on a mismatch."""
+        """Create a cascade from the result of `to_arrays`.
+
+        Raises DataError if the thresholds were calibrated for another committee.
+        """
         about = unpack_json(arrays["about"])
         _require_same_committee(about["committee"], _committee_identity(committee))
         mean = float("nan") if about["mean_trees"] is None else about["mean_trees"]
@@ -167,7 +171,7 @@ class Cascade:
 
     def _score_with_exits(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         X = self.committee.as_rows(X)
-        forest = _forest_of(self.committee)
+        forest = _require_forest(self.committee)
         scores = np.tile(self.committee.base, (len(X), 1))
         used = np.zeros(len(X), dtype=np.int32)
         add_scores_until(
@@ -176,7 +180,7 @@ class Cascade:
         return scores, used
 
 
-def _forest_of(committee: Committee) -> Forest:
+def _require_forest(committee: Committee) -> Forest:
     if not isinstance(committee.learners, Forest):
         raise DataError(
             f"the committee is made of {committee.learners.kind}, and a cascade counts trees: "
@@ -188,9 +192,12 @@ def _forest_of(committee: Committee) -> Forest:
 def _calibrate_thresholds(
     committee: Committee, X: np.ndarray, rounds: list[int], tolerance: float
 ) -> tuple[np.ndarray, float]:
-    """Return the thresholds (exits,), and the mean number of trees evaluated per row of `X`."""
+    """Return the threshold of each exit point, and the mean number of trees per row of `X`.
+
+    `rounds` are the numbers of rounds at the exit points; see `Cascade.fit`.
+    """
     X = committee.as_rows(X)
-    forest = _forest_of(committee)
+    forest = _require_forest(committee)
     answers = committee.best(committee.decision(X))
     scores = np.tile(committee.base, (len(X), 1))
     alive = np.ones(len(X), dtype=bool)
@@ -200,7 +207,7 @@ def _calibrate_thresholds(
         forest.add_scores(X, scores, (done, m))
         trees += int(alive.sum()) * int(forest.rounds[m] - forest.rounds[done])
         done = m
-        margin = _score_margins(scores)
+        margin = _margins_of_scores(scores)
         wrong = committee.best(scores) != answers
         allowed = int(tolerance * len(X) * forest.rounds[m] / committee.n_trees) - spent
         thresholds[place] = _smallest_threshold(margin[alive], wrong[alive], allowed)
@@ -212,13 +219,16 @@ def _calibrate_thresholds(
 
 
 def _smallest_threshold(margin: np.ndarray, is_wrong: np.ndarray, n_allowed: int) -> float:
-    """Return the smallest margin at which at most `n_allowed` of the wrong rows exit."""
+    """Return the smallest threshold at which at most `n_allowed` of the wrong rows exit.
+
+    `margin` (n,) are the margins of the rows, and the mask `is_wrong` (n,) marks the wrong rows.
+    """
     wrongs = np.sort(margin[is_wrong])[::-1]
     leaving = margin[margin > wrongs[n_allowed]] if len(wrongs) > n_allowed else margin
     return float(leaving.min(initial=np.inf))
 
 
-def _score_margins(scores: np.ndarray) -> np.ndarray:
+def _margins_of_scores(scores: np.ndarray) -> np.ndarray:
     if scores.shape[1] == 1:
         return np.full(len(scores), np.inf)
     top = np.partition(scores, -2, axis=1)
@@ -226,23 +236,23 @@ def _score_margins(scores: np.ndarray) -> np.ndarray:
 
 
 def _bounds_of_remaining_trees(committee: Committee, ends: np.ndarray) -> np.ndarray:
-    """Return by how much the trees after each exit can change a score difference, (exits,).
+    """Return by how much the trees after each exit point can change a score difference, (exits,).
 
-    The bound is the sum over these trees of the widest range of a leaf, plus a bound on the
-    rounding errors of all additions.
+    A leaf changes a difference of two scores by at most its largest less its smallest value. The
+    bound is the sum over the trees of the largest such range, plus a bound of rounding errors.
     """
-    values = _forest_of(committee).values.astype(np.float64)
-    ranges = _largest_leaf_number(committee, values.max(axis=1) - values.min(axis=1))
-    sizes = _largest_leaf_number(committee, np.abs(values).max(axis=1))
+    values = _require_forest(committee).values.astype(np.float64)
+    ranges = _largest_leaf_number_of_each_tree(committee, values.max(axis=1) - values.min(axis=1))
+    sizes = _largest_leaf_number_of_each_tree(committee, np.abs(values).max(axis=1))
     largest = np.abs(committee.base).max() + sizes.sum()
     rounding = 4 * (committee.n_trees + 1) * np.finfo(np.float64).eps * largest
     to_come = np.append(ranges[::-1].cumsum()[::-1], 0.0)[ends]
     return np.asarray(np.nextafter(to_come + rounding, np.inf))
 
 
-def _largest_leaf_number(committee: Committee, leaf_numbers: np.ndarray) -> np.ndarray:
-    """Return the maximum of `leaf_numbers` (leaves,) over the leaves of each tree, (trees,)."""
-    forest = _forest_of(committee)
+def _largest_leaf_number_of_each_tree(committee: Committee, leaf_numbers: np.ndarray) -> np.ndarray:
+    """Return the largest of `leaf_numbers` (leaves,) in each tree, float64 (trees,)."""
+    forest = _require_forest(committee)
     nodes = forest.nodes
     at, tree = forest.roots, np.arange(committee.n_trees)
     widest = np.zeros(committee.n_trees)
@@ -255,7 +265,7 @@ def _largest_leaf_number(committee: Committee, leaf_numbers: np.ndarray) -> np.n
 
 
 def _committee_identity(committee: Committee) -> dict[str, object]:
-    forest = _forest_of(committee)
+    forest = _require_forest(committee)
     digest = hashlib.sha256()
     nodes = [forest.nodes[name] for name in FOREST_NODE.fields or ()]
     for array in (committee.base, forest.roots, forest.values, forest.rounds, *nodes):

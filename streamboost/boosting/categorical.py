@@ -1,4 +1,4 @@
-"""Categorical columns: reads and checks `categorical_features` of the estimators.
+"""Categorical columns: the parameter `categorical_features` of the estimators, and its checks.
 
 The parameter has one of these values:
 
@@ -32,9 +32,10 @@ def checked_categorical_mask(
 ) -> np.ndarray:
     """Return a mask of the categorical columns of `X`, bool (D,), after checking their values.
 
-    `categorical_dtype_columns` holds the indices of a frame's columns of a categorical type, which
-    "from_dtype" chooses. `error_text` is the end of an error message if the estimator does not
-    support categories, else empty.
+    `selection` is the parameter `categorical_features`. `categorical_dtype_columns` are the indices
+    of the frame columns of a categorical type, which "from_dtype" selects. `names` are the column
+    names of a frame, else None. If the estimator does not support categories, `error_text` is the
+    end of the ConfigurationError's message; else it is empty.
     """
     from_dtype = isinstance(selection, str) and selection == "from_dtype"
     mask = categorical_mask(
@@ -102,8 +103,8 @@ def categorical_mask(selection: Any, n_features: int, names: np.ndarray | None) 
 def check_categories(X: np.ndarray, categorical: np.ndarray, names: np.ndarray | None) -> None:
     """Raise DataError if a categorical column holds a value that is not a category.
 
-    `X` is float32 (n, D), `categorical` bool (D,), and `names` (D,) or None. Negative values and
-    NaN are missing values and are valid.
+    `X` is float32 (n, D), and `categorical` bool (D,) marks the categorical columns. `names` (D,)
+    are the column names, or None. Negative values and NaN are valid, as missing values.
     """
     for f in np.flatnonzero(categorical):
         column = X[:, f]

@@ -27,7 +27,7 @@ _SAVED_KINDS = "iufbU"  # integers, floats, booleans, text
 
 
 class Model(Protocol):
-    """Protocol of a fitted model that scores rows, such as `Committee`."""
+    """Protocol of a fitted model that computes class scores of rows, such as `Committee`."""
 
     def decision(self, X: np.ndarray) -> np.ndarray:
         """Return the scores (n, K) of `X` (n, D)."""
@@ -44,20 +44,20 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Committee:
-    """Immutable boosted model F(x) = b + sum of weak learners.
+    """Immutable boosted model, whose scores are F(x) = b + sum of weak learners.
 
     Parameters
     ----------
     classes
         The class labels (K,).
     base
-        b, float64 (K,).
+        Scores b before the first weak learner, float64 (K,).
     learners
         The weak learners: trees with K-vector leaf values, or `Similarities`.
     n_features
         D, the number of columns of the rows to score.
     family
-        Name of the algorithms that may extend the committee.
+        Name of the algorithm family. Only algorithms of this family may extend the committee.
     temperature
         Divisor of the scores before the link converts them to probabilities.
     link
@@ -134,8 +134,7 @@ class Committee:
         These are exact path-dependent SHAP values of trees (Lundberg, Erion and Lee, 2018, and
         Lundberg et al., 2020). A split on an unknown feature is followed to both sides, weighted by
         the training rows on each side. The last column is the expected score without any known
-        feature. The D + 1 columns sum to the score of `decision`, before link and temperature. The
-        trees of each training are weighted by the rows of that training.
+        feature. The D + 1 columns sum to the score that `decision` returns.
 
         `X` (n, D) is as in `decision`. A row takes O(leaves (d^2 + d K)) time, d being the number
         of features between root and leaf: 1 to 5 ms at 400 trees of 20 features.
@@ -157,7 +156,7 @@ class Committee:
         >>> bool(np.allclose(owed.sum(axis=2), committee.decision(X)))
         True
         """
-        owed = contributions(self._forest(), self.as_rows(X))
+        owed = contributions(self._require_forest(), self.as_rows(X))
         owed[:, :, -1] += self.base
         return owed
 
@@ -169,9 +168,9 @@ class Committee:
         impurity in other trees. All shares are 0 if no tree has a split. Raises DataError if the
         committee is not made of trees.
         """
-        return importances(self._forest(), self.n_features)
+        return importances(self._require_forest(), self.n_features)
 
-    def _forest(self) -> Forest:
+    def _require_forest(self) -> Forest:
         if not isinstance(self.learners, Forest):
             raise DataError(
                 f"the committee is made of {self.learners.kind}, and feature contributions need "
@@ -233,7 +232,7 @@ class Committee:
             committee = cls(
                 classes=np.array(about["classes"], dtype=about["dtype"]),
                 base=arrays["base"],
-                learners=_learners_class(about["learners"]).from_arrays(arrays),
+                learners=_class_of_weak_learners(about["learners"]).from_arrays(arrays),
                 n_features=about["n_features"],
                 family=about["family"],
                 temperature=about["temperature"],
@@ -244,10 +243,10 @@ class Committee:
             )
         except (LookupError, TypeError, ValueError) as error:
             raise ModelFileError(f"these arrays are not a committee's: {error!r}") from error
-        committee._validate()
+        committee._require_consistent_arrays()
         return committee
 
-    def _validate(self) -> None:
+    def _require_consistent_arrays(self) -> None:
         self.learners.check(self.n_features)
         if self.columns is not None:
             self.columns.check(self.n_features, self.learners.categories.features.tolist())
@@ -274,7 +273,7 @@ class Committee:
         return rows
 
 
-def _learners_class(kind: str) -> type[Forest] | type[Similarities]:
+def _class_of_weak_learners(kind: str) -> type[Forest] | type[Similarities]:
     if kind not in _LEARNERS:
         raise ModelFileError(
             f"weak learners of kind {kind!r}, and this release knows {', '.join(_LEARNERS)}: read "

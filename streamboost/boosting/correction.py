@@ -41,7 +41,7 @@ class Stumps(NamedTuple):
 
 @dataclass(slots=True, eq=False)  # made with every label: frozen, in thrice the time
 class CorrectedCommittee:
-    """Committee whose scores are corrected by a few stumps; it scores rows like a committee.
+    """Committee whose scores are corrected by a few stumps. It has the methods of a `Model`.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class CorrectedCommittee:
     classes
         The class labels (K,): the committee's, followed by new ones.
     first_scores
-        Initial scores of the new classes, before the stumps, float64 (K - known,).
+        Scores of the new classes before the stumps, float64 (number of new classes,).
     stumps
         The correction, with leaf values in the committee's units.
     """
@@ -109,11 +109,12 @@ def is_correctable(committee: Committee) -> bool:
 
 
 def initial_scores(scores: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the scores at which classes unknown to the committee start, float64 (new classes,).
+    """Return the initial scores of the classes that the committee lacks, float64 (new classes,).
 
-    `scores` (n, known) at temperature 1 and `y` int64 (n,) belong to the most recent rows. As in
-    an extension (`softmax_base`), a new class starts at the log odds of its share against the known
-    classes. One row is added to each class. The mean log-sum-exp of the known scores is added.
+    `scores` (n, known classes), at temperature 1, and `y` int64 (n,) are of the most recent rows.
+    The initial score of a new class is the log odds of its share against the known classes, plus
+    the mean log-sum-exp of the known scores, as in `softmax_base`. For the shares, one row is added
+    to each class.
     """
     known = scores.shape[1]
     if n_classes == known:
@@ -135,9 +136,9 @@ def boost_correction(
     direction_offset: int,
     temperature: float = 1.0,
 ) -> Stumps | None:
-    """Boost stumps on the rows, from `scores` on, as SketchLogitBoost with two leaves per tree.
+    """Return stumps that correct `scores`, boosted on the rows as SketchLogitBoost does.
 
-    Returns None if a row's class is not among the K classes.
+    Returns None if a class in `y` is -1.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ def boost_correction(
     y
         int64 (n,), indices of the K classes, -1 for any other class.
     age, row_weight
-        float64 (n,), whose product is the row weight; the mean of `age` is 1.
+        float64 (n,). The weight of a row is the product of both; the mean of `age` is 1.
     scores
         float64 (n, K) at temperature 1.
     features
@@ -154,9 +155,9 @@ def boost_correction(
     n_stumps
         Stumps to grow; a stump without a split still changes all scores.
     direction_offset
-        Offset into the fixed random class directions: an equal offset gives equal stumps.
+        Index of the first of the fixed random class directions. Equal offsets give equal stumps.
     temperature
-        Factor of the leaf values.
+        Factor of the leaf values, the temperature of the committee.
 
     Examples
     --------
@@ -183,7 +184,7 @@ def boost_correction(
 def _class_directions(n_classes: int, n_repeated: int) -> np.ndarray:
     """Return fixed random class directions, float32 (N_DIRECTIONS + `n_repeated`, K).
 
-    The largest entry of each is ±1. The last `n_repeated` rows repeat the first `n_repeated`.
+    The largest entry of a direction is ±1. The last `n_repeated` rows are equal to the first ones.
     """
     u = np.random.default_rng(n_classes).standard_normal((N_DIRECTIONS, n_classes))
     u -= u.mean(axis=1, keepdims=True)

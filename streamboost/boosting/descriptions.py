@@ -1,4 +1,4 @@
-"""Completes the docstrings of estimators with the entries that their base classes describe."""
+"""Docstrings of estimators: copies descriptions of parameters from the base classes."""
 
 import inspect
 import re
@@ -10,10 +10,10 @@ _BARE = re.compile(r"^(\w+(?:, \w+)*)$(?!\n {4})", re.MULTILINE)
 
 
 def with_inherited_descriptions(cls: type) -> str | None:
-    """Return a class's docstring, with undescribed parameters completed from base classes.
+    """Return the docstring of a class, in which base classes describe the undescribed parameters.
 
-    An entry is a line that names parameters or attributes, as in numpydoc. An entry is bare if no
-    indented line follows. None: the class has no docstring, as under ``python -OO``.
+    Docstrings are in numpydoc format. A parameter or attribute is undescribed if no indented line
+    follows its name. Returns None if the class has no docstring, as under ``python -OO``.
     """
     if cls.__doc__ is None:
         return None

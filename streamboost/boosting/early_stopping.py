@@ -1,10 +1,10 @@
 """Early stopping: chooses the number of boosting rounds by the loss of a validation set.
 
-A share of each class's rows is held out. Training ends if none of the last `n_iter_no_change`
-rounds has lowered the validation loss, as in scikit-learn's `HistGradientBoostingClassifier`. The
-rounds after the lowest loss are dropped, whereas scikit-learn keeps them. If every round increases
-the loss, no round is kept. Huang (2009, section 5.2) suggests this hold-out "to determine the early
-stopping point in training".
+A share of each class's rows is held out from training, as the validation set. Training ends if none
+of the last `n_iter_no_change` rounds has lowered the validation loss, as in scikit-learn's
+`HistGradientBoostingClassifier`. The rounds after the lowest loss are dropped, whereas scikit-learn
+keeps them. If every round increases the loss, no round is kept. Huang (2009, section 5.2) suggests
+this hold-out "to determine the early stopping point in training".
 
 The loss is the log loss of softmax(F / (T t)). T is the family's own temperature, and t >= 1 is
 fitted to the validation set. Boosters of exponential losses become overconfident long before their
@@ -78,10 +78,13 @@ class EarlyStopping:
     n_iter_no_change: int = 10
     tol: float = 1e-7
 
-    def _hold_out(
+    def _split_off_validation_set(
         self, data: TrainingData, seed: Any
     ) -> "tuple[TrainingData, ValidationSet | None]":
-        """Split `data` into training rows and a validation set, or None if no row is held out."""
+        """Return the training rows of `data`, and the validation set.
+
+        The validation set is None, and `data` is not split, if no row is held out.
+        """
         if not self.early_stopping or len(data.classes) < 2:
             return data, None
         by = int(seed) if isinstance(seed, Integral) else 0
@@ -91,7 +94,7 @@ class EarlyStopping:
         held = ValidationSet(
             data.X[out], data.y[out], data.weight[out], self.n_iter_no_change, self.tol
         )
-        return _select_rows(data, ~out), held
+        return _select_training_rows(data, ~out), held
 
     def _set_validation_score(self, validation: "ValidationSet | None") -> None:
         self.validation_score_ = -np.array([] if validation is None else validation.losses)
@@ -111,9 +114,9 @@ class EarlyStopping:
 def held_out_rows(data: TrainingData, fraction: float, seed: int) -> np.ndarray:
     """Return a mask of the validation rows, bool (n,): about `fraction` of each class's weight.
 
-    Rows are drawn by a hash of their values. Equal rows of a class are drawn together. At least one
-    row of each class is trained on. Missing values do not change the hash, so that columns added
-    later do not change the draw.
+    Rows are chosen by a hash of their values and of `seed`. Equal rows of a class are all chosen or
+    none. At least one row of each class is not chosen. Missing values do not change the hash, so
+    that columns which are added later, and are missing in old rows, do not change the choice.
     """
     rng, D = np.random.default_rng(seed), data.X.shape[1]
     draws = np.asarray(rng.integers(2**64, size=D, dtype=np.uint64))
@@ -141,8 +144,8 @@ def held_out_rows(data: TrainingData, fraction: float, seed: int) -> np.ndarray:
     return held
 
 
-def _select_rows(data: TrainingData, mask: np.ndarray) -> TrainingData:
-    """Return the training data of the rows in `mask` bool (n,), with all classes."""
+def _select_training_rows(data: TrainingData, mask: np.ndarray) -> TrainingData:
+    """Return the rows of `data` for which `mask` bool (n,) is True, with all classes."""
     places = np.flatnonzero(mask) if data.places is None else data.places[mask]
     return replace(data, X=data.X[mask], y=data.y[mask], weight=data.weight[mask], places=places)
 
@@ -176,7 +179,10 @@ class ValidationSet:
         self.record_loss(self.scores)
 
     def record_loss(self, scores: np.ndarray) -> None:
-        """Append the log loss of `scores` (n, K), at the best scale up to 1, to `losses`."""
+        """Append the log loss of softmax(b `scores`), with `scores` (n, K), to `losses`.
+
+        The factor b in [0, 1] is that of the lowest loss; see `softened_log_loss`.
+        """
         loss, self._softened = softened_log_loss(
             scores / self._temperature, self.y, self.weight, self._softened
         )
@@ -201,10 +207,10 @@ class ValidationSet:
 def softened_log_loss(
     scores: np.ndarray, y: np.ndarray, weight: np.ndarray, start: float = 1.0
 ) -> tuple[float, float]:
-    """Return the lowest mean log loss of softmax(b scores) for b in [0, 1], and that b.
+    """Return the lowest mean log loss of softmax(b scores) over b in [0, 1], and this b.
 
-    `scores` is float64 (n, K), `y` (n,) class indices, and `weight` (n,). The search begins at
-    `start`. The loss is convex in b. Newton's method is safeguarded by a bracket of the minimum.
+    `scores` is float64 (n, K), `y` (n,) are class indices, and `weight` (n,) row weights. The
+    search begins at `start`, and uses Newton's method within a bracket of the minimum.
     """
     rows, share = np.arange(len(y)), weight / weight.sum()
     scores = scores - scores.max(axis=1, keepdims=True)
@@ -240,7 +246,7 @@ _Round = tuple[str, tuple[Any, ...]]
 
 
 class EarlyStoppingBuilder:
-    """Builder that keeps new rounds only up to the lowest loss on the validation set."""
+    """Collects new rounds, and keeps those up to the lowest loss on the validation set."""
 
     def __init__(
         self,
@@ -256,13 +262,16 @@ class EarlyStoppingBuilder:
         self._pending: list[_Round] = []
 
     def append_round(self, learners: Sequence[Any]) -> None:
-        """Append a round, and record its loss on the validation set."""
-        self._add_rounds([("append_round", (learners,))])
+        """Append one round, and record the loss on the validation set after this round."""
+        self._score_and_add_rounds([("append_round", (learners,))])
 
     def append_rounds(
         self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray, weights: np.ndarray
     ) -> None:
-        """Append rounds of one tree each, as `ForestBuilder.append_rounds` does."""
+        """Append several rounds of one tree each, and record the loss after each round.
+
+        The arguments are those of `ForestBuilder.append_rounds`.
+        """
         ends, leaves = np.cumsum(sizes), np.cumsum((sizes + 1) // 2)
         parts = zip(
             np.split(nodes, ends[:-1]),
@@ -271,9 +280,9 @@ class EarlyStoppingBuilder:
             np.split(weights, leaves[:-1]),
             strict=True,
         )
-        self._add_rounds([("append_rounds", part) for part in parts])
+        self._score_and_add_rounds([("append_rounds", part) for part in parts])
 
-    def _add_rounds(self, rounds: list[_Round]) -> None:
+    def _score_and_add_rounds(self, rounds: list[_Round]) -> None:
         held, trial = self._held, self._new_builder()
         for method, given in rounds:
             getattr(trial, method)(*given)
@@ -288,5 +297,5 @@ class EarlyStoppingBuilder:
         self._n_retained = held.best_n_rounds
 
     def freeze(self) -> WeakLearners:
-        """Return the weak learners, with the new rounds up to the lowest loss."""
+        """Return the weak learners of all rounds up to the lowest validation loss."""
         return self._builder.freeze()

@@ -1,4 +1,4 @@
-"""Base class of the boosted estimators: scikit-learn's interface to the boosting loop."""
+"""Base class of the boosted estimators, with the methods of a scikit-learn classifier."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -41,16 +41,17 @@ __all__ = ["BoostingClassifier", "Pruning"]
 Pruning = Literal["quick"]
 
 
-def _has_probabilities(estimator: "BoostingClassifier") -> bool:
+def _require_probabilities(estimator: "BoostingClassifier") -> bool:
     if estimator._no_probabilities_reason:
         raise AttributeError(f"{type(estimator).__name__} {estimator._no_probabilities_reason}")
     return True
 
 
 def _parameter_constraints_of(cls: Any) -> dict[str, list[Any]]:
-    """Return the scikit-learn constraints of an estimator's parameters, with those of its hints.
+    """Return the valid values of an estimator's parameters, as scikit-learn's constraints.
 
-    A hint of literals allows those strings; a hint with None allows None too.
+    The constraints of the base class are extended by the type hints of `cls`. A `Literal` hint
+    allows its strings, and a hint with None also allows None.
     """
     constraints: dict[str, list[Any]] = {**super(cls, cls)._parameter_constraints}
     own: dict[str, list[Any]] = cls.__dict__.get("_parameter_constraints", {})
@@ -65,7 +66,7 @@ def _parameter_constraints_of(cls: Any) -> dict[str, list[Any]]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base class of the boosted estimators; a subclass adds an algorithm and its parameters.
+    """Base class of the boosted estimators. A subclass adds an algorithm and its parameters.
 
     The parameters are the fields of data classes. This class has the fields common to all families.
     A subclass declares its own fields and the fields with another default. scikit-learn reads the
@@ -96,7 +97,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         Early stopping by the loss of a validation set; see
         `streamboost.boosting.early_stopping`.
     random_state
-        Seed, generator or None.
+        Seed or generator of all random choices; None: a different training each time.
     n_jobs
         Number of threads for scoring; training uses one thread. The results do not depend on
         `n_jobs`.
@@ -162,11 +163,11 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         cls._parameter_constraints = _parameter_constraints_of(cls)
 
     @abstractmethod
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         """Create the boosting algorithm with this estimator's parameters."""
 
-    def _max_leaf_nodes(self, n_classes: int) -> int:
-        """Return the largest number of leaves of a tree."""
+    def _max_leaf_nodes_for_classes(self, n_classes: int) -> int:
+        """Return the largest number of leaves of a tree, if there are `n_classes` classes."""
         # Trees with fewer leaves than classes can stall: after a split has separated groups of
         # classes perfectly, all weights are equal again and the same split is chosen again.
         return getattr(self, "max_leaf_nodes", None) or max(15, 2 * n_classes)
@@ -181,7 +182,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         self._columns = training_columns(X, self.categorical_features, None)
         X, y, weight = training_rows(self, self._columns, X, y, sample_weight, reset=True)
         check_class_weight(self.class_weight, y)
-        self._fit_validated(X, y, weight)
+        self._fit_validated_rows(X, y, weight)
         self._warn_without_validation(len(y), len(self.classes_))
         return self
 
@@ -204,8 +205,8 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         other.__dict__ = {**self.__dict__}
         return other
 
-    def _fit_validated(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
-        """Train on validated rows, and set `committee_` and `classes_`."""
+    def _fit_validated_rows(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
+        """Train on rows that `fit` has validated, and set `committee_` and `classes_`."""
         self.committee_ = self._train(X, y, weight, seed=self._training_seed())
         self.classes_ = self.committee_.classes
 
@@ -273,7 +274,7 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         data = training_data(X, y, weight, known, self._categorical_mask(X))
         rng = np.random.default_rng(seed)
         rounds = self.n_estimators if n_estimators is None else n_estimators
-        return replace(self._boost(data, rounds, rng, committee), columns=self._columns)
+        return replace(self._boost_committee(data, rounds, rng, committee), columns=self._columns)
 
     def _categorical_mask(self, X: np.ndarray) -> np.ndarray:
         """Return a mask of the categorical columns, bool (D,), after checking their values."""
@@ -284,19 +285,19 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         )
         return checked_categorical_mask(X, self.categorical_features, by_dtype, names, refusal)
 
-    def _boost(
+    def _boost_committee(
         self,
         data: TrainingData,
         rounds: int,
         rng: np.random.Generator,
         committee: Committee | None,
     ) -> Committee:
-        algorithm = self._algorithm()
-        data, held = self._hold_out(data, self.random_state)
+        algorithm = self._create_algorithm()
+        data, held = self._split_off_validation_set(data, self.random_state)
         unknown = committee is not None and len(data.classes) > len(committee.classes)
         if committee is not None and unknown and not algorithm.takes_new_classes:
             rounds, committee = committee.n_rounds + rounds, None
-        params, work = self._boosting_parameters(data), TrainingWork()
+        params, work = self._make_boosting_parameters(data), TrainingWork()
         trained = boost(algorithm, data, rounds, params, rng, committee, work, held)
         self.n_adds_ = work.n_adds
         self._set_validation_score(held)
@@ -311,71 +312,73 @@ class BoostingClassifier(EarlyStopping, ClassifierMixin, BaseEstimator):  # type
         return self.committee_.feature_importances()
 
     @property
-    def _model(self) -> Model:
+    def _fitted_model(self) -> Model:
         return self.committee_
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of `X`, float64 (n, K); for two classes, those of the second, (n,)."""
-        return self._decision_of_scores(self._scores(X))
+        return self._scores_in_sklearn_shape(self._compute_scores(X))
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the result of `decision_function` after each boosting round."""
-        yield from map(self._decision_of_scores, self._staged_scores(X))
+        yield from map(self._scores_in_sklearn_shape, self._compute_staged_scores(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted class of each row, (n,): by default, the class of the largest score.
 
         Ties go to the first class. For costs, see the estimator of the family.
         """
-        scores = self._scores(X)
-        return np.asarray(self.classes_[self._model.best(scores)])
+        scores = self._compute_scores(X)
+        return np.asarray(self.classes_[self._fitted_model.best(scores)])
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the predicted class of each row, (n,), after each boosting round."""
-        for scores in self._staged_scores(X):
-            yield self.classes_[self._model.best(scores)]
+        for scores in self._compute_staged_scores(X):
+            yield self.classes_[self._fitted_model.best(scores)]
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(_require_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the class probabilities, float64 (n, K)."""
-        scores = self._scores(X)
-        return self._model.probabilities(scores)
+        scores = self._compute_scores(X)
+        return self._fitted_model.probabilities(scores)
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(_require_probabilities)  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the class probabilities, float64 (n, K), after each boosting round."""
-        for scores in self._staged_scores(X):
-            yield self._model.probabilities(scores)
+        for scores in self._compute_staged_scores(X):
+            yield self._fitted_model.probabilities(scores)
 
     def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "classes_")
         return np.asarray(validated_numbers(self, self._columns, X, reset=False))
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _compute_scores(self, X: Any) -> np.ndarray:
         X = self._validate_rows(X)
         threads = min(effective_n_jobs(self.n_jobs), len(X))
         if threads == 1:
-            return self._model.decision(X)
+            return self._fitted_model.decision(X)
         with ThreadPoolExecutor(threads) as pool:
-            return np.concatenate(list(pool.map(self._model.decision, np.array_split(X, threads))))
+            return np.concatenate(
+                list(pool.map(self._fitted_model.decision, np.array_split(X, threads)))
+            )
 
-    def _staged_scores(self, X: Any) -> Iterator[np.ndarray]:
+    def _compute_staged_scores(self, X: Any) -> Iterator[np.ndarray]:
         rows = self._validate_rows(X)
-        return self._model.staged_decision(rows)
+        return self._fitted_model.staged_decision(rows)
 
-    def _decision_of_scores(self, scores: np.ndarray) -> np.ndarray:
+    def _scores_in_sklearn_shape(self, scores: np.ndarray) -> np.ndarray:
         # scikit-learn's form for two classes; the scores sum to zero up to b.
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def _boosting_parameters(self, data: TrainingData) -> BoostingParameters:
+    def _make_boosting_parameters(self, data: TrainingData) -> BoostingParameters:
         names = [f.name for f in fields(BoostingParameters) if hasattr(self, f.name)]
         mine = {name: getattr(self, name) for name in names}
         return BoostingParameters(
-            **mine | {"max_leaf_nodes": self._max_leaf_nodes(len(data.classes))}
+            **mine | {"max_leaf_nodes": self._max_leaf_nodes_for_classes(len(data.classes))}
         )
 
     def _training_seed(self, n_earlier_rounds: int = 0) -> int:
-        """Return a seed that depends on `random_state` and the number of earlier rounds."""
+        """Return a seed, drawn from `random_state` and the number of earlier rounds."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return (
             int(np.random.SeedSequence([seed, n_earlier_rounds]).generate_state(1)[0])

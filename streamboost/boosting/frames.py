@@ -27,7 +27,7 @@ _TIMES = (nw.Datetime, nw.Date, nw.Time, nw.Duration)
 
 
 def to_frame(X: Any) -> nw.DataFrame[Any] | None:
-    """Wrap a data frame of any library in a narwhals frame; return None for other types.
+    """Return a data frame of any library as a narwhals frame, or None if `X` is no data frame.
 
     A table that only Arrow can read, such as a pyarrow RecordBatch, is converted to a pyarrow
     Table.
@@ -58,7 +58,7 @@ class FrameColumns:
     Parameters
     ----------
     names
-        The names of all columns if all are text; else empty, and columns are matched by index.
+        The names of all columns if all names are text. Else empty: columns are matched by index.
     categories
         The categories of each categorical column, by column index; code c is the c-th category.
         Values that are not text, numbers or booleans are represented by their text.
@@ -69,29 +69,35 @@ class FrameColumns:
 
     @classmethod
     def from_frame(cls, frame: nw.DataFrame[Any], categorical_features: Any) -> "FrameColumns":
-        """Return the columns of a training on `frame`, with the categories that it contains.
+        """Return the column names of a training frame, and the categories in the frame.
 
-        If `categorical_features` is "from_dtype", each column of a categorical type gets a table of
-        categories. Else, each chosen column gets a table if its type is not numeric.
+        If `categorical_features` is "from_dtype", categories are stored for each column of a
+        categorical type. Else they are stored for each selected column that is not numeric.
         """
         names = tuple(name for name in frame.columns if isinstance(name, str))
         columns = [frame.get_column(name) for name in frame.columns]
         if isinstance(categorical_features, str) and categorical_features == "from_dtype":
-            tabled = [_is_category(column) for column in columns]
+            tabled = [_is_of_categorical_type(column) for column in columns]
         else:
             known = np.array(frame.columns, dtype=object)
             mask = categorical_mask(categorical_features, len(columns), known)
-            tabled = [bool(m) and not _is_number(c) for m, c in zip(mask, columns, strict=True)]
-        tables = {f: _distinct_values(columns[f]) for f in np.flatnonzero(tabled).tolist()}
+            tabled = [
+                bool(m) and not _is_numeric_column(c) for m, c in zip(mask, columns, strict=True)
+            ]
+        tables = {
+            f: _distinct_values_of_column(columns[f]) for f in np.flatnonzero(tabled).tolist()
+        }
         return cls(names if len(names) == len(columns) else (), tables)
 
     def with_new_categories(self, frame: nw.DataFrame[Any]) -> "FrameColumns":
-        """Return a copy with the categories that are new in `frame` appended."""
-        columns = self._select_columns(frame)
+        """Return a copy to which the categories that only `frame` has are appended."""
+        columns = self._select_training_columns(frame)
         tables = {}
         for f, known in self.categories.items():
             there = set(known)
-            tables[f] = known + tuple(v for v in _distinct_values(columns[f]) if v not in there)
+            tables[f] = known + tuple(
+                v for v in _distinct_values_of_column(columns[f]) if v not in there
+            )
         return FrameColumns(self.names, tables)
 
     def to_numbers(self, frame: nw.DataFrame[Any]) -> np.ndarray:
@@ -102,13 +108,15 @@ class FrameColumns:
         DataError
             If a column is missing, or holds values that are not numbers.
         """
-        columns = self._select_columns(frame)
+        columns = self._select_training_columns(frame)
         rows = np.empty((len(frame), len(columns)), dtype=np.float32)
         with np.errstate(over="ignore"):  # infinities are reported later
             for f, column in enumerate(columns):
                 values = self.categories.get(f)
                 rows[:, f] = (
-                    _to_float64(column) if values is None else _category_codes(column, values)
+                    _column_to_float64(column)
+                    if values is None
+                    else _category_codes(column, values)
                 )
         return rows
 
@@ -116,7 +124,7 @@ class FrameColumns:
         """Return a column's name, or its index if the training had no column names."""
         return self.names[column_index] if self.names else column_index
 
-    def _select_columns(self, frame: nw.DataFrame[Any]) -> list[nw.Series[Any]]:
+    def _select_training_columns(self, frame: nw.DataFrame[Any]) -> list[nw.Series[Any]]:
         if not self.names:
             return [frame.get_column(name) for name in frame.columns]
         missing = [name for name in self.names if name not in frame.columns]
@@ -128,7 +136,7 @@ class FrameColumns:
         return [frame.get_column(name) for name in self.names]
 
     def describe(self) -> dict[str, Any]:
-        """Return the names and categories as values for JSON; see `rebuild`."""
+        """Return the names and categories as a dictionary for JSON, which `rebuild` reads."""
         return {"names": self.names, "categories": list(self.categories.items())}
 
     @classmethod
@@ -138,7 +146,11 @@ class FrameColumns:
         return cls(tuple(description["names"]), tables)
 
     def check(self, n_features: int, categorical: Iterable[int]) -> None:
-        """Raise ModelFileError unless names and categories match those of a committee."""
+        """Raise ModelFileError unless names and categories match the columns of a committee.
+
+        The committee has `n_features` columns, of which those at indices `categorical` are
+        categorical.
+        """
         if len(self.names) not in (0, n_features) or not set(self.categories) <= set(categorical):
             raise ModelFileError(
                 "the names or categories of the columns are not those of the weak learners: the "
@@ -151,8 +163,8 @@ def training_columns(
 ) -> FrameColumns | None:
     """Return the columns of a training on `X`, or `earlier` if `X` is not a data frame.
 
-    Categories that are new in `X` are appended to those of `earlier`, which is None if no earlier
-    training had a frame.
+    `earlier` are the columns of the earlier trainings, None if none of them had a frame. Categories
+    that are new in `X` are appended.
     """
     frame = to_frame(X)
     if frame is None:
@@ -164,15 +176,15 @@ def training_columns(
     )
 
 
-def _is_category(column: nw.Series[Any]) -> bool:
+def _is_of_categorical_type(column: nw.Series[Any]) -> bool:
     return column.dtype in (nw.Categorical, nw.Enum)
 
 
-def _is_number(column: nw.Series[Any]) -> bool:
+def _is_numeric_column(column: nw.Series[Any]) -> bool:
     return column.dtype.is_numeric() or column.dtype == nw.Boolean
 
 
-def _to_value(value: Any) -> Value:
+def _to_storable_value(value: Any) -> Value:
     """Convert a category's value to text, a number or a boolean, for storage in a file."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -181,13 +193,13 @@ def _to_value(value: Any) -> Value:
     return value if isinstance(value, str | int) else str(value)
 
 
-def _distinct_values(column: nw.Series[Any]) -> tuple[Value, ...]:
+def _distinct_values_of_column(column: nw.Series[Any]) -> tuple[Value, ...]:
     """Return the distinct values of a column, sorted, without missing values.
 
     The categories that the column's type declares are not used. In polars, they may include
     categories of other frames of the process, and their order differs between frames.
     """
-    present = {_to_value(value) for value in column.drop_nulls().unique().to_list()}
+    present = {_to_storable_value(value) for value in column.drop_nulls().unique().to_list()}
     try:
         return tuple(sorted(present))
     except TypeError:
@@ -195,15 +207,18 @@ def _distinct_values(column: nw.Series[Any]) -> tuple[Value, ...]:
 
 
 def _category_codes(column: nw.Series[Any], values: tuple[Value, ...]) -> np.ndarray:
-    """Return the index of each value in `values`, float32 (n,); NaN if missing or unknown."""
+    """Return the index in `values` of each value of a column, float32 (n,).
+
+    The index is NaN for missing values, and for values that `values` lacks.
+    """
     code_of: dict[Hashable, float] = {value: float(code) for code, value in enumerate(values)}
     given = zip(column.to_list(), column.is_null().to_list(), strict=True)
     nan = float("nan")
-    codes = [nan if gone else code_of.get(_to_value(value), nan) for value, gone in given]
+    codes = [nan if gone else code_of.get(_to_storable_value(value), nan) for value, gone in given]
     return np.array(codes, dtype=np.float32)
 
 
-def _to_float64(column: nw.Series[Any]) -> np.ndarray:
+def _column_to_float64(column: nw.Series[Any]) -> np.ndarray:
     """Convert a column to float64 (n,), NaN where missing; raise DataError if it is not numeric."""
     if isinstance(column.dtype, _TIMES):
         raise DataError(
@@ -219,12 +234,12 @@ def _to_float64(column: nw.Series[Any]) -> np.ndarray:
 
 
 def _not_numeric_message(column: nw.Series[Any]) -> str:
-    """Return an error message that names the first value that is not a number, and the remedy."""
+    """Return an error message with the first value that is not a number, and with a remedy."""
     for value in column.drop_nulls().to_list():
         try:
             float(value)
         except (TypeError, ValueError):
-            if isinstance(value, str) or _is_category(column):
+            if isinstance(value, str) or _is_of_categorical_type(column):
                 mend = _DECLARE_CATEGORICAL.format(name=column.name)
                 return f"column {column.name!r} holds {value!r}, which is no number: {mend}"
             return (

@@ -30,11 +30,11 @@ def class_probabilities(link: Link, scores: np.ndarray, costs: np.ndarray) -> np
       sigmoids are divided by their sum.
     - ``"costs"`` is for scores trained with REBEL's subcosts, which `costs` (K, K) define.
 
-    For ``"costs"``, let theta_k be the subcost of rejecting the own class. The optimal scores s of
-    the population satisfy exp(s_k) sum_j c+_jk p_j = theta_k p_k. Hence p is the positive
-    eigenvector, with eigenvalue 1, of A_kj = exp(s_k) c+_jk / theta_k. If training stopped early,
-    the eigenvalue is not 1, and the positive eigenvector is still used. A class whose errors cost
-    nothing gets probability 0: training ignores its rows, and no decision depends on it.
+    For ``"costs"``, c+ and theta are the subcosts of `squared_subcosts`. At the scores s of least
+    expected loss, exp(s_k) sum_j c+_jk p_j = theta_k p_k. Hence p is the positive eigenvector of
+    A_kj = exp(s_k) c+_jk / theta_k, with eigenvalue 1. The positive eigenvector is also used if the
+    eigenvalue is not 1, as after few rounds. A class whose errors cost nothing gets probability 0,
+    as training ignores its rows.
     """
     if link == "softmax":
         return _softmax(scores)
@@ -83,11 +83,12 @@ def check_cost_matrix(costs: Any, n_classes: int) -> np.ndarray:
 
 
 def squared_subcosts(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return REBEL's squared subcosts c+ (K, K), and theta (K,), those of the own class.
+    """Return REBEL's subcosts c+ (K, K) of wrong classes, and theta (K,) of the true class.
 
-    For rows of class j: c+_k = sqrt(K-1) C_jk^2 / (2 |C_j|) and c-_j = theta_j =
-    |C_j| / (2 sqrt(K-1)), every other c-_k being 0. Then 2 sqrt(c+_k theta_j) = C_jk, so that the
-    loss bounds the cost. A class whose errors cost nothing gets zeros: its rows have no effect.
+    c+_jk weights a high score of class k for rows of class j: c+_jk = sqrt(K-1) C_jk^2 / (2 |C_j|).
+    theta_j weights a low score of the true class j: theta_j = |C_j| / (2 sqrt(K-1)). Then
+    2 sqrt(c+_jk theta_j) = C_jk, so that the loss bounds the cost. A class whose errors cost
+    nothing gets zeros, so that its rows have no effect.
 
     >>> squared_subcosts(np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [2.0, 2.0, 0.0]]))[1].round(3)
     array([1.458, 0.5  , 1.   ])
@@ -99,7 +100,7 @@ def squared_subcosts(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_link(link: str, costs: np.ndarray, n_classes: int) -> None:
-    """Raise ModelFileError unless `link` is supported and `costs` match it."""
+    """Raise ModelFileError if `link` is not supported, or if `costs` do not match the link."""
     if link not in get_args(Link):
         raise ModelFileError(
             f"link {link!r}, and this release knows {', '.join(get_args(Link))}: read it with the "

@@ -1,4 +1,4 @@
-"""Boosting loop: trains a committee with the algorithm of any family."""
+"""Boosting loop, with which all algorithms train committees."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -37,14 +37,14 @@ class BoostingParameters:
 
 @dataclass(slots=True)
 class TrainingWork:
-    """Counter of a training's work: the number of additions to histograms."""
+    """Counts the additions to histograms in a training, as a measure of its work."""
 
     n_adds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSampler:
-    """Draws the features and rows of each boosting round, without replacement."""
+    """Draws the features and rows on which each boosting round trains, without replacement."""
 
     grow: Grower
     params: BoostingParameters
@@ -64,9 +64,10 @@ class RoundSampler:
         return self.held_out is not None and self.held_out.has_converged
 
     def draw_sample(self, row_weights: np.ndarray | None) -> None:
-        """Draw the features and rows of a round and set them in the grower.
+        """Draw the features and rows of a round, and set them in the grower.
 
-        Rows whose `row_weights` (n,) are small are trimmed; None: no trimming.
+        Rows of the smallest `row_weights` (n,) are left out (weight trimming). If `row_weights` is
+        None, no row is trimmed.
         """
         grow, features, params = self.grow, self.grow.splittable, self.params
         n_features = self._n_sampled_features()
@@ -91,12 +92,12 @@ class RoundSampler:
     def draw_batches(
         self, n_rounds: int, max_rounds: int
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield batches of at most `max_rounds` rounds: their number, features and rows.
+        """Yield the number of rounds, features and rows of batches of at most `max_rounds` rounds.
 
         The features are uint32 (rounds, d), ascending, or (1, d) if all rounds have the same. The
-        mask of the rows in this shard is bool (rounds, n), or (0, n) if each round has all rows.
-        The draw of a round does not depend on `max_rounds` or on the number of following rounds.
-        Early stopping ends the iteration.
+        rows are a mask over this shard, bool (rounds, n), or (0, n) if each round has all rows.
+        The draw of a round does not depend on `max_rounds`, nor on the number of later rounds. The
+        iteration ends early if early stopping ends the training.
         """
         if self.held_out is not None:
             max_rounds = min(max_rounds, self.held_out.n_iter_no_change)
@@ -119,10 +120,10 @@ class RoundSampler:
             yield n, offered, chosen
 
     def _n_sampled_features(self) -> int | None:
-        """Return the number of features to draw per round; None: all features."""
+        """Return the number of features to draw per round, or None for all features."""
         n, share = len(self.grow.splittable), self.params.max_features
         if share is None:
-            share = _default_feature_share(self.grow.n_features)
+            share = _default_share_of_features(self.grow.n_features)
         return max(1, round(share * n)) if share < 1.0 and n > 1 else None
 
     def _n_sampled_rows(self, n_candidates: int) -> int:
@@ -132,10 +133,10 @@ class RoundSampler:
 class Algorithm(ABC):
     """Boosting algorithm of an estimator family; the loop calls its methods in each round.
 
-    The loop does not read the state of a training, and only passes it to each step. An algorithm
-    may choose a new statistic for each tree, grow several trees a round, or discard trees. `round`
-    returns the trees that are added to the committee, with their leaf values set. An algorithm
-    whose rounds run without Python overrides `train`, which runs many rounds in a kernel.
+    The loop passes the state of a training to each method, without reading the state. An algorithm
+    may choose new gradients or weights for each tree, grow several trees per round, or discard
+    trees. `grow_round` returns the trees that are added to the committee, with their leaf values.
+    An algorithm that runs many rounds in one kernel call overrides `train`.
     """
 
     family: ClassVar[str]
@@ -170,17 +171,14 @@ class Algorithm(ABC):
         """Create the algorithm's state of the training rows from their `scores` float64 (n, K)."""
 
     def row_weights(self, state: Any) -> np.ndarray | None:
-        """Return the weight per record of each row for growing the next tree, float64 (n,).
+        """Return the weight of one record of each row for growing the next tree, float64 (n,).
 
-        Weight trimming drops the rows of the lowest weight; if None, no row is dropped.
+        Weight trimming leaves out the rows of the lowest weight. None: no row is left out.
         """
         return None
 
     def train(self, state: Any, sampling: RoundSampler, n_rounds: int, builder: Any) -> None:
-        """Train `n_rounds` rounds, and append each to `builder`.
-
-        Calls `grow_round` and `update_state` for each round.
-        """
+        """Train `n_rounds` rounds by `grow_round` and `update_state`; append each to `builder`."""
         for _ in range(n_rounds):
             trimmed = sampling.params.weight_trimming > 0.0
             sampling.draw_sample(self.row_weights(state) if trimmed else None)
@@ -193,7 +191,7 @@ class Algorithm(ABC):
                 return
 
     def grow_round(self, state: Any, grower: Grower) -> list[Any]:
-        """Grow the trees, or other weak learners, of one round; an empty list ends the training."""
+        """Return the trees or other weak learners of one round; an empty list ends the training."""
         raise NotImplementedError
 
     def update_state(self, state: Any, grown: Sequence[Any]) -> None:
@@ -214,14 +212,15 @@ def boost(
     """Train a committee of `n_estimators` rounds, or extend `committee` by them.
 
     With a validation set `held_out`, early stopping may keep fewer rounds. The committee's classes
-    must be the first of `data.classes`. The work is added to `work`. Raises DataError if the
-    committee is of another family, has columns that `data` lacks, or has other categorical columns.
+    must be the first of `data.classes`. The number of additions is added to `work`. Raises
+    DataError if the committee is of another family, has columns that `data` lacks, or has other
+    categorical columns.
     """
     bins = data.shard.bins if data.shard is not None else None
     if bins is None:
         bins = Bins.fit(data.X, data.weight, params.max_bins, data.categorical)
     if committee is not None:
-        _check_extension(algorithm, data, committee, bins)
+        _require_extendable_committee(algorithm, data, committee, bins)
     base = algorithm.base_scores(data, committee)
     learners = committee.learners if committee else algorithm.empty_learners(data)
     learners = learners.with_new_classes(len(base))
@@ -256,7 +255,7 @@ def boost(
     )
 
 
-def _check_extension(
+def _require_extendable_committee(
     algorithm: Algorithm, data: TrainingData, committee: Committee, bins: Bins
 ) -> None:
     if committee.family != algorithm.family:
@@ -279,20 +278,20 @@ def _check_extension(
         )
 
 
-def heavy_rows(row_weights: np.ndarray, weight: np.ndarray, trimmed_share: float) -> np.ndarray:
+def heavy_rows(row_weights: np.ndarray, n_records: np.ndarray, trimmed_share: float) -> np.ndarray:
     """Return the mask of the rows that remain after weight trimming, bool (n,).
 
-    The lightest rows, with at most `trimmed_share` of the total weight, are dropped. `row_weights`
-    (n,) is the weight of one of the row's `weight` (n,) records. Rows of equal influence are kept
-    or dropped together, so that the result does not depend on their order or on merging equal rows
-    (weight trimming: Friedman, Hastie and Tibshirani, 2000).
+    The rows of the lowest `row_weights` are dropped, with at most `trimmed_share` of the total
+    weight (weight trimming: Friedman, Hastie and Tibshirani, 2000). Row i stands for `n_records[i]`
+    records of weight `row_weights[i]` each. Rows of equal `row_weights` are all kept or all
+    dropped, so that the result does not depend on the order of the rows.
     """
     order = np.argsort(row_weights)
-    mass = np.cumsum((row_weights * weight)[order])
+    mass = np.cumsum((row_weights * n_records)[order])
     n_out = np.searchsorted(mass, trimmed_share * mass[-1], side="right")
     return np.asarray(row_weights >= row_weights[order[min(int(n_out), len(order) - 1)]])
 
 
-def _default_feature_share(n_features: int) -> float:
+def _default_share_of_features(n_features: int) -> float:
     # Measured on letter, satimage, usps and others: the wider the data, the fewer a tree needs.
     return 1.0 if n_features <= 20 else 0.5 if n_features < 300 else 0.2

@@ -17,7 +17,7 @@ __all__ = ["Frame", "Similarities", "SimilaritiesBuilder", "Similarity"]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Coordinates for measuring distances: columns are centred, and may be scaled.
+    """Coordinates in which distances are measured: columns are centred, and may be scaled.
 
     Parameters
     ----------
@@ -30,10 +30,12 @@ class Frame:
 
     @classmethod
     def fit(cls, X: np.ndarray, weight: np.ndarray, *, standardize: bool) -> "Frame":
-        """Centre the columns of `X` (n, D); if `standardize`, divide by their standard deviation.
+        """Return coordinates whose centre is the mean of `X` (n, D), weighted by `weight` (n,).
+
+        If `standardize`, columns are divided by their standard deviations.
 
         A constant or empty column gets scale 0: the column cannot distinguish training rows, and
-        later differences in the column were never learned.
+        later differences in the column have no meaning for the model.
         """
         known = ~np.isnan(X)
         values = np.where(known, X, 0.0).astype(np.float64)
@@ -55,7 +57,9 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
-    """Weak learner that depends on the distance to one or two points, with class coefficients.
+    """Weak learner whose value f depends on the distances to one or two points.
+
+    The learner adds f times the coefficient of a class to the score of this class.
 
     Parameters
     ----------
@@ -69,7 +73,7 @@ class Similarity:
     values
         f at the training rows (n,).
     coefficients
-        a, float64 (K,).
+        Coefficient of each class, float64 (K,).
     """
 
     points: np.ndarray
@@ -132,7 +136,7 @@ class Similarities:
 
     @property
     def categories(self) -> CategoryCodes:
-        """Return the category codes, which are always empty, as distances need numbers."""
+        """Return empty category codes, as similarities do not support categories."""
         return CategoryCodes()
 
     def add_scores(
@@ -198,7 +202,7 @@ class Similarities:
         )
 
     def check(self, n_features: int) -> None:
-        """Raise ModelFileError if array shapes differ or a point index is out of range."""
+        """Raise ModelFileError if a shape, a point index or a reach is invalid."""
         n = self.pairs.shape[:1]
         fits = (
             self.points.shape[1:] == (n_features,)
@@ -226,14 +230,14 @@ class Similarities:
 
 
 class SimilaritiesBuilder:
-    """Builder that appends rounds to similarities, and packs them in `freeze`."""
+    """Collects rounds; `freeze` returns the old similarities with these rounds appended."""
 
     def __init__(self, old: Similarities) -> None:
         self._old = old
         self._new: list[Similarity] = []
 
     def append_round(self, learners: Sequence[Similarity]) -> None:
-        """Append the only weak learner of a round."""
+        """Append a round, whose `learners` are a single similarity."""
         self._new.extend(learners)
 
     def freeze(self) -> Similarities:

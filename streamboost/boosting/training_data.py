@@ -71,7 +71,7 @@ class TrainingData:
 
     @property
     def all_reduce(self) -> AllReduce:
-        """All-reduce that sums arrays over the shards of the training."""
+        """Adds up arrays over the shards of the training."""
         return NO_REDUCE if self.shard is None else self.shard.total
 
     def class_weights(self) -> np.ndarray:
@@ -81,7 +81,8 @@ class TrainingData:
     def initial_votes(self) -> np.ndarray:
         """Return the initial scores of voting algorithms, float64 (K,).
 
-        The score is 0, and for a class without rows half the log odds of an error of 1e-10.
+        The score is 0 for classes with rows. For a class without rows, the score is half the log
+        odds of an error rate of 1e-10.
         """
         met = np.bincount(self.y, minlength=len(self.classes)) > 0
         return np.where(met, 0.0, 0.5 * np.log(1e-10))
@@ -98,8 +99,9 @@ def validated_numbers(
     """Validate `X`, an array or a frame, and `y` if given; return `X` as float32 (n, D), and `y`.
 
     The checks are those of scikit-learn's `validate_data`. The column names of a frame are compared
-    with those of the fitted `estimator`, or stored if `reset`. The values of a frame are converted
-    by `columns`.
+    with those of the fitted `estimator`, or stored in `estimator` if `reset`. `columns` converts
+    the values of a frame to numbers. Raises DataError if categories are known from a frame, and `X`
+    is an array.
     """
     how = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
     frame = to_frame(X)
@@ -126,7 +128,10 @@ def training_rows(
     *,
     reset: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Validate the rows of a training; return `X`, `y` (n,) and weights float64 (n,)."""
+    """Validate the rows of a training; return `X` float32 (n, D), `y` (n,) and weights (n,).
+
+    The arguments are those of `validated_numbers`.
+    """
     X, y = validated_numbers(estimator, columns, X, y, reset=reset)
     check_classification_targets(y)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -140,10 +145,11 @@ def training_data(
     known_classes: np.ndarray | None,
     categorical: np.ndarray | None = None,
 ) -> TrainingData:
-    """Return the training data of the rows with positive weight.
+    """Return the rows with positive weight as training data.
 
-    As in scikit-learn, the classes are all distinct labels in `y`, including a class whose rows all
-    have weight zero.
+    As in scikit-learn, the classes are all distinct labels in `y`, even if all rows of a class have
+    weight 0. The `known_classes` of an extended committee come first. Raises ValueError if no row
+    has a positive weight.
     """
     classes, codes = encode_labels(y, known_classes)
     places = None
@@ -161,7 +167,8 @@ def total_class_weights(
 ) -> np.ndarray:
     """Return the total weight of each class, float64 (K,), with exact sums over all shards.
 
-    `y` (n,) are class indices, `weight` (n,) is positive; the rows of all shards count.
+    `y` (n,) are the class indices of the rows of this shard, and `weight` (n,) their positive
+    weights. `total` adds up the weights of all shards.
     """
     units, scale = weights_in_units(weight, total)
     counted = None if len(units) < len(y) else units
@@ -190,7 +197,7 @@ def check_class_weight(class_weight: Any, y: np.ndarray) -> None:
 
 
 def warn_of_missing_classes(known_classes: np.ndarray, y: np.ndarray) -> None:
-    """Warn if a known class has no row among the labels `y` (n,) of an extension."""
+    """Warn if one of the committee's classes is absent from the labels `y` (n,) of an extension."""
     absent = known_classes[~np.isin(known_classes, y)].tolist()
     if not absent:
         return
@@ -227,13 +234,13 @@ def apply_class_weight(
 def class_weight_factors(
     class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
-    """Return the factor that `class_weight` gives each class, float64 (K,).
+    """Return the factor by which `class_weight` multiplies row weights of each class, float64 (K,).
 
     `codes` (n,) are indices of `classes` (K,), and `weight` (n,) is not negative; see
     `apply_class_weight`.
     """
     if isinstance(class_weight, dict):
-        _check_class_weights(class_weight)
+        _require_valid_class_weights(class_weight)
         return np.array([class_weight.get(c, 1.0) for c in classes.tolist()], dtype=np.float64)
     counted, mass, of_class = weight > 0, np.zeros(len(classes)), np.ones(len(classes))
     if counted.any():
@@ -243,7 +250,7 @@ def class_weight_factors(
     return of_class
 
 
-def _check_class_weights(class_weight: dict[Any, Any]) -> None:
+def _require_valid_class_weights(class_weight: dict[Any, Any]) -> None:
     for label, weight in class_weight.items():
         if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
             raise ConfigurationError(
@@ -252,13 +259,19 @@ def _check_class_weights(class_weight: dict[Any, Any]) -> None:
 
 
 def encode_labels(y: np.ndarray, known_classes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the classes, new ones after the known ones, and the class index of each label."""
+    """Return the classes, and the class index of each label in `y`, uint32 (n,).
+
+    The `known_classes`, if any, come first, and then new labels. Raises DataError if one kind of
+    label is text and the other is not.
+    """
     found, codes = (
-        _distinct_text(y) if len(y) and _is_text(y) else np.unique(y, return_inverse=True)
+        _distinct_text_labels(y)
+        if len(y) and _are_text_labels(y)
+        else np.unique(y, return_inverse=True)
     )
     if known_classes is None:
         return found, codes.astype(np.uint32)
-    if _is_text(found) != _is_text(known_classes):
+    if _are_text_labels(found) != _are_text_labels(known_classes):
         raise DataError(
             f"the committee's classes are {known_classes.tolist()[:5]} and the new labels "
             f"{found.tolist()[:5]}: text and numbers do not mix; give labels of one kind"
@@ -270,13 +283,16 @@ def encode_labels(y: np.ndarray, known_classes: np.ndarray | None) -> tuple[np.n
     return classes, places[codes].astype(np.uint32)
 
 
-def _distinct_text(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted distinct labels, and the index of each row's label, faster than numpy."""
+def _distinct_text_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted distinct text labels, and the index of each row's label.
+
+    For text, this is faster than `numpy.unique`.
+    """
     labels = y.tolist()
     found = sorted(set(labels))
     place = {label: i for i, label in enumerate(found)}
     return np.array(found, dtype=y.dtype), np.array([place[label] for label in labels])
 
 
-def _is_text(labels: np.ndarray) -> bool:
+def _are_text_labels(labels: np.ndarray) -> bool:
     return isinstance(labels[0], str)

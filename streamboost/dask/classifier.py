@@ -1,4 +1,4 @@
-"""SketchLogitBoost on the workers of a Dask cluster, with bitwise the results of one machine."""
+"""SketchLogitBoost on the workers of a Dask cluster, with the same results as on one machine."""
 
 from collections.abc import Callable
 from copy import copy
@@ -22,13 +22,13 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
     """`SketchLogitBoostClassifier` that trains on Dask arrays or frames without gathering them.
 
     The committee is bitwise equal to that of `SketchLogitBoostClassifier` on the same rows, for any
-    number of workers and any chunks: workers exchange only sums of integers. If a worker dies,
-    the training restarts on the remaining workers, up to three times. It is worthwhile from about
-    200,000 rows per worker on.
+    number of workers and any chunks, as workers exchange only sums of integers. If a worker dies,
+    the training restarts on the remaining workers, up to three times. Distributed training is
+    worthwhile from about 200,000 rows per worker on.
 
-    Has the parameters of `SketchLogitBoostClassifier` and `client`. Not supported are
-    `early_stopping`, and frame columns of a categorical dtype. Integer columns named in
-    `categorical_features` are supported.
+    The parameters are those of `SketchLogitBoostClassifier`, and `client`. `early_stopping` and
+    frame columns of a categorical dtype are not supported. Integer columns that
+    `categorical_features` names are supported.
 
     Parameters
     ----------
@@ -54,7 +54,11 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
     def extend(
         self, X: Any, y: Any, *, n_estimators: int | None = None, sample_weight: Any = None
     ) -> Self:
-        """Add `n_estimators` boosting rounds, trained on these rows, to the fitted committee."""
+        """Add `n_estimators` boosting rounds, trained on these rows, to the fitted committee.
+
+        The arguments are those of `fit`. If `n_estimators` is None, as many rounds are added as
+        `fit` trains.
+        """
         check_is_fitted(self, "classes_")
         rounds, known = self.n_estimators if n_estimators is None else n_estimators, self.committee_
         copy(self).set_params(n_estimators=rounds).check_parameters()
@@ -66,7 +70,10 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
     def _train_distributed(
         self, X: Any, y: Any, weight: Any, seed: int, rounds: int, *, reset: bool
     ) -> np.ndarray:
-        """Train on the workers, store the committee, and return the distinct labels."""
+        """Train on the workers, store the committee, and return the distinct labels in `y`.
+
+        With `reset`, train a new committee; otherwise extend the fitted one.
+        """
         if self.early_stopping:
             raise ConfigurationError(
                 "early_stopping=True: rows are not held out on Dask; train with it on one machine, "
@@ -79,7 +86,7 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
             raise ImportError(f"{error}: pip install 'streamboost[dask]'") from error
         client = self.client or default_client()
         self._set_or_check_columns(X, reset=reset)
-        chunks = _align_chunks(X, y, weight)
+        chunks = _divide_labels_like_rows(X, y, weight)
         read = dask.delayed(parts.read_part, pure=False)
         rows = client.compute([read(self._columns, *chunk) for chunk in chunks])
         names = getattr(self, "feature_names_in_", None)
@@ -100,7 +107,10 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
         return labels
 
     def _set_or_check_columns(self, X: Any, *, reset: bool) -> None:
-        """Store a frame's column names on `reset`; otherwise compare them with the stored names."""
+        """Store the column names of a frame `X` if `reset`; else compare them with the stored ones.
+
+        Raises DataError if a column is of a categorical type.
+        """
         if hasattr(X, "_meta") and hasattr(X._meta, "columns"):
             _check_feature_names(self, X._meta, reset=reset)
             known = None if reset else self._columns
@@ -127,21 +137,24 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
 
     def predict(self, X: Any) -> Any:
         """Return the predicted class of each row, (n,); a Dask array for a Dask collection."""
-        return self._apply_to_chunks("predict", X, self.classes_.dtype, ())
+        return self._call_method_on_chunks("predict", X, self.classes_.dtype, ())
 
     def predict_proba(self, X: Any) -> Any:
         """Return the class probabilities (n, K); a Dask array if `X` is a Dask collection."""
-        return self._apply_to_chunks(
+        return self._call_method_on_chunks(
             "predict_proba", X, np.dtype(np.float64), (len(self.classes_),)
         )
 
     def decision_function(self, X: Any) -> Any:
-        """Return the scores (n, K), or (n,) for two classes; a Dask array if `X` is one."""
-        shape = (len(self.classes_),) if len(self.classes_) > 2 else ()
-        return self._apply_to_chunks("decision_function", X, np.dtype(np.float64), shape)
+        """Return the scores (n, K), or (n,) for two classes.
 
-    def _apply_to_chunks(
-        self, method_name: str, X: Any, dtype: np.dtype[Any], shape: tuple[int, ...]
+        The result is a Dask array if `X` is a Dask collection.
+        """
+        shape = (len(self.classes_),) if len(self.classes_) > 2 else ()
+        return self._call_method_on_chunks("decision_function", X, np.dtype(np.float64), shape)
+
+    def _call_method_on_chunks(
+        self, method_name: str, X: Any, dtype: np.dtype[Any], shape_per_row: tuple[int, ...]
     ) -> Any:
         check_is_fitted(self, "classes_")
         method: Callable[[Any], np.ndarray] = getattr(super(), method_name)
@@ -150,24 +163,26 @@ class DaskSketchLogitBoostClassifier(SketchLogitBoostClassifier):
         import dask
         import dask.array as da
 
-        predict = dask.delayed(_predict_chunk)
+        predict = dask.delayed(_call_method_on_chunk)
         local = dask.delayed(self.to_local())
         lengths = X.chunks[0] if _is_dask_array(X) else [np.nan] * X.npartitions
         return da.concatenate(
             [
-                da.from_delayed(predict(local, method_name, chunk), (length, *shape), dtype)
-                for chunk, length in zip(_row_chunks(X), lengths, strict=True)
+                da.from_delayed(predict(local, method_name, chunk), (length, *shape_per_row), dtype)
+                for chunk, length in zip(_chunks_of_rows(X), lengths, strict=True)
             ]
         )
 
 
-def _predict_chunk(local: SketchLogitBoostClassifier, method_name: str, X: Any) -> np.ndarray:
+def _call_method_on_chunk(
+    local_estimator: SketchLogitBoostClassifier, method_name: str, X: Any
+) -> np.ndarray:
     if len(X) == 0:  # an empty partition
-        K = len(local.classes_)
+        K = len(local_estimator.classes_)
         flat = method_name == "predict" or (method_name == "decision_function" and K == 2)
-        dtype = local.classes_.dtype if method_name == "predict" else np.float64
+        dtype = local_estimator.classes_.dtype if method_name == "predict" else np.float64
         return np.empty((0,) if flat else (0, K), dtype=dtype)
-    return np.asarray(getattr(local, method_name)(X))
+    return np.asarray(getattr(local_estimator, method_name)(X))
 
 
 def _is_dask_collection(X: Any) -> bool:
@@ -178,15 +193,19 @@ def _is_dask_array(X: Any) -> bool:
     return hasattr(X, "chunks") and hasattr(X, "rechunk")
 
 
-def _row_chunks(X: Any) -> list[Any]:
-    """Return the chunks of rows of an array, or the partitions of a frame."""
+def _chunks_of_rows(X: Any) -> list[Any]:
+    """Return the chunks of a Dask array, with all columns each, or the partitions of a frame."""
     if _is_dask_array(X) and X.ndim > 1:
         X = X.rechunk({1: -1})
     return list(np.ravel(X.to_delayed()))
 
 
-def _align_chunks(X: Any, y: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
-    """Return the rows, labels and weights (or None) of each chunk, with equal chunk sizes."""
+def _divide_labels_like_rows(X: Any, y: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
+    """Return a tuple of rows, labels and weights (or None) for each chunk of rows.
+
+    Labels and weights are divided like the rows. Raises DataError if an argument is no Dask
+    collection, or if the numbers of rows or chunks differ.
+    """
     given = {"X": X, "y": y} | ({} if weight is None else {"sample_weight": weight})
     wrong = [name for name, value in given.items() if not _is_dask_collection(value)]
     if wrong:
@@ -199,8 +218,8 @@ def _align_chunks(X: Any, y: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
         X = X.compute_chunk_sizes() if np.isnan(X.chunks[0]).any() else X
         of_rows = X.chunks[0]
     blocks = [
-        _row_chunks(X),
-        *(_rechunk_like_rows(v, of_rows) for k, v in given.items() if k != "X"),
+        _chunks_of_rows(X),
+        *(_chunks_like_rows(v, of_rows) for k, v in given.items() if k != "X"),
     ]
     if len({len(some) for some in blocks}) > 1:
         raise DataError(
@@ -211,8 +230,11 @@ def _align_chunks(X: Any, y: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
     return list(zip(*blocks, *([] if weight is not None else [none]), strict=True))
 
 
-def _rechunk_like_rows(values: Any, chunk_sizes: tuple[int, ...] | None) -> list[Any]:
-    """Return the chunks of labels or weights, with the `chunk_sizes` of X if they are known."""
+def _chunks_like_rows(values: Any, chunk_sizes: tuple[int, ...] | None) -> list[Any]:
+    """Return the chunks of labels or weights, divided like the rows.
+
+    `chunk_sizes` are the numbers of rows per chunk, or None for a frame, whose sizes are unknown.
+    """
     if _is_dask_array(values) and chunk_sizes is not None:
         values = values.compute_chunk_sizes() if np.isnan(values.chunks[0]).any() else values
         if sum(values.chunks[0]) != sum(chunk_sizes):
@@ -220,4 +242,4 @@ def _rechunk_like_rows(values: Any, chunk_sizes: tuple[int, ...] | None) -> list
                 f"X has {sum(chunk_sizes)} rows, and y or sample_weight {sum(values.chunks[0])}"
             )
         values = values.rechunk({0: chunk_sizes})
-    return _row_chunks(values)
+    return _chunks_of_rows(values)

@@ -1,6 +1,7 @@
-"""Handshake: authenticates worker connections by token, without blocking on slow peers.
+"""Handshake: authenticates the connections between workers by a secret token.
 
-If the cluster uses TLS, connections use its certificates, with one on each side.
+A slow or silent peer does not block the others. If the cluster uses TLS, both sides of a connection
+use its certificates.
 """
 
 import hmac
@@ -41,7 +42,10 @@ class Encryption:
 def authenticated_connections(
     server: socket.socket, token: bytes, encryption: Encryption | None
 ) -> Generator[tuple[socket.socket, dict[str, str]]]:
-    """Yield connections that sent `token`, with their environments; close all other connections."""
+    """Yield each connection that sent `token`, and the environment that it sent as a dictionary.
+
+    All other connections are closed.
+    """
     unauthenticated = dict[socket.socket, bytearray]()
     with selectors.DefaultSelector() as selector:
         with suppress(ValueError):  # it may be closed already, which the loop detects
@@ -92,9 +96,10 @@ def _accept_connection(
 
 
 def _read_handshake(connection: socket.socket, received: bytearray, token: bytes) -> bytes | None:
-    """Return the message after the token: b"" if authentication failed, None if incomplete.
+    """Read from a connection, and return the message that follows the token.
 
-    Unauthenticated data is handled as bytes alone.
+    Returns None if the message is not complete yet, and b"" if the token is wrong or the connection
+    has ended. Bytes are appended to `received`, and are not decoded before authentication.
     """
     has_ended = False
     try:

@@ -1,7 +1,8 @@
-"""All-reduce of sums over shards on several machines: the first worker adds and broadcasts.
+"""All-reduce over several machines: the first worker adds up arrays, and sends out the sums.
 
-Uses plain sockets instead of a library for collectives: if a worker dies, the connection ends at
-once. Then the attempt ends, too, but the processes of the other workers do not.
+The connections are plain sockets, without a library for collective operations. If a worker dies,
+its connection ends at once. Then the training attempt ends on all workers, but the processes of the
+other workers continue.
 """
 
 import json
@@ -38,7 +39,10 @@ _OPEN: dict[str, list[socket.socket]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
-    """Address to which the `n` workers of a training attempt connect, with `token` as password."""
+    """Address to which the workers of a training attempt connect.
+
+    `n` is the number of workers, and `token` the password of the attempt.
+    """
 
     host: str
     port: int
@@ -47,7 +51,10 @@ class Rendezvous:
 
 
 def open_rendezvous(host: str, n_workers: int) -> Rendezvous:
-    """Open a port on this machine, `host`, for a training of `n_workers`; return its address."""
+    """Open a port on this machine for a training of `n_workers`, and return its address.
+
+    `host` is the name or IP address of this machine.
+    """
     family = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
     server = socket.socket(family, socket.SOCK_STREAM)
     server.bind((host, 0))
@@ -58,7 +65,10 @@ def open_rendezvous(host: str, n_workers: int) -> Rendezvous:
 
 
 def abort_attempt(token: str) -> None:
-    """Close this process's sockets of an attempt: blocked calls raise LostWorkerError."""
+    """Close the sockets of the training attempt `token` in this process.
+
+    Calls that are blocked on these sockets raise LostWorkerError.
+    """
     sockets = _OPEN.pop(token, [])
     _shut_down_sockets(sockets)
     for each in sockets:
@@ -77,13 +87,14 @@ def join_rendezvous(
 ) -> AllReduce:
     """Connect to the other workers as worker `rank`; return the all-reduce over all workers.
 
-    The first worker has called `open_rendezvous`. With `encryption`, which all workers have or
-    none, all data is sent by TLS. Raises LostWorkerError if a worker does not connect, and
-    ConfigurationError if the workers' environments would not give bitwise equal results.
+    The first worker, of rank 0, must have called `open_rendezvous`. With `encryption`, all data is
+    sent by TLS. Either all workers have `encryption`, or none. Raises LostWorkerError if a worker
+    does not connect, and ConfigurationError if the workers' environments would not give bitwise
+    equal results.
     """
     try:
         if rank == 0:
-            return _RootAllReduce(_accept_workers(rendezvous, encryption))
+            return _AllReduceOfFirstWorker(_accept_worker_connections(rendezvous, encryption))
         connection = socket.create_connection((rendezvous.host, rendezvous.port), _CONNECT_SECONDS)
         if encryption is not None:
             connection = encryption.outgoing_context.wrap_socket(
@@ -98,11 +109,16 @@ def join_rendezvous(
         raise LostWorkerError(_lost_worker_message(error)) from error
     if refusal:
         raise ConfigurationError(refusal)
-    return _PeerAllReduce(connection)
+    return _AllReduceOfOtherWorker(connection)
 
 
-def _accept_workers(rendezvous: Rendezvous, encryption: Encryption | None) -> list[socket.socket]:
-    """Accept and authenticate the connections of all other workers, and compare environments."""
+def _accept_worker_connections(
+    rendezvous: Rendezvous, encryption: Encryption | None
+) -> list[socket.socket]:
+    """Accept the connections of all other workers, and return them.
+
+    Raises ConfigurationError if the environment of a worker would give other results.
+    """
     sockets = _OPEN.get(rendezvous.token)
     if sockets is None:
         raise ConnectionAbortedError("the attempt was given up before it began")
@@ -115,7 +131,7 @@ def _accept_workers(rendezvous: Rendezvous, encryption: Encryption | None) -> li
             _enable_keep_alive(connection)
             sockets.append(connection)
             others.append(connection)
-            refusal = refusal or _environment_mismatch(theirs)
+            refusal = refusal or _environment_mismatch_message(theirs)
     for connection in others:
         _send_message(connection, refusal.encode())
     if refusal:
@@ -123,7 +139,7 @@ def _accept_workers(rendezvous: Rendezvous, encryption: Encryption | None) -> li
     return others
 
 
-def _environment_mismatch(peer_environment: dict[str, str]) -> str:
+def _environment_mismatch_message(peer_environment: dict[str, str]) -> str:
     unlike = differences(environment(), peer_environment)
     return unlike and (
         f"the workers' results would differ: {unlike} on another worker. Train on "
@@ -132,11 +148,11 @@ def _environment_mismatch(peer_environment: dict[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _RootAllReduce(AllReduce):
+class _AllReduceOfFirstWorker(AllReduce):
     peers: list[socket.socket]
 
     def sum_over_shards(self, values: np.ndarray) -> None:
-        """Add the arrays of all peers to `values`, in place, and send them the sums."""
+        """Add the arrays of all other workers to `values`, in place, and send the sums to them."""
         theirs = np.empty_like(values)
         try:
             for connection in self.peers:
@@ -150,7 +166,7 @@ class _RootAllReduce(AllReduce):
 
 
 @dataclass(frozen=True, slots=True)
-class _PeerAllReduce(AllReduce):
+class _AllReduceOfOtherWorker(AllReduce):
     first: socket.socket
 
     def sum_over_shards(self, values: np.ndarray) -> None:
@@ -167,7 +183,7 @@ def _lost_worker_message(error: OSError) -> str:
 
 
 def _enable_keep_alive(connection: socket.socket) -> None:
-    """Enable TCP keep-alive, so that a lost machine is detected while its worker computes."""
+    """Enable TCP keep-alive, so that a dead machine is detected while no data is expected."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEP_ALIVE.items():
@@ -182,25 +198,25 @@ def _send_message(connection: socket.socket, data: bytes | memoryview) -> None:
 
 def _receive_message(connection: socket.socket, max_bytes: int = MAX_HANDSHAKE_BYTES) -> bytes:
     size = bytearray(HEADER.size)
-    _receive_exactly(connection, memoryview(size))
+    _receive_until_full(connection, memoryview(size))
     (n,) = HEADER.unpack(size)
     if not 0 <= n <= max_bytes:
         raise ConnectionError(f"{n} bytes announced, where at most {max_bytes} make sense")
     data = bytearray(n)
-    _receive_exactly(connection, memoryview(data))
+    _receive_until_full(connection, memoryview(data))
     return bytes(data)
 
 
 def _receive_array(connection: socket.socket, values: np.ndarray) -> None:
     size = bytearray(HEADER.size)
-    _receive_exactly(connection, memoryview(size))
+    _receive_until_full(connection, memoryview(size))
     (n,) = HEADER.unpack(size)
     if n != values.nbytes:
         raise ConnectionError(f"{n} bytes announced and {values.nbytes} due: out of step")
-    _receive_exactly(connection, values.data.cast("B"))
+    _receive_until_full(connection, values.data.cast("B"))
 
 
-def _receive_exactly(connection: socket.socket, buffer: memoryview) -> None:
+def _receive_until_full(connection: socket.socket, buffer: memoryview) -> None:
     at = 0
     while at < len(buffer):
         n = connection.recv_into(buffer[at:])

@@ -1,4 +1,4 @@
-"""Tasks of a worker: read its rows, bin columns, train on a shard."""
+"""Tasks that run on workers: read rows, choose bins, and train on the rows of one worker."""
 
 import pickle
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ShardLabels:
-    """Sorted distinct labels, their class codes, and their factors of the row weights."""
+    """Sorted distinct labels, the class code of each, and its factor of the row weights."""
 
     labels: np.ndarray
     codes: np.ndarray
@@ -57,7 +57,7 @@ class ShardLabels:
 
 @dataclass(frozen=True, slots=True)
 class ShardJob:
-    """Task description of a training, equal for all workers; it extends `committee` if given."""
+    """Description of a training, equal for all workers. If `committee` is given, it is extended."""
 
     model: SketchLogitBoostClassifier
     n: int
@@ -69,7 +69,10 @@ class ShardJob:
 
 
 def read_part(columns: FrameColumns | None, X: Any, y: Any, weight: Any) -> Part:
-    """Validate one chunk as `fit` does, convert it to arrays, and return it as a `Part`."""
+    """Validate the rows of one chunk as `fit` does, and return them as a `Part`.
+
+    `columns` converts the values of a frame; None for arrays. `weight` may be None.
+    """
     frame = to_frame(X)
     if frame is not None:
         X = (columns or FrameColumns()).to_numbers(frame)
@@ -101,7 +104,7 @@ def label_weight_factors(
     labels: np.ndarray,
     labels_and_weights_of_parts: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> np.ndarray:
-    """Return the factor by which `class_weight` scales the rows of each label, float64 (K,)."""
+    """Return the factor by which `class_weight` multiplies the weights of each label, (K,)."""
     y, weight = (
         np.concatenate(of_each) for of_each in zip(*labels_and_weights_of_parts, strict=True)
     )
@@ -109,7 +112,7 @@ def label_weight_factors(
 
 
 def apply_weights(part: Part, labels: ShardLabels) -> Part:
-    """Replace labels by class codes, scale the weights, and drop rows without weight."""
+    """Return a part with class codes as `y`, scaled weights, and without rows of weight 0."""
     at = np.searchsorted(labels.labels, part.y)
     X, y, weight = part.X, labels.codes[at], part.weight * labels.factors[at]
     if not (weight > 0).all():
@@ -123,7 +126,7 @@ def row_count(part: Part) -> int:
 
 
 def select_columns(part: Part, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns `begin` to `end` of a part, (n, columns), and its weights (n,)."""
+    """Return the columns `begin` to `end` - 1 of a part, (n, columns), and its weights (n,)."""
     return part.X[:, begin:end], part.weight
 
 
@@ -133,7 +136,11 @@ def fit_bins(
     categorical: np.ndarray,
     names: np.ndarray | None,
 ) -> Bins:
-    """Choose the bins of a group of columns from all rows; `categorical` is bool (columns,)."""
+    """Return the bins of a group of columns, chosen from all rows.
+
+    `columns_and_weights` are the results of `select_columns` for all parts. The mask `categorical`,
+    bool (columns,), marks categorical columns, and `names` are the column names or None.
+    """
     X = np.concatenate([piece for piece, _ in columns_and_weights])
     check_categories(X, categorical, names)
     weight = np.concatenate([weight for _, weight in columns_and_weights])
@@ -141,7 +148,7 @@ def fit_bins(
 
 
 def concatenate_bins(bins_of_groups: Sequence[Bins]) -> Bins:
-    """Concatenate the bins of consecutive groups of columns into the bins of all columns."""
+    """Return the bins of all columns, from the bins of consecutive groups of columns."""
     cuts = list[np.ndarray]()
     categories = dict[int, CategoryBins]()
     for some in bins_of_groups:
@@ -162,20 +169,20 @@ def open_port(n_workers: int) -> Rendezvous:
 def train_shard(
     pickled_job: bytes, rendezvous: Rendezvous, rank: int, row_offsets: Sequence[int], *parts: Part
 ) -> Committee | None:
-    """Train together with the other workers on the rows of `parts`.
+    """Train together with the other workers on the rows of `parts`, and return the committee.
 
-    `pickled_job` is a `ShardJob`, and `row_offsets` are the indices of each part's first row among
-    all rows. The first worker returns the committee. The other workers have an equal committee, and
-    return None.
+    `pickled_job` is a pickled `ShardJob`, and `row_offsets` are the indices of each part's first
+    row among all rows. `rank` is the number of this worker. Workers other than the first compute an
+    equal committee, but return None.
     """
     from distributed import get_worker
 
     try:
         total = join_rendezvous(rendezvous, rank, Encryption.of_worker(get_worker()))
         job: ShardJob = pickle.loads(pickled_job)
-        data = _training_data(job, row_offsets, parts, total)
+        data = _combine_parts_as_training_data(job, row_offsets, parts, total)
         model, rng = job.model, np.random.default_rng(job.seed)
-        committee = model._boost(data, job.rounds, rng, job.committee)
+        committee = model._boost_committee(data, job.rounds, rng, job.committee)
         # A barrier: a connection that ends earlier counts as a lost worker.
         total.sum_over_shards(np.zeros(1, dtype=np.int64))
         return committee if rank == 0 else None
@@ -183,7 +190,7 @@ def train_shard(
         abort_attempt(rendezvous.token)
 
 
-def _training_data(
+def _combine_parts_as_training_data(
     job: ShardJob, row_offsets: Sequence[int], parts: Sequence[Part], total: AllReduce
 ) -> TrainingData:
     X, y, weight = (

@@ -1,7 +1,8 @@
-"""Distributed training by the client: distributes rows, computes bins, runs attempts on workers.
+"""Distributed training, as seen by the client: assigns rows to workers, and starts the training.
 
-Dask recomputes what it can if a worker dies. A training itself is an attempt: all workers run
-synchronously. If one is lost, the attempt ends at once and is repeated on the remaining workers.
+If a worker dies while rows are read, Dask recomputes the lost rows. The boosting rounds are one
+attempt, in which all workers run in step. If a worker is lost, the attempt ends at once, and is
+repeated on the remaining workers.
 """
 
 import logging
@@ -46,12 +47,13 @@ def train_on_workers(
     rounds: int,
     committee: Committee | None = None,
 ) -> tuple[Committee, np.ndarray]:
-    """Train on `rows`, futures of `Part`; return the committee and the distinct labels.
+    """Train on the cluster; return the committee and the distinct labels.
 
-    The committee is bitwise that of `model.train` on all rows, in the order of `rows`.
+    `rows` are futures of `Part`. The committee is bitwise equal to that of `model.train` on all
+    rows in this order. Raises LostWorkerError if workers are lost in each attempt.
     """
     known_workers = set(client.ncores())
-    labels = _distinct_labels(client, rows)
+    labels = _gather_distinct_labels(client, rows)
     check_classification_targets(labels)
     if committee is None:
         check_class_weight(model.class_weight, labels)
@@ -66,7 +68,7 @@ def train_on_workers(
     counts = client.gather(client.map(parts.row_count, weighed, pure=False))
     if sum(counts) == 0:
         raise ValueError("no row has a positive weight: give at least one class a weight")
-    bins = _choose_bins(client, model, weighed, _n_columns(client, rows), names)
+    bins = _choose_bins(client, model, weighed, _count_columns_of_first_part(client, rows), names)
     job = parts.ShardJob(model, sum(counts), bins, classes, rounds, seed, committee)
     error: BaseException | None = None
     for attempt in range(1, _ATTEMPTS + 1):
@@ -81,7 +83,7 @@ def train_on_workers(
     ) from error
 
 
-def _distinct_labels(client: "Client", rows: Sequence[Any]) -> np.ndarray:
+def _gather_distinct_labels(client: "Client", rows: Sequence[Any]) -> np.ndarray:
     found = client.gather(client.map(parts.column_count_and_labels, rows, pure=False))
     widths = {width for width, labels in found if len(labels)}
     if len(widths) > 1:
@@ -91,7 +93,7 @@ def _distinct_labels(client: "Client", rows: Sequence[Any]) -> np.ndarray:
     return np.unique(np.concatenate([labels for _, labels in found if len(labels)]))
 
 
-def _n_columns(client: "Client", rows: Sequence[Any]) -> int:
+def _count_columns_of_first_part(client: "Client", rows: Sequence[Any]) -> int:
     return int(client.submit(parts.column_count_and_labels, rows[0], pure=False).result()[0])
 
 
@@ -102,7 +104,7 @@ def _choose_bins(
     n_columns: int,
     names: np.ndarray | None,
 ) -> Bins:
-    """Return the bins of all columns, chosen on the workers from all rows in their order."""
+    """Return the bins of all columns, which the workers choose from all rows."""
     chosen = model.categorical_features
     mask = categorical_mask(
         None if isinstance(chosen, str) and chosen == "from_dtype" else chosen, n_columns, names
@@ -125,14 +127,18 @@ def _run_attempt(
     counts: Sequence[int],
     known_workers: set[str],
 ) -> Committee:
-    """Train once on the available workers; raise LostWorkerError if a worker is lost."""
+    """Train once on the available workers, and return the committee.
+
+    `counts` are the numbers of rows of each part in `rows`. Raises LostWorkerError if a worker is
+    lost.
+    """
     from distributed import Lock
 
     told = pickle.dumps(job)  # arrays that Dask sends are read-only, which kernels do not support
     # Without the lock, two trainings could each hold some workers and wait for the others forever.
     with client.as_current(), Lock("streamboost.dask"):
         # Assigned now: workers may have died while it waited for the lock.
-        shares = _assign_parts(client, rows, counts, known_workers)
+        shares = _assign_parts_to_workers(client, rows, counts, known_workers)
         workers = list(shares)
         _log.info("training on %d workers", len(workers))
         rendezvous = _open_rendezvous(client, workers)
@@ -153,17 +159,20 @@ def _run_attempt(
         try:
             _wait_for_futures(client, futures, workers)
         finally:
-            _end_attempt(client, rendezvous, dict(zip(workers, futures, strict=True)))
+            _abort_attempt_unless_finished(
+                client, rendezvous, dict(zip(workers, futures, strict=True))
+            )
         return _committee_or_error(futures)
 
 
-def _assign_parts(
+def _assign_parts_to_workers(
     client: "Client", rows: Sequence[Any], counts: Sequence[int], known_workers: set[str]
 ) -> dict[str, list[int]]:
-    """Return the indices of `rows` for each worker: those it holds, up to an equal share.
+    """Return the indices in `rows` of the parts that each worker trains on.
 
-    A worker without rows that started after the training began, such as Dask's replacement of a
-    dead worker, gets none: all others would wait until it has loaded its modules.
+    A worker gets the parts that it already holds, up to an equal number of rows. The other parts go
+    to the workers with the fewest rows. New workers without parts, which are not in
+    `known_workers`, get none: all others would wait until they have loaded their modules.
     """
     from distributed import wait
 
@@ -195,7 +204,8 @@ def _assign_parts(
 def _open_rendezvous(client: "Client", workers: Sequence[str]) -> Rendezvous:
     """Open a port on the first worker, and return its address.
 
-    Uses a task: for other messages, Dask retries for 30 seconds to reach a lost worker.
+    The port is opened by a Dask task. For other messages, Dask would retry for 30 seconds to reach
+    a lost worker.
     """
     own = {"workers": workers[:1], "allow_other_workers": False, "pure": False}
     opened = client.submit(parts.open_port, len(workers), **own)
@@ -204,7 +214,10 @@ def _open_rendezvous(client: "Client", workers: Sequence[str]) -> Rendezvous:
 
 
 def _wait_for_futures(client: "Client", futures: Sequence[Any], workers: Sequence[str]) -> None:
-    """Wait until all futures are done or one has failed; raise if a worker has left."""
+    """Wait until all futures are done, or one of them has failed.
+
+    Raises LostWorkerError if one of `workers` has left the cluster.
+    """
     from distributed import wait
 
     while True:
@@ -217,11 +230,13 @@ def _wait_for_futures(client: "Client", futures: Sequence[Any], workers: Sequenc
             raise LostWorkerError("a worker has left the cluster")
 
 
-def _end_attempt(client: "Client", rendezvous: Rendezvous, futures: dict[str, Any]) -> None:
+def _abort_attempt_unless_finished(
+    client: "Client", rendezvous: Rendezvous, future_of_worker: dict[str, Any]
+) -> None:
     """Abort the attempt on the remaining workers, unless all futures are finished."""
     from distributed import wait
 
-    if all(future.status == "finished" for future in futures.values()):
+    if all(future.status == "finished" for future in future_of_worker.values()):
         return
 
     def abort_on_workers() -> None:
@@ -234,12 +249,17 @@ def _end_attempt(client: "Client", rendezvous: Rendezvous, futures: dict[str, An
     told.join(_END_SECONDS)
     left = client.ncores()
     with suppress(TimeoutError):
-        wait([future for worker, future in futures.items() if worker in left], _END_SECONDS)
-    client.cancel([future for future in futures.values() if future.status == "pending"])
+        wait(
+            [future for worker, future in future_of_worker.items() if worker in left], _END_SECONDS
+        )
+    client.cancel([future for future in future_of_worker.values() if future.status == "pending"])
 
 
 def _committee_or_error(futures: Sequence[Any]) -> Committee:
-    """Return the committee, or raise the first error, errors other than lost workers first."""
+    """Return the committee of the first future, or raise an error if a future has failed.
+
+    Errors that are not due to lost workers are raised first.
+    """
     errors = [future.exception() for future in futures if future.status == "error"]
     for error in errors:
         if not isinstance(error, LostWorkerError | OSError):

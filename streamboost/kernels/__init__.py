@@ -1,1 +1,1 @@
-"""Numeric loops compiled by numba; callers in other packages validate and allocate the arrays."""
+"""Numeric loops compiled by numba. The callers validate all arrays, and allocate the outputs."""

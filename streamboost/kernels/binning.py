@@ -1,4 +1,4 @@
-"""Binning kernels: choose the cuts between bins, and code feature values as bins."""
+"""Binning kernels: choose the cuts between bins, and convert feature values to bin indices."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ _BLOCK = 256  # rows per block, whose values of a feature are compared with each
 
 @kernel
 def code_values(X, cuts, offsets, missing, codes):
-    """Write the bin index of each value to `codes`; missing values get the number of bins.
+    """Write the bin index of each value to `codes`; missing values get the index after the last.
 
     Shapes: `X` float32 (n, D), C-order, NaN where missing; `cuts` float32, of which
     `cuts[offsets[f]:offsets[f + 1]]` belong to feature f, with `offsets` int64 (D + 1,); `missing`
@@ -57,7 +57,7 @@ def choose_cuts(values, cumulated_weight, max_bins, tail_sizes, cuts):
             ends[n] = i
             n += 1
     if n >= max_bins:
-        n = _select_cuts(ends, n, cumulated_weight, max_bins, tail_sizes)
+        n = _select_cuts_from_candidates(ends, n, cumulated_weight, max_bins, tail_sizes)
     for c in range(n):
         low, high = values[ends[c]], values[ends[c] + 1]
         middle = np.float32((np.float64(low) + np.float64(high)) / 2.0)
@@ -67,8 +67,11 @@ def choose_cuts(values, cumulated_weight, max_bins, tail_sizes, cuts):
 
 
 @kernel
-def _select_cuts(candidates, n_candidates, cumulated_weight, max_bins, tail_sizes):
-    """Keep the best `candidates` for cuts, at most `max_bins` - 1; return their number."""
+def _select_cuts_from_candidates(candidates, n_candidates, cumulated_weight, max_bins, tail_sizes):
+    """Move the selected cuts to the front of `candidates`; return their number.
+
+    At most `max_bins` - 1 cuts are selected, by tail sizes and by quantiles; see `Bins.fit`.
+    """
     chosen = np.zeros(n_candidates, np.bool_)
     n_tails = 0
     while (

@@ -1,8 +1,8 @@
 """Bit-parallel tree traversal: many rows per tree, with one visit of each node.
 
-A bit for each row marks whether the row is at the node. The comparison partitions these bits
-between the children. At the end, the leaf of each row is read from the bits. An instruction
-processes many rows, and no branch depends on a row.
+Each node has a mask with one bit per row, which is 1 if the row reaches the node. The comparison
+at a node divides the bits between its two children. At the end, the leaf of each row is read from
+the masks. An instruction processes many rows at once, a vector, and no branch depends on a row.
 """
 
 from typing import NamedTuple
@@ -29,8 +29,8 @@ _LEAVES = 256  # a leaf index has eight bits; in larger trees, rows are traverse
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-class _Workspace(NamedTuple):
-    """Workspace for the traversal of a chunk of rows, reused for all trees."""
+class _TraversalWorkspace(NamedTuple):
+    """Arrays for the traversal of trees by a chunk of rows, reused for all trees."""
 
     columns: np.ndarray  # float32 (D, CHUNK)
     stack: np.ndarray  # int64: nodes to visit
@@ -50,7 +50,7 @@ def allocate_workspace(n_features):
     most = CHUNK // VECTOR
     tests = np.empty((n_features, most, _WORDS), np.uint64)
     planes = np.empty((most, 8, _WORDS), np.uint64)
-    return _Workspace(
+    return _TraversalWorkspace(
         np.empty((n_features, CHUNK), np.float32),
         np.empty(_LEAVES, np.int64),
         np.empty((_LEAVES, most, _WORDS), np.uint64),
@@ -66,9 +66,10 @@ def allocate_workspace(n_features):
 
 @inner_kernel
 def load_rows(X, first_row, n_rows, workspace):
-    """Copy `n_rows` rows of `X` into the workspace; return the number of vectors.
+    """Copy `n_rows` rows of `X` from `first_row` on into the workspace; count the vectors.
 
-    The last vector may end with undefined rows, which callers must ignore.
+    A vector has a fixed number of rows. Returns the number of vectors. Rows after the copied ones
+    in the last vector are undefined, and callers must ignore them.
     """
     columns = workspace.columns
     workspace.last[:] = -1
@@ -85,7 +86,7 @@ def load_rows(X, first_row, n_rows, workspace):
 
 @inner_kernel
 def _write_threshold_mask(column, threshold, mask):
-    """Write the bit mask of the rows of a vector whose value is at most `threshold`."""
+    """Write a bit mask of the rows in one vector: 1 if the row's value is at most `threshold`."""
     for byte in range(_BYTES):
         eight = np.uint8(0)
         for b in range(8):
@@ -94,7 +95,7 @@ def _write_threshold_mask(column, threshold, mask):
 
 
 @inner_kernel
-def _add_missing_to_mask(column, mask):
+def _add_missing_rows_to_mask(column, mask):
     for byte in range(_BYTES):
         eight = np.uint8(0)
         for b in range(8):
@@ -105,10 +106,10 @@ def _add_missing_to_mask(column, mask):
 
 @inner_kernel
 def _write_node_mask(nodes, node_index, column, n_vectors, last_tests, mask):
-    """Write the bit mask of the rows that go left at a node.
+    """Write a bit mask of the rows in all vectors: 1 if the row goes left at the node.
 
-    The bits are cached together with the node, `last_tests[feature]`. If a feature has few values,
-    the next node of the feature often has the same threshold.
+    `mask` still holds the mask of `last_tests[feature]`, the last node that split the same feature.
+    If both nodes have the same test, the mask is kept. This is frequent for features of few values.
     """
     node = nodes[node_index]
     if last_tests[node.feature] >= 0:
@@ -120,14 +121,14 @@ def _write_node_mask(nodes, node_index, column, n_vectors, last_tests, mask):
         values = column[v * VECTOR : (v + 1) * VECTOR]
         _write_threshold_mask(values, node.threshold, mask[v])
         if node.missing_left:
-            _add_missing_to_mask(values, mask[v])
+            _add_missing_rows_to_mask(values, mask[v])
 
 
 @inner_kernel
 def assign_leaves(nodes, root, n_vectors, workspace):
     """Assign the rows in the workspace to the leaves of a tree; return the number of leaves.
 
-    Returns 0 if there are more leaves than an index can hold; traverse such a tree row by row.
+    Returns 0 if the tree has more than 256 leaves. The caller must then traverse it row by row.
     """
     stack, rows, tests, planes = workspace.stack, workspace.rows, workspace.tests, workspace.planes
     columns, leaves = workspace.columns, workspace.leaves
@@ -166,7 +167,10 @@ def assign_leaves(nodes, root, n_vectors, workspace):
 
 @inner_kernel
 def write_leaf_positions(vector, workspace):
-    """Write the position in `workspace.leaves` of each row of a vector to `workspace.place`."""
+    """Write the index in `workspace.leaves` of the leaf of each row of a vector.
+
+    The indices are written to `workspace.place`.
+    """
     planes, place = workspace.plane_bytes[vector], workspace.place
     for byte in range(_BYTES):
         for b in range(8):

@@ -1,7 +1,7 @@
 """Evaluation kernels: add records to the sufficient statistics that `SufficientStats` defines.
 
-In numpy, the terms of each record would be arrays, in thirty calls. For the 200 records of a
-stride, this takes 8 (26 classes) to 17 (2 classes) times as long.
+The same sums in about thirty numpy calls take 8 (26 classes) to 17 (2 classes) times as long, for
+200 records at a time.
 """
 
 import numpy as np
@@ -20,7 +20,8 @@ def add_to_label_sums(P, truth, others, counts, seen, labels, shift, first, seco
     P, truth, others
         float64 (n, K), int64 (n,) and float64 (n,), as in `JudgedRecords`.
     counts, seen, labels, shift, first, second, model
-        The sums "counts", "seen", "truth", "truth_shift", "first", "second" and "model".
+        Sums to update: "counts", "seen", "truth", "truth_shift", "first", "second" and "model" of
+        `SufficientStats.sums`.
     """
     n, K = P.shape
     d = np.empty(K)
@@ -65,15 +66,15 @@ def add_to_class_sums(
     stands,
     model,
 ):
-    """Add evaluated records to the sums by predictor and predicted class.
+    """Add evaluated records to the sums that are kept for each predictor and predicted class.
 
     Parameters
     ----------
     P, predicted, truth, others
         float64 (n, K), int64 (n, J), int64 (n,) and float64 (n,), as in `JudgedRecords`.
     hits
-        The sums "hits", by predictor. The remaining arguments are the other sums by predicted
-        class, in the order of `_BY_PREDICTED` next to `SufficientStats`.
+        Sums to update: the correct predictions of each predictor. The remaining arguments are
+        updated too. They are the other sums of `SufficientStats`, in the order of `_BY_PREDICTED`.
     """
     n, K = P.shape
     for i in range(n):
@@ -110,11 +111,13 @@ def add_to_accuracy_sums(P, predicted, truth, others, min_probability, means):
     Parameters
     ----------
     P, predicted, truth, others
-        float64 (n, K), int64 (n,), int64 (n,) and float64 (n,); P is 0 before the first label.
+        float64 (n, K), int64 (n,), int64 (n,) and float64 (n,), as in `JudgedRecords`, but with
+        the predictions of one predictor. P is 0 before the first label.
     min_probability
         Lower bound of probabilities in the log loss.
     means
-        Sums to update, float64 (bins + 1 + K, `MEAN_COLUMNS`).
+        Sums to update, float64 (bins + 1 + K, `MEAN_COLUMNS`): a row for each bin of the predicted
+        probability, one for the log loss, and one for the accuracy of each predicted class.
     """
     n, K = P.shape
     cost = np.empty(K)
@@ -129,41 +132,43 @@ def add_to_accuracy_sums(P, predicted, truth, others, min_probability, means):
         # A class that the committee lacks has probability 0 and adds nothing to the entropy.
         for c in range(K):
             cost[c] = -np.log(min(max(P[i, c], min_probability), 1.0))
-        entropy, spread, doubt = _mean_and_variances(P[i], cost)
+        entropy, spread, doubt = _mean_and_variances_over_classes(P[i], cost)
         loss = cost[k] if k >= 0 else np.nan
         sure = P[i, a]
         right = np.nan if k < 0 else (1.0 if k == a else 0.0)
         unsure, square = sure * (1.0 - sure), sure * sure
         bin = min(int(sure * bins), bins - 1)
-        _add_to_mean(means[bin], right, sure, unsure, square, others[i], sure)
-        _add_to_mean(means[bins + 1 + a], right, sure, unsure, square, others[i], sure)
-        _add_to_mean(means[bins], loss, entropy, spread, doubt, others[i], sure)
+        _add_record_to_mean(means[bin], right, sure, unsure, square, others[i], sure)
+        _add_record_to_mean(means[bins + 1 + a], right, sure, unsure, square, others[i], sure)
+        _add_record_to_mean(means[bins], loss, entropy, spread, doubt, others[i], sure)
 
 
 @kernel
 def add_to_cost_sums(P, costs, truth, others, sums):
-    """Add evaluated records with a decision to the sums of decision costs.
+    """Add the costs of the records' decisions to the sums of a mean; skip records without decision.
 
     Parameters
     ----------
     P, costs, truth, others
-        float64 (n, K), float64 (n, K), int64 (n,) and float64 (n,), as in `JudgedRecords`.
+        float64 (n, K), float64 (n, K), int64 (n,) and float64 (n,), as in `JudgedRecords`. `costs`
+        is its `decision_cost`.
     sums
         Sums to update, float64 (`MEAN_COLUMNS`,).
     """
     for i in range(P.shape[0]):
         if P.shape[1] > 0 and np.isnan(costs[i, 0]):
             continue
-        mean, spread, doubt = _mean_and_variances(P[i], costs[i])
+        mean, spread, doubt = _mean_and_variances_over_classes(P[i], costs[i])
         value = costs[i, truth[i]] if truth[i] >= 0 else np.nan
-        _add_to_mean(sums, value, mean, max(spread, 0.0), doubt, others[i], 0.0)
+        _add_record_to_mean(sums, value, mean, max(spread, 0.0), doubt, others[i], 0.0)
 
 
 @inner_kernel
-def _mean_and_variances(probabilities, values):
-    """Return mean and variance of `values` (K,), and the mean squared effect of a label error.
+def _mean_and_variances_over_classes(probabilities, values):
+    """Return the mean and variance of `values` (K,), and the mean square of a label error's effect.
 
-    An erroneous label is uniform over the K - 1 other classes.
+    `values` has one value per class, weighted by `probabilities` (K,). The effect of a wrong label
+    is its value less the mean. A wrong label is uniform over K - 1 classes.
     """
     mean = square = doubt = 0.0
     for c in range(probabilities.size):
@@ -175,20 +180,24 @@ def _mean_and_variances(probabilities, values):
 
 
 @inner_kernel
-def _add_to_mean(sums, value, mean, variance, error_variance, others, confidence):
-    """Add a record to the sums of a mean, (`MEAN_COLUMNS`,); `value` is NaN without a label."""
+def _add_record_to_mean(sums, value, mean, variance, error_variance, n_represented, confidence):
+    """Add one record to the sums from which a mean is estimated, (`MEAN_COLUMNS`,).
+
+    `value` is the record's value, or NaN if the label is unknown. `mean`, `variance` and
+    `error_variance` are the numbers that `_mean_and_variances_over_classes` returns.
+    """
     sums[0] += 1.0
     if np.isnan(value):
         sums[1] += 1.0
         sums[2] += mean
     else:
-        residual, u = value - mean, others * (others + 1.0)
+        residual, u = value - mean, n_represented * (n_represented + 1.0)
         sums[2] += value
-        sums[3] += others
+        sums[3] += n_represented
         sums[4] += u
-        sums[5] += others * residual
+        sums[5] += n_represented * residual
         sums[6] += u * residual
         sums[7] += u * residual * residual
-    sums[8] += others * variance
+    sums[8] += n_represented * variance
     sums[9] += confidence
-    sums[10] += others * error_variance
+    sums[10] += n_represented * error_variance

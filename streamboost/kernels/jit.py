@@ -19,33 +19,33 @@ _warned = False
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` with numba on its first call, to run without the GIL; cache it on disk.
 
-    Division follows numpy (no exception, so that loops vectorise). The cache is invalidated if any
-    file of this folder changes, as kernels call each other across files. If numba finds no writable
-    folder for its cache, each process compiles the kernel again, and a warning is logged.
+    Division by zero raises no exception, as in numpy, so that loops are vectorised. The cache is
+    invalidated if any file of this folder changes, as kernels call each other across files. If
+    numba finds no writable folder for its cache, each process compiles the kernel again, and a
+    warning is logged.
     """
-    return _compile(function)
+    return _compile_with_disk_cache(function)
 
 
 def inner_kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function that only other kernels call, without reference counting.
+    """Compile a function that only other kernels call, without reference counting of its arrays.
 
-    The function must not allocate, as its arrays belong to the caller. Reference counting is
-    atomic, takes 5 ns per array and call, and was a fifth of the time to grow a small tree.
+    The function must not allocate arrays. Reference counting takes 5 ns per array and call, and was
+    a fifth of the time to grow a small tree.
     """
-    return _compile(function, _nrt=False)
+    return _compile_with_disk_cache(function, _nrt=False)
 
 
 def row_kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function like `inner_kernel`, and let the compiler reorder its sums.
+    """Compile a function like `inner_kernel`, and let the compiler reorder its additions.
 
-    Use this decorator for sums over classes. In source order, each addition waits for the last,
-    and 26 classes take twice as long. The order is equal for all rows, and for all runs on the same
-    processor.
+    Use this decorator for sums over classes: in source order, a sum of 26 classes takes twice as
+    long. The order is the same for all rows, and for all runs on the same processor.
     """
-    return _compile(function, _nrt=False, fastmath={"reassoc", "contract"})
+    return _compile_with_disk_cache(function, _nrt=False, fastmath={"reassoc", "contract"})
 
 
-def _compile(function: Callable[..., Any], **options: Any) -> Any:
+def _compile_with_disk_cache(function: Callable[..., Any], **options: Any) -> Any:
     global _warned
     compiled = njit(function, nogil=True, error_model="numpy", **options)
     try:
@@ -62,21 +62,21 @@ def _compile(function: Callable[..., Any], **options: Any) -> Any:
 
 
 class _FolderCache(FunctionCache):
-    """Numba cache that is invalidated when any file of this folder changes.
+    """Numba cache of a kernel, which is invalidated when any file of this folder changes.
 
-    The base class only detects changes of the kernel's own file.
+    The base class only detects changes of the file that contains the kernel.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         own = self._impl.locator.get_source_stamp()
         self._cache_file = _TolerantIndex(
-            self.cache_path, self._impl.filename_base, (own, _source_digest())
+            self.cache_path, self._impl.filename_base, (own, _digest_of_kernel_files())
         )
 
 
 class _TolerantIndex(IndexDataCacheFile):
-    """Index of the numba cache, empty if the types in its file cannot be imported."""
+    """Index of the numba cache. It is empty if the types that the index file names do not exist."""
 
     def _load_index(self) -> dict[Any, str]:
         try:
@@ -86,7 +86,7 @@ class _TolerantIndex(IndexDataCacheFile):
 
 
 @cache
-def _source_digest() -> str:
+def _digest_of_kernel_files() -> str:
     """Return the SHA-256 digest, as hex, of all source files in this folder."""
     folder = Path(__file__).parent
     digest = hashlib.sha256()

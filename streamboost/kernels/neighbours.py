@@ -1,7 +1,8 @@
-"""Nearest-neighbour kernels: labelled rows most similar by features, or by shared leaves.
+"""Nearest-neighbour kernels: find the labelled rows that are most similar to a row.
 
-The labelled rows are in a ring buffer, whose most recent row is at index `newest`. Ties go to the
-most recent row.
+Similarity is a small distance of the features, or a large number of trees in which both rows have
+the same leaf. The labelled rows are in a ring buffer, whose most recent row is at index `newest`.
+Of equally similar rows, the most recent is chosen.
 """
 
 import numpy as np
@@ -17,8 +18,12 @@ _ONE, _MANY = 0.5, 1.0  # weights of the prior class shares, with one label and 
 
 
 @inner_kernel
-def _add_distances(column, value, scale, mismatch, distances):
-    """Add the squared distance of each value of a column from `value` to `distances`."""
+def _add_squared_differences(column, value, scale, mismatch, distances):
+    """Add the squared difference of `value` from each value of `column` to `distances`.
+
+    Differences are multiplied by `scale`. `mismatch` is the squared difference of two categories,
+    or of a number and a missing value. A `scale` of 0 marks a categorical column.
+    """
     if value != value:
         for r in range(distances.size):
             distances[r] += np.float32(0.0) if column[r] != column[r] else mismatch
@@ -33,19 +38,26 @@ def _add_distances(column, value, scale, mismatch, distances):
 
 
 @inner_kernel
-def _write_distances(rows, first, end, row, columns, scale, mismatch, distances):
-    """Write the squared distances of rows `first` to `end` from `row` (D,) to `distances`."""
+def _write_squared_distances(rows, first, end, row, columns, scale, mismatch, distances):
+    """Write the squared distances of `row` (D,) from the stored rows `first` to `end`.
+
+    The distances are written to `distances[first:end]`; `scale` and `mismatch` hold a number for
+    each of `columns`, as in `_add_squared_differences`.
+    """
     part = distances[first:end]
     for r in range(part.size):
         part[r] = 0.0
     for c in range(columns.size):
         j = columns[c]
-        _add_distances(rows[j][first:end], row[j], scale[c], mismatch[c], part)
+        _add_squared_differences(rows[j][first:end], row[j], scale[c], mismatch[c], part)
 
 
 @inner_kernel
 def _count_shared_leaves(leaves, row_leaves, n_shared):
-    """Write the number of trees in which a row has the same leaf as `row_leaves` (T,)."""
+    """Write the number of trees in which each stored row has the leaf in `row_leaves` (T,).
+
+    `leaves` uint8 (T, n) are the leaves of the stored rows, and `n_shared` (n,) is the output.
+    """
     n_trees = leaves.shape[0]
     for r in range(n_shared.size):
         n_shared[r] = 0
@@ -61,7 +73,7 @@ def _count_shared_leaves(leaves, row_leaves, n_shared):
 
 @inner_kernel
 def _nearest_recent_row(distances, n_near, newest):
-    """Return the index of the nearest of the `n_near` newest rows; ties go to the newest."""
+    """Return the index of the row with the least of `distances`, among the `n_near` newest rows."""
     size = distances.size
     best, least = newest, distances[newest]
     for age in range(1, n_near):
@@ -74,14 +86,21 @@ def _nearest_recent_row(distances, n_near, newest):
 
 
 @inner_kernel
-def _log_probability_from_label(is_same_class, weight, share):
-    """Return a class's log probability, estimated from one neighbour's label and class shares."""
-    return np.log((is_same_class * weight + _ONE * share) / (weight + _ONE))
+def _log_probability_from_label(is_same_class, label_weight, class_share):
+    """Return the log probability of a class, estimated from the label of one neighbour.
+
+    `is_same_class` is 1 if the neighbour has this class, else 0. `label_weight` is the weight of
+    its label, and `class_share` the share of the class in all labels.
+    """
+    return np.log((is_same_class * label_weight + _ONE * class_share) / (label_weight + _ONE))
 
 
 @inner_kernel
-def _insert_neighbour(n_shared, row, best, most_shared):
-    """Insert a row into the `best` neighbours, sorted by the number of shared leaves."""
+def _insert_neighbour_by_shared_leaves(n_shared, row, best, most_shared):
+    """Insert a row into `best` if it shares more leaves than one of these neighbours.
+
+    `best` are row indices in descending order of `most_shared`, their numbers of shared leaves.
+    """
     at = best.size
     while at > 0 and n_shared > most_shared[at - 1]:
         at -= 1
@@ -92,8 +111,8 @@ def _insert_neighbour(n_shared, row, best, most_shared):
 
 
 @inner_kernel
-def _insert_neighbours(n_shared, first, end, best, most_shared):
-    """Insert rows `first` to `end`, newest first, into the `best` neighbours by shared leaves."""
+def _insert_neighbours_by_shared_leaves(n_shared, first, end, best, most_shared):
+    """Insert rows `first` to `end`, newest first, into `best`, the rows that share most leaves."""
     least = most_shared.size - 1
     while end > first:
         start = max(first, end - _TOGETHER)
@@ -104,32 +123,37 @@ def _insert_neighbours(n_shared, first, end, best, most_shared):
             for age in range(block.size):
                 r = block.size - 1 - age
                 if block[r] > most_shared[least]:
-                    _insert_neighbour(np.int64(block[r]), start + r, best, most_shared)
+                    _insert_neighbour_by_shared_leaves(
+                        np.int64(block[r]), start + r, best, most_shared
+                    )
         end = start
 
 
 @inner_kernel
-def _write_class_shares(y, weight, n_rows, newest, share):
-    """Write the smoothed share of each class in the total weight of the labels, (K,)."""
-    total, plain = 0.0, share.size <= _FEW and n_rows == y.size
+def _write_class_shares(y, weight, n_rows, newest, shares):
+    """Write the share of each class in the total weight of the labels to `shares` (K,).
+
+    A weight of 1 is added to each class.
+    """
+    total, plain = 0.0, shares.size <= _FEW and n_rows == y.size
     for r in range(y.size if plain else 0):
         plain &= weight[r] == 1.0
-    for k in range(share.size):
-        share[k] = 1.0
+    for k in range(shares.size):
+        shares[k] = 1.0
         if plain:  # one class at a time, as sums of ones do not depend on their order
             n = 0
             for r in range(y.size):
                 n += y[r] == k
-            share[k] += n
+            shares[k] += n
     for age in range(0 if plain else n_rows):
         r = newest - age
         if r < 0:
             r += y.size
-        share[y[r]] += weight[r]
-    for k in range(share.size):
-        total += share[k]
-    for k in range(share.size):
-        share[k] /= total
+        shares[y[r]] += weight[r]
+    for k in range(shares.size):
+        total += shares[k]
+    for k in range(shares.size):
+        shares[k] /= total
 
 
 @kernel
@@ -183,8 +207,8 @@ def predict_neighbours(
     first, wrapped = max(0, newest + 1 - n_near), size - max(0, n_near - newest - 1)
     for i in range(X.shape[0]):
         how = X[i], columns, scale, mismatch, far
-        _write_distances(rows, first, newest + 1, *how)
-        _write_distances(rows, wrapped, size, *how)
+        _write_squared_distances(rows, first, newest + 1, *how)
+        _write_squared_distances(rows, wrapped, size, *how)
         nearest = _nearest_recent_row(far, n_near, newest)
         for k in range(n_classes):
             log_probabilities[0, i, k] = _log_probability_from_label(
@@ -195,8 +219,12 @@ def predict_neighbours(
         _count_shared_leaves(leaves, row_leaves[i], shared)
         for b in range(_BY_LEAVES):
             most[b] = -1
-        _insert_neighbours(shared, max(0, newest + 1 - n_rows), newest + 1, best, most)
-        _insert_neighbours(shared, size - max(0, n_rows - newest - 1), size, best, most)
+        _insert_neighbours_by_shared_leaves(
+            shared, max(0, newest + 1 - n_rows), newest + 1, best, most
+        )
+        _insert_neighbours_by_shared_leaves(
+            shared, size - max(0, n_rows - newest - 1), size, best, most
+        )
         n_best = min(_BY_LEAVES, n_rows)
         for k in range(n_classes):
             votes[k] = 0.0

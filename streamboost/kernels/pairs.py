@@ -1,4 +1,4 @@
-"""Class pairs of AOSO-LogitBoost: the choice of a pair, its statistic, and the leaf steps.
+"""Class pairs of AOSO-LogitBoost: the choice of a pair, its gradients, and the leaf steps.
 
 In a step that raises class a by t and lowers class b by t, the log loss of a row has the negative
 gradient (r_a - p_a) - (r_b - p_b) and the Hessian (p_a + p_b) - (p_a - p_b)^2.
@@ -21,7 +21,9 @@ _TIE = 1e-9  # relative tolerance of ties; the first class wins a tie
 
 
 @kernel
-def _gradient_and_hessian_by_class(probabilities, y, weight, rows, start, stop, gradient, hessian):
+def _write_gradient_and_hessian_of_classes(
+    probabilities, y, weight, rows, start, stop, gradient, hessian
+):
     # G_k = sum w (r_k - p_k), and the diagonal of the Hessian, sum w p_k (1 - p_k).
     n_classes = probabilities.shape[1]
     gradient[:] = 0.0
@@ -40,7 +42,7 @@ def _gradient_and_hessian_by_class(probabilities, y, weight, rows, start, stop, 
 
 
 @kernel
-def _pair_products(probabilities, weight, rows, start, stop, class_index, products):
+def _write_probability_products(probabilities, weight, rows, start, stop, class_index, products):
     # sum w p_a p_k: the off-diagonal entries of the Hessian in row a, with opposite sign.
     n_classes = probabilities.shape[1]
     products[:] = 0.0
@@ -52,17 +54,20 @@ def _pair_products(probabilities, weight, rows, start, stop, class_index, produc
 
 
 @kernel
-def _choose_pair(probabilities, y, weight, rows, start, stop, by_gain, workspace):
-    """Return the class pair (a, b) of `rows[start:stop]`, and its gradient and Hessian sums."""
+def _choose_class_pair(probabilities, y, weight, rows, start, stop, by_gain, workspace):
+    """Return the class pair (a, b) of a node, and the gradient and Hessian sums of the pair.
+
+    The node has the rows `rows[start:stop]`. See `choose_node_pair`.
+    """
     gradient, hessian, products = workspace[0], workspace[1], workspace[2]
-    mass = _gradient_and_hessian_by_class(
+    mass = _write_gradient_and_hessian_of_classes(
         probabilities, y, weight, rows, start, stop, gradient, hessian
     )
     a = 0
     for k in range(1, gradient.size):
         if gradient[k] > gradient[a] + _TIE * mass:
             a = k
-    _pair_products(probabilities, weight, rows, start, stop, a, products)
+    _write_probability_products(probabilities, weight, rows, start, stop, a, products)
     b, best, sum_g, sum_h = -1, -1.0, 0.0, 0.0
     for k in range(gradient.size):
         if k == a:
@@ -85,13 +90,17 @@ def choose_node_pair(probabilities, y, weight, rows, by_gain):
     Shapes: `probabilities` float32 (n, K), `y` uint32 (n,), `weight` float32 (n,), `rows` uint32.
     """
     workspace = np.empty((3, probabilities.shape[1]))
-    a, b, _, _ = _choose_pair(probabilities, y, weight, rows, 0, rows.size, by_gain, workspace)
+    a, b, _, _ = _choose_class_pair(
+        probabilities, y, weight, rows, 0, rows.size, by_gain, workspace
+    )
     return a, b
 
 
 @kernel
 def pair_gradients(probabilities, y, weight, rows, raised_class, lowered_class, gradient, hessian):
-    """Write the negative gradient and Hessian of `rows` for a step from one class to another.
+    """Write the negative gradient and Hessian of `rows` for a step in a pair of classes.
+
+    The step adds t to the score of `raised_class`, and subtracts t from that of `lowered_class`.
 
     The values are for a row of weight 1. Returns the weighted sums of |gradient| and of Hessians.
     """
@@ -112,13 +121,13 @@ def pair_gradients(probabilities, y, weight, rows, raised_class, lowered_class, 
 
 @kernel
 def pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
-    """Choose the class pair of a node with these `rows`, and write its integer statistic.
+    """Choose the class pair of a node with these `rows`; write gradients and Hessians as integers.
 
-    The statistic of row r is written to `values` int64: gradient and Hessian in a half each at
-    index r, or if `wide`, in the numbers 2 r and 2 r + 1. Both are integer multiples of 1/scale,
-    and their sums have at most `bits` bits. Numbers are rounded before they are multiplied by the
-    weight, so that a row of weight 2 equals two rows exactly. Returns the scales of gradient and
-    Hessian, which are powers of two.
+    The integers of row r are written to `values` int64. Gradient and Hessian are the upper and
+    lower half of `values[r]`, or if `wide`, `values[2 * r]` and `values[2 * r + 1]`. Both are
+    multiples of 1/scale, and their sums have at most `bits` bits. Numbers are rounded before they
+    are multiplied by the weight, so that a row of weight 2 equals two rows exactly. Returns the
+    scales of gradient and Hessian, which are powers of two.
     """
     a, b = choose_node_pair(probabilities, y, weight, rows, by_gain)
     gradient, hessian = np.empty(rows.size, np.float32), np.empty(rows.size, np.float32)
@@ -139,34 +148,45 @@ def pair_statistic(probabilities, y, weight, rows, by_gain, bits, wide, values):
 
 @kernel
 def leaf_steps_in_best_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write the Newton step of each leaf in the class pair of the largest gain: (leaves, K).
+    """Write the Newton step of each leaf in its class pair of the largest gain, (leaves, K).
 
-    Class a gets t = G / (H + l2), clamped, and class b gets -t. `start` and `stop` are the ranges
-    of the leaves in `rows`.
+    Class a of the pair gets t = G / (H + l2), clamped to ±`clamp`, and class b gets -t. `start` and
+    `stop` are the ranges of the leaves in `rows`.
     """
-    _leaf_steps_in_pairs(probabilities, y, weight, rows, start, stop, True, l2, clamp, values)
+    _write_leaf_steps_in_class_pairs(
+        probabilities, y, weight, rows, start, stop, True, l2, clamp, values
+    )
 
 
 @kernel
 def leaf_steps_in_farthest_pair(probabilities, y, weight, rows, start, stop, l2, clamp, values):
-    """Write the Newton step of each leaf in the pair of the largest and smallest gradient sum."""
-    _leaf_steps_in_pairs(probabilities, y, weight, rows, start, stop, False, l2, clamp, values)
+    """Write the Newton step of each leaf in the classes of the largest and smallest gradient sum.
+
+    Arguments and output are those of `leaf_steps_in_best_pair`.
+    """
+    _write_leaf_steps_in_class_pairs(
+        probabilities, y, weight, rows, start, stop, False, l2, clamp, values
+    )
 
 
 @kernel
-def _leaf_steps_in_pairs(probabilities, y, weight, rows, start, stop, by_gain, l2, clamp, values):
+def _write_leaf_steps_in_class_pairs(
+    probabilities, y, weight, rows, start, stop, by_gain, l2, clamp, values
+):
     workspace = np.empty((3, probabilities.shape[1]))
     values[:] = 0.0
     for leaf in range(start.size):
         first, end = start[leaf], stop[leaf]
-        a, b, g, h = _choose_pair(probabilities, y, weight, rows, first, end, by_gain, workspace)
+        a, b, g, h = _choose_class_pair(
+            probabilities, y, weight, rows, first, end, by_gain, workspace
+        )
         t = min(g / max(h + l2, 1e-12), clamp)
         values[leaf, a] = t
         values[leaf, b] = -t
 
 
 @kernel
-def _gradient_and_full_hessian(probabilities, y, weight, rows, start, stop, gradient, matrix):
+def _write_gradient_and_full_hessian(probabilities, y, weight, rows, start, stop, gradient, matrix):
     # G, and the lower half of the Hessian sum w (diag p - p p').
     gradient[:] = 0.0
     matrix[:] = 0.0
@@ -184,24 +204,24 @@ def _gradient_and_full_hessian(probabilities, y, weight, rows, start, stop, grad
 
 
 @kernel
-def _solve_linear_system(matrix, x, floor):
-    # Cholesky decomposition in place; pivots lost to rounding errors are raised to `floor`.
-    n = x.size
+def _solve_linear_system(matrix, right_side, min_pivot):
+    # Cholesky decomposition in place; pivots lost to rounding errors are raised to `min_pivot`.
+    n = right_side.size
     for j in range(n):
         for k in range(j + 1):
             s = matrix[j, k]
             for m in range(k):
                 s -= matrix[j, m] * matrix[k, m]
-            matrix[j, k] = s / matrix[k, k] if k < j else np.sqrt(max(s, floor))
-        s = x[j]
+            matrix[j, k] = s / matrix[k, k] if k < j else np.sqrt(max(s, min_pivot))
+        s = right_side[j]
         for m in range(j):
-            s -= matrix[j, m] * x[m]
-        x[j] = s / matrix[j, j]
+            s -= matrix[j, m] * right_side[m]
+        right_side[j] = s / matrix[j, j]
     for j in range(n - 1, -1, -1):
-        s = x[j]
+        s = right_side[j]
         for m in range(j + 1, n):
-            s -= matrix[m, j] * x[m]
-        x[j] = s / matrix[j, j]
+            s -= matrix[m, j] * right_side[m]
+        right_side[j] = s / matrix[j, j]
 
 
 @kernel
@@ -216,7 +236,7 @@ def leaf_steps_full_hessian(probabilities, y, weight, rows, start, stop, l2, cla
     matrix = np.empty((n, n))
     for leaf in range(start.size):
         f = values[leaf]
-        _gradient_and_full_hessian(
+        _write_gradient_and_full_hessian(
             probabilities, y, weight, rows, start[leaf], stop[leaf], f, matrix
         )
         trace = n * l2

@@ -1,4 +1,4 @@
-"""Perron eigenvectors: class probabilities behind scores that were trained with costs."""
+"""Perron eigenvectors: class probabilities of models that were trained with error costs."""
 
 import numpy as np
 
@@ -12,12 +12,14 @@ _CLOSE = 1e-13
 
 @kernel
 def perron_eigenvectors(odds, ratio, shares):
-    """Write the positive eigenvector of the matrix odds_k ratio_kj to each row of `shares` (n, K).
+    """Write the positive eigenvector of a matrix A for each row to `shares` (n, K).
 
-    `odds` float64 (n, K) and `ratio` float64 (K, K) are not negative. Each row of `shares` is an
-    initial guess that sums to 1; the result sums to 1, too. The method is power iteration on
-    A / r + I, with r the growth of the last step. Without the identity, negative eigenvalues of A
-    would cause oscillation. The result of a row does not depend on the other rows.
+    The matrix of a row is A_kj = odds_k ratio_kj, with the row's `odds`.
+
+    `odds` float64 (n, K) and `ratio` float64 (K, K) are not negative. On entry, each row of
+    `shares` is an initial guess that sums to 1; the result sums to 1, too. The method is power
+    iteration on A / r + I, with r the growth of the last step. The identity I is added as negative
+    eigenvalues of A would cause oscillation. The result of a row does not depend on the other rows.
     """
     n, n_classes = shares.shape
     moved = np.empty(n_classes)

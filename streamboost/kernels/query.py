@@ -1,4 +1,4 @@
-"""Query-decision kernels: rank a record's utility and update running means."""
+"""Kernels for deciding which labels to request: rank utilities, and update running means."""
 
 from streamboost.kernels.jit import kernel
 
@@ -7,7 +7,7 @@ __all__ = ["rank_in_window", "update_running_mean"]
 
 @kernel
 def rank_in_window(utilities, n_in_window, window_size, low, high):
-    """Rank each of n new utilities among the utilities in a sliding window before it.
+    """Write the rank of each of n new utilities among those in a sliding window before it.
 
     Parameters
     ----------
@@ -34,7 +34,9 @@ def rank_in_window(utilities, n_in_window, window_size, low, high):
 
 @kernel
 def update_running_mean(values, mean, count, max_count, means):
-    """Update a running mean by `values`; from `max_count` values on, the mean is exponential.
+    """Update a running mean by `values`, and write the mean after each value to `means`.
+
+    From `max_count` values on, the weights of older values decay exponentially.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ STEP = np.dtype(
 )
 
 
-class _Trees(NamedTuple):
+class _ForestArrays(NamedTuple):
     """Arrays of a forest, and the share of each node's weight that goes left."""
 
     nodes: np.ndarray
@@ -60,8 +60,8 @@ class _Trees(NamedTuple):
     left_share: np.ndarray
 
 
-class _Work(NamedTuple):
-    """Reusable arrays for the traversal of a tree: path, tested features and contributions."""
+class _TraversalWorkspace(NamedTuple):
+    """Reusable arrays for the traversal of a tree: path, features tested on it, and SHAP values."""
 
     way: np.ndarray
     asked: np.ndarray
@@ -72,11 +72,11 @@ class _Work(NamedTuple):
 
 @kernel
 def write_left_shares(nodes, roots, values, cover, left_share, expected):
-    """Write the share of each node's weight that goes left; add mean scores to `expected`.
+    """Write the share of each node's weight that goes left; add the mean scores to `expected`.
 
     Shapes: `nodes`, `roots` and `values` as in `add_scores`; `cover` (leaves,), the weight of the
     training rows in each leaf, in any unit for each tree; `left_share` float64 (nodes,); `expected`
-    float64 (K,), the mean scores. Returns the height of the highest tree.
+    float64 (K,), the mean scores. Returns the number of nodes on the longest path.
     """
     n, most = nodes.size, 0
     weight, height, reach = np.empty(n), np.empty(n, np.int64), np.zeros(n)
@@ -108,7 +108,7 @@ def write_left_shares(nodes, roots, values, cover, left_share, expected):
 
 
 @inner_kernel
-def _goes_left(trees, node_index, value):
+def _value_goes_left(trees, node_index, value):
     node, at_set = trees.nodes[node_index], trees.set_of[node_index]
     if at_set >= 0:
         code = np.int64(value)
@@ -117,11 +117,11 @@ def _goes_left(trees, node_index, value):
 
 
 @inner_kernel
-def _integrate_block(tested, n_tested, points):
-    """Add a block of quadrature points to the integrals of the tested features.
+def _add_quadrature_points(tested, n_tested, points):
+    """Add four quadrature points to the integral of each of the `n_tested` features.
 
-    The integrand is the product of the other features' factors. The loops have no branches on
-    `passes`, which would be the largest cost.
+    The integrand of feature j is the product over the other features in the module's formula. There
+    are no branches on `passes` (o_i), as these would take most of the time.
     """
     t0, t1, t2, t3 = points.point[0], points.point[1], points.point[2], points.point[3]
     p0, p1, p2, p3 = points.weight[0], points.weight[1], points.weight[2], points.weight[3]
@@ -138,13 +138,13 @@ def _integrate_block(tested, n_tested, points):
 
 @inner_kernel
 def _add_leaf_contributions(leaf, n_tested, values, workspace):
-    """Add the SHAP values that a leaf contributes to the features on its path."""
+    """Add the terms of one leaf to the SHAP values of the features that its path tests."""
     asked, value, phi = workspace.asked, workspace.value, workspace.phi
     for i in range(n_tested):
         asked[i].owed = 0.0
     n_blocks = (n_tested + 2 * POINTS - 1) // (2 * POINTS)
     for b in range(n_blocks):
-        _integrate_block(asked, n_tested, workspace.rules[n_blocks, b])
+        _add_quadrature_points(asked, n_tested, workspace.rules[n_blocks, b])
     for k in range(values.shape[1]):
         value[k] = values[leaf, k]
     for i in range(n_tested):
@@ -155,16 +155,20 @@ def _add_leaf_contributions(leaf, n_tested, values, workspace):
 
 
 @inner_kernel
-def _find_tested_feature(step, tested, n_tested, feature, goes_left):
-    """Write the position of a node's feature among the path's tested features to `step`."""
+def _find_tested_feature(path_step, tested, n_tested, feature, goes_left):
+    """Write the index of `feature` among the features tested on a path to `path_step`.
+
+    A feature that the path has not tested before is appended to `tested`. `goes_left` is True if
+    the row goes left at the node.
+    """
     p = 0
     while p < n_tested and tested[p].feature != feature:
         p += 1
     a = tested[p]
-    step.place, step.is_first, step.goes_left = p, p == n_tested, goes_left
-    if step.is_first:
+    path_step.place, path_step.is_first, path_step.goes_left = p, p == n_tested, goes_left
+    if path_step.is_first:
         a.feature, a.passes, a.share = feature, 1.0, 1.0
-    step.passes, step.share = a.passes, a.share
+    path_step.passes, path_step.share = a.passes, a.share
 
 
 @inner_kernel
@@ -178,7 +182,7 @@ def _add_tree_contributions(trees, root, X, row, workspace):
         at = step.node
         if step.turn == 0:
             f = trees.nodes[at].feature
-            _find_tested_feature(step, asked, n_asked, f, _goes_left(trees, at, X[row, f]))
+            _find_tested_feature(step, asked, n_asked, f, _value_goes_left(trees, at, X[row, f]))
             n_asked += step.is_first
         a = asked[step.place]
         if step.turn == 2:
@@ -215,8 +219,10 @@ def add_contributions(
     n_classes, n_features = values.shape[1], X.shape[1]
     # The classes are padded with zeros to multiples of 16, as loops with remainders are slower.
     width = n_classes if n_classes <= POINTS else (n_classes + 15) & ~15
-    trees = _Trees(nodes, set_of, sets, values, left_share)
-    workspace = _Work(path, tested, rules, np.zeros(width), np.empty((n_features, width)))
+    trees = _ForestArrays(nodes, set_of, sets, values, left_share)
+    workspace = _TraversalWorkspace(
+        path, tested, rules, np.zeros(width), np.empty((n_features, width))
+    )
     for i in range(X.shape[0]):
         for j in range(n_features):
             for k in range(width):

@@ -1,4 +1,4 @@
-"""Localized similarities: compare the distances of a record to one or two points."""
+"""Localized similarities: functions of the distance of a row to one or two points."""
 
 import numpy as np
 
@@ -8,52 +8,59 @@ __all__ = ["add_similarities", "evaluate_similarity", "squared_distances"]
 
 
 @kernel
-def _one_point_similarity(distance, radius):
-    """Return (radius - D) / (radius + D), with D the squared distance; 1 if radius is infinite."""
-    if radius == np.inf:
+def _one_point_similarity(squared_distance, squared_radius):
+    """Return (r - d) / (r + d), or 1 if r is infinite.
+
+    d is `squared_distance`, and r is `squared_radius`.
+    """
+    if squared_radius == np.inf:
         return 1.0
-    return (radius - distance) / (radius + distance)
+    return (squared_radius - squared_distance) / (squared_radius + squared_distance)
 
 
 @kernel
-def _two_point_similarity(to_first, to_second, gap):
-    """Return the similarity, 1 at the first point and -1 at the second, from squared distances.
+def _two_point_similarity(squared_to_first, squared_to_second, squared_gap):
+    """Return the similarity of a row x to two points: 1 at the first, -1 at the second point.
 
-    The value is 4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4), where d is half the vector from the
-    second point to the first, m is the midpoint, and `gap` is 4 |d|^2. The value is 0 at the
-    midpoint, tends to 0 far away, and is always within [-1, 1].
+    `squared_to_first` and `squared_to_second` are the squared distances of x to the points, and
+    `squared_gap` is that between the points. Let d be half the vector from the second point to the
+    first, and m the midpoint. The value is 4 |d|^2 <d, x - m> / (3 |d|^4 + |x - m|^4). It is 0 at
+    the midpoint, tends to 0 far away, and is always within [-1, 1].
     """
-    along = (to_second - to_first) / gap  # <d, x - m> / |d|^2
-    away = max(2.0 * (to_first + to_second) / gap - 1.0, 0.0)  # |x - m|^2 / |d|^2
+    along = (squared_to_second - squared_to_first) / squared_gap  # <d, x - m> / |d|^2
+    away = max(
+        2.0 * (squared_to_first + squared_to_second) / squared_gap - 1.0, 0.0
+    )  # |x - m|^2 / |d|^2
     return 4.0 * along / (3.0 + away * away)
 
 
 @kernel
-def _squared_distance(a, b):
+def _squared_distance_between(first_point, second_point):
     total = 0.0
-    for k in range(a.size):
-        d = np.float64(a[k]) - np.float64(b[k])
+    for k in range(first_point.size):
+        d = np.float64(first_point[k]) - np.float64(second_point[k])
         total += d * d
     return total
 
 
 @kernel
-def squared_distances(points, point, distances):
-    """Write the squared distances of all points to the point at index `point`, float64 (n,)."""
+def squared_distances(points, point_index, distances):
+    """Write the squared distance of each of `points` (n, D) to the point at `point_index`, (n,)."""
     for i in range(points.shape[0]):
-        distances[i] = _squared_distance(points[i], points[point])
+        distances[i] = _squared_distance_between(points[i], points[point_index])
 
 
 @kernel
 def evaluate_similarity(
-    squared_to_first, squared_to_second, reach, pull, mass, values, slope, curvature
+    squared_to_first, squared_to_second, reach, gradients, hessians, values, slope, curvature
 ):
-    """Write the similarity f of each point, float64 (n,), and its gradient and Hessian sums.
+    """Write the similarity f of each point to `values` float64 (n,), and sums for its coefficients.
 
     `squared_to_first` and `squared_to_second` float64 (n,) are the squared distances to the first
     and to the second point. `squared_to_second` is empty for a one-point learner. `reach` is as in
-    `add_similarities`. With `pull` and `mass` float64 (n, K), `slope` (K,) is sum f pull, and
-    `curvature` (K,) is sum f^2 mass.
+    `add_similarities`. `gradients` and `hessians` float64 (n, K) are the gradients and Hessians of
+    the points. The sum of f times the gradients is written to `slope` (K,), and the sum of f^2
+    times the Hessians to `curvature` (K,).
     """
     slope[:] = 0.0
     curvature[:] = 0.0
@@ -65,13 +72,13 @@ def evaluate_similarity(
         )
         values[i] = f
         for k in range(slope.size):
-            slope[k] += f * pull[i, k]
-            curvature[k] += f * f * mass[i, k]
+            slope[k] += f * gradients[i, k]
+            curvature[k] += f * f * hessians[i, k]
 
 
 @kernel
 def add_similarities(points, pairs, reach, coefficients, X, scores, start, stop):
-    """Add the outputs of the similarities `start` to `stop` to `scores` float64 (n, K).
+    """Add the values of the similarities `start` to `stop` - 1, times coefficients, to `scores`.
 
     Shapes: `points` float32 (P, D); `pairs` int32 (learners, 2), the second -1 for a one-point
     learner; `reach` float64 (learners,), the reach of one point or the squared distance of two;
@@ -80,10 +87,12 @@ def add_similarities(points, pairs, reach, coefficients, X, scores, start, stop)
     for i in range(X.shape[0]):
         for m in range(start, stop):
             first, second = pairs[m, 0], pairs[m, 1]
-            near = _squared_distance(X[i], points[first])
+            near = _squared_distance_between(X[i], points[first])
             if second < 0:
                 f = _one_point_similarity(near, reach[m])
             else:
-                f = _two_point_similarity(near, _squared_distance(X[i], points[second]), reach[m])
+                f = _two_point_similarity(
+                    near, _squared_distance_between(X[i], points[second]), reach[m]
+                )
             for k in range(scores.shape[1]):
                 scores[i, k] += f * coefficients[m, k]

@@ -1,4 +1,4 @@
-"""Log-loss kernels: gradient statistics, leaf values and probabilities of a boosting round."""
+"""Log-loss kernels: gradients, leaf values and probabilities of a boosting round."""
 
 import numpy as np
 
@@ -64,7 +64,8 @@ def class_gradients(probabilities, y, weight, class_index, gradient, hessian):
 def quantize(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
     """Write gradients and Hessians, times weight and scale, as integers to `statistic` int64.
 
-    Each takes half of an int64, or if `wide`, an int64 of its own. Numbers are rounded before they
+    Row i has its gradient and Hessian in the upper and lower half of `statistic[i]`, or if `wide`,
+    in `statistic[2 * i]` and `statistic[2 * i + 1]`. Numbers are rounded before they
     are multiplied by the weight, so that a row of weight 2 equals two rows exactly.
     """
     n = gradient.size
@@ -80,29 +81,32 @@ def quantize(gradient, hessian, weight, scale_g, scale_h, wide, statistic):
 
 @kernel
 def quantize_without_overflow(gradient, hessian, weight, sum_g, sum_h, wide, statistic):
-    """Convert gradients and Hessians to integers whose sums fit; return both scales.
+    """Write gradients and Hessians as integers whose sums do not overflow; return both scales.
 
     `sum_g` and `sum_h` are the weighted sums of |gradient| and of Hessians, which bound the sums of
-    any node. Returns the scales. The scales are powers of two, so that they do not depend on the
-    order of the rows, which changes the bounds by rounding errors.
+    any node. The integers are written to `statistic`, see `quantize`. Each scale is a power of two,
+    so that rounding errors of the bounds do not change the scale.
     """
-    scale_g, scale_h = _scale_of_bound(sum_g, wide), _scale_of_bound(sum_h, wide)
+    scale_g, scale_h = _scale_for_bound(sum_g, wide), _scale_for_bound(sum_h, wide)
     quantize(gradient, hessian, weight, scale_g, scale_h, wide, statistic)
     return scale_g, scale_h
 
 
 @kernel
-def _scale_of_bound(bound, wide):
-    if not bound > 0.0:
+def _scale_for_bound(sum_bound, wide):
+    if not sum_bound > 0.0:
         return 1.0
     bits = _WIDE_BITS if wide else _NARROW_BITS
     # A scale beyond 2^1000 would only be needed for weights near the least positive float64.
-    return 2.0 ** min(np.floor(bits - np.log2(bound)), 1000.0)
+    return 2.0 ** min(np.floor(bits - np.log2(sum_bound)), 1000.0)
 
 
 @kernel
 def leaf_steps(gradient, hessian, weight, rows, start, stop, l2, clamp, steps):
-    """Write the Newton step of each leaf, sum w g / (sum w h + l2), to `steps` (leaves,)."""
+    """Write the Newton step of each leaf, sum w g / (sum w h + l2), to `steps` (leaves,).
+
+    Leaf m has the rows `rows[start[m]:stop[m]]`. Steps are clamped to ±`clamp`.
+    """
     for leaf in range(start.size):
         g, h = 0.0, l2
         for i in range(start[leaf], stop[leaf]):
@@ -117,7 +121,8 @@ def leaf_steps(gradient, hessian, weight, rows, start, stop, l2, clamp, steps):
 def leaf_steps_independent(probabilities, y, weight, rows, start, stop, l2, clamp, values):
     """Write each leaf's Newton step without the sum-to-one constraint to `values` (leaves, K).
 
-    The classes are independent: sum w (r - p) / (sum w p + l2), clamped and not centred.
+    The step of a class is sum w (r - p) / (sum w p + l2), clamped and not centred. Leaf m has the
+    rows `rows[start[m]:stop[m]]`.
     """
     n_classes = probabilities.shape[1]
     hessian = np.empty(n_classes)
@@ -168,9 +173,10 @@ def leaf_steps_diagonal(probabilities, y, weight, rows, start, stop, l2, clamp, 
 
 @kernel
 def add_leaves_and_update(scores, probabilities, rows, start, stop, values):
-    """Add leaf values (leaves, K) to the scores of `rows`, and update their probabilities.
+    """Add leaf `values` (leaves, K) to the scores of `rows`, and update their probabilities.
 
-    p becomes p exp(v), renormalised, with one exponential per leaf and class instead of per row.
+    A probability p becomes p exp(v) for the leaf value v, and is then normalised. This needs one
+    exponential per leaf and class instead of per row.
     """
     n_classes = scores.shape[1]
     factor = np.empty(n_classes, np.float32)
@@ -195,7 +201,8 @@ def add_tree_and_update(scores, probabilities, rows, unsampled, ends, values, n_
     """Add a tree's leaf values to the scores of all rows, and update their probabilities.
 
     `ends` int64 (4, leaves) holds the start and stop of each leaf in `rows`, and in `unsampled`.
-    `n_rounds` is the number of this round. Every 32 rounds, the softmax is computed exactly.
+    `n_rounds` is the number of this round. Every 32 rounds, the probabilities are computed anew
+    from the scores, as rounding errors accumulate.
     """
     add_leaves_and_update(scores, probabilities, rows, ends[0], ends[1], values)
     add_leaves_and_update(scores, probabilities, unsampled, ends[2], ends[3], values)
@@ -219,7 +226,7 @@ def add_leaf_values(scores, rows, start, stop, values):
 
 @kernel
 def log_loss(scores, y, weight):
-    """Return the weighted sum over the rows of the log loss of softmax(scores)."""
+    """Return the sum over the rows of `weight` times the log loss of softmax(scores)."""
     n, n_classes = scores.shape
     loss = 0.0
     for i in range(n):

@@ -1,4 +1,4 @@
-"""Stacking kernels: the combination of experts, and their predictions.
+"""Stacking kernels: predictions of several models (experts), and their combination.
 
 The prediction of a row does not depend on the other rows. For one record, each kernel takes less
 time than a call of a numpy function.
@@ -46,17 +46,18 @@ def _normalize_log_probabilities(scores):
 def predict_committee(
     scores, temperature, columns, class_shares, min_log_probability, log_probabilities
 ):
-    """Write the committee's log probabilities to each of E slices: float64 (E, n, K).
+    """Write the committee's log probabilities to each of the E slices of the output, (E, n, K).
 
     Parameters
     ----------
     scores, temperature
-        float64 (n, its classes): divided by the temperature, log probabilities up to a constant.
+        Scores float64 (n, its classes), and a number. Scores divided by the temperature are log
+        probabilities up to a constant.
     columns
         int64 (its classes,), the indices of the committee's classes among the K classes.
     class_shares
-        float64 (K,), the shares of the classes in the most recent labels, if the committee lacks
-        classes. A class that it lacks gets its share as probability. Else (0,).
+        float64 (K,), the shares of the classes in the most recent labels. A class that the
+        committee lacks gets its share as probability. Empty if the committee lacks no class.
     min_log_probability
         Least log probability of a class of the committee, before the shares are applied.
     """
@@ -83,11 +84,12 @@ def predict_committee(
 def predict_corrected(
     scores, initial_scores, temperature, nodes, roots, values, X, columns, log_probabilities
 ):
-    """Write a committee's log probabilities after a stump correction, float64 (n, K).
+    """Write a committee's log probabilities after a correction by stumps, float64 (n, K).
 
-    `scores` float64 (n, its classes) are the committee's. `initial_scores` float64 (others,) are
-    the initial scores of the classes that the committee lacks. Stumps are as in
-    `traverse.add_scores`, for the classes `columns` int64 (its and others,). `X` is float32 (n, D),
+    `scores` float64 (n, its classes) are the committee's. `initial_scores` float64 are the initial
+    scores of the classes that the committee lacks. `nodes`, `roots` and `values` are the stumps, as
+    in `traverse.add_scores`. `columns` int64 are the indices of the committee's classes, and then
+    of the classes that it lacks, among the K classes. `X` is float32 (n, D),
     NaN where missing.
     """
     own = scores.shape[1]
@@ -108,9 +110,11 @@ def predict_corrected(
 
 @kernel
 def combine_experts(weights, log_probabilities, min_log_probability, probabilities, best, margins):
-    """Combine the log probabilities of E experts, float64 (E, n, K), by their weights (E,).
+    """Write class probabilities, combined from the log probabilities of E experts.
 
-    Log probabilities are raised to at least `min_log_probability` in place. Outputs:
+    `log_probabilities` float64 (E, n, K) are multiplied by the experts' `weights` (E,) and added.
+
+    Before, they are raised to at least `min_log_probability`, in place. Outputs:
     `probabilities` float64 (n, K), which sum to 1; `best` int64 (n,), the index of the largest,
     where ties go to the first; `margins` float64 (n,), the difference of the two largest log
     probabilities, 0 for one class.
@@ -161,7 +165,10 @@ def update_expert_weights(log_probabilities, true_class, weight, learning_rate, 
 
 @kernel
 def predict_sequence(counts, smoothing, log_probabilities):
-    """Write the smoothed log shares of the class `counts` (k,) to each row of the output."""
+    """Write the log probabilities of the classes, estimated from `counts` (k,), to each row.
+
+    A probability is the share of a class in the counts, after `smoothing` is added to each count.
+    """
     total = 0.0
     for k in range(counts.size):
         total += counts[k] + smoothing
@@ -172,7 +179,10 @@ def predict_sequence(counts, smoothing, log_probabilities):
 
 @kernel
 def update_transition_counts(counts, previous_class, next_class, decay, weight):
-    """Decay the counts of `previous_class`, and count a transition to `next_class`."""
+    """Update the counts of the classes that follow `previous_class`, after one more transition.
+
+    The counts are multiplied by `decay`. Then `weight` is added to the count of `next_class`.
+    """
     for c in range(counts.shape[1]):
         counts[previous_class, c] *= decay
     counts[previous_class, next_class] += weight
@@ -182,11 +192,11 @@ def update_transition_counts(counts, previous_class, next_class, decay, weight):
 def update_scaler(
     row, max_count, min_relative_variance, n_values, mean, variance, inverse_deviation
 ):
-    """Update the running mean and variance of each feature by one row; write 1 / deviations.
+    """Update the running mean and variance of each feature by one row.
 
     `n_values` float64 (D,) are the effective numbers of values of the running statistics, at most
-    `max_count`. `inverse_deviation` is 0 if the variance is at most `min_relative_variance` times
-    the squared mean.
+    `max_count`. `inverse_deviation` is set to 1 / standard deviation, or to 0 if the variance is
+    at most `min_relative_variance` times the squared mean.
     """
     for j in range(row.size):
         x = np.float64(row[j])
@@ -201,12 +211,15 @@ def update_scaler(
 
 
 @inner_kernel
-def _standardize_row(X, row_index, mean, rate, limit, scaled):
-    """Write a constant and a row's standardized features to `scaled` (D + 1,)."""
+def _standardize_row(X, row_index, mean, inverse_deviation, limit, scaled):
+    """Write a constant, and a row's features in units of standard deviation, to `scaled` (D + 1,).
+
+    Features are clamped to ±`limit`; a missing value becomes 0.
+    """
     part = 1.0 / np.sqrt(scaled.size)
     scaled[0] = part
     for j in range(mean.size):
-        z = (X[row_index, j] - mean[j]) * rate[j]
+        z = (X[row_index, j] - mean[j]) * inverse_deviation[j]
         scaled[j + 1] = min(max(z, -limit), limit) * part if z == z else 0.0
 
 
@@ -221,29 +234,32 @@ def _write_linear_log_probabilities(weights, scaled, logs):
 
 
 @kernel
-def predict_linear(X, mean, rate, limit, weights, log_probabilities):
+def predict_linear(X, mean, inverse_deviation, limit, weights, log_probabilities):
     """Write the log probabilities of a softmax regression for the rows of `X` (n, D).
 
-    `log_probabilities` is (n, >= K). `mean` and `rate` float64 (D,) standardize the features;
-    `rate` is 0 for ignored features. Missing values are replaced by the mean. `weights` is float64
-    (K, D + 1), with the constant first.
+    `log_probabilities` has at least K columns. A feature is standardized by its `mean`, and by its
+    `inverse_deviation`, 1 / standard deviation, float64 (D,) each. `inverse_deviation` is 0 for
+    ignored features. Missing values are replaced by the mean. `weights` is float64 (K, D + 1), with
+    the constant first.
     """
     n_classes = weights.shape[0]
     scaled = np.empty(weights.shape[1])
     for i in range(X.shape[0]):
-        _standardize_row(X, i, mean, rate, limit, scaled)
+        _standardize_row(X, i, mean, inverse_deviation, limit, scaled)
         _write_linear_log_probabilities(weights, scaled, log_probabilities[i, :n_classes])
 
 
 @kernel
-def update_linear(X, mean, rate, limit, true_class, learning_rate, weight, weights, squares):
-    """Update the softmax regression by one AdaGrad step for one row, `X` (1, D).
+def update_linear(
+    X, mean, inverse_deviation, limit, true_class, learning_rate, weight, weights, squares
+):
+    """Update the `weights` of a softmax regression by one AdaGrad step for one row, `X` (1, D).
 
-    `weight` is the weight of the row. `squares` float64 (K, D + 1) are the sums of squared
-    gradients.
+    `mean`, `inverse_deviation`, `limit` and `weights` are as in `predict_linear`. `weight` is the
+    weight of the row. `squares` float64 (K, D + 1) are the sums of squared gradients.
     """
     scaled, logs = np.empty(weights.shape[1]), np.empty(weights.shape[0])
-    _standardize_row(X, 0, mean, rate, limit, scaled)
+    _standardize_row(X, 0, mean, inverse_deviation, limit, scaled)
     _write_linear_log_probabilities(weights, scaled, logs)
     for c in range(weights.shape[0]):
         off = weight * (np.exp(logs[c]) - (c == true_class))
@@ -255,7 +271,9 @@ def update_linear(X, mean, rate, limit, true_class, learning_rate, weight, weigh
 
 @kernel
 def predict_young(scores, columns, shrinkage, counts, probabilities):
-    """Write a young committee's probabilities, shrunk towards class shares, float64 (n, K).
+    """Write the class probabilities of a young committee, float64 (n, K), mixed with class shares.
+
+    A young committee was trained on few rows, so that its own probabilities are unreliable.
 
     Parameters
     ----------
@@ -264,9 +282,10 @@ def predict_young(scores, columns, shrinkage, counts, probabilities):
     columns
         int64 (its classes,), the indices of the committee's classes among the K classes.
     shrinkage
-        Weight of the shares, in [0, 1].
+        Weight of the class shares in the mixture, in [0, 1].
     counts
-        float64 (at most K,), the decayed counts of the classes, to which 1 is added.
+        float64 (at most K,), the decayed counts of the classes. Their shares are computed after 1
+        is added to each count.
     probabilities
         Output, float64 (n, K).
     """
@@ -291,17 +310,17 @@ def update_fixed_share_weights(
     stack_probabilities,
     young_probabilities,
     true_class,
-    shared,
+    shared_weight,
     exponent,
     min_likelihood,
     min_probability,
     weights,
 ):
-    """Update the mixture weights of stack and young committees by a labelled record.
+    """Update the mixture weights of the stack and of young committees by a labelled record.
 
-    Fixed share (Herbster and Warmuth, 1998, section 5), where half of the shared weight goes to the
-    stack, and half evenly to all others. The loss is the negative log probability, at most
-    -log `min_likelihood`.
+    This is the fixed-share algorithm (Herbster and Warmuth, 1998, section 5). Each weight is
+    multiplied by a power of the probability of the true class. Then a share of all weights is
+    redistributed: half goes to the stack, and half evenly to all others.
 
     Parameters
     ----------
@@ -312,18 +331,21 @@ def update_fixed_share_weights(
     true_class
         The record's class; K or more where the class is new.
     shared, exponent
-        The share of the weight that is given away, and the exponent of the likelihood.
+        The share of all weights that is redistributed, and the exponent of the probability of the
+        true class.
     min_likelihood, min_probability
-        Lower bounds of the likelihood, and of the probabilities in the mean of a committee with the
-        stack.
+        Lower bounds of the probability of the true class, and of the probabilities in the geometric
+        mean of a committee with the stack.
     weights
         float64 (1 + 2M,), updated: of the stack, of each committee, and of the geometric mean of
         each committee with the stack.
     """
     n_young, n_classes = young_probabilities.shape
-    weights[0] = (1.0 - shared) * weights[0] + 0.5 * shared
+    weights[0] = (1.0 - shared_weight) * weights[0] + 0.5 * shared_weight
     for m in range(2 * n_young):
-        weights[1 + m] = (1.0 - shared) * weights[1 + m] + 0.5 * shared / (2 * n_young)
+        weights[1 + m] = (1.0 - shared_weight) * weights[1 + m] + 0.5 * shared_weight / (
+            2 * n_young
+        )
     likelihood = min_likelihood
     if true_class < n_classes:
         likelihood = max(

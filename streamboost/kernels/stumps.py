@@ -1,7 +1,7 @@
-"""Stump boosting on a few rows in one call, for the residual correction after each label.
+"""Boosting of decision stumps on a few rows, for the residual correction after each label.
 
-On a few rows, bins and histograms are not worthwhile. Each column is sorted once, and each round
-scans all cuts of the columns.
+There are no bins and histograms, which do not pay on a few rows. Each column is sorted once, and
+each round tries all cuts between the values of each column.
 """
 
 import numpy as np
@@ -16,13 +16,13 @@ _VECTOR = 16  # the number of rows is padded to a multiple, for vector instructi
 
 
 @inner_kernel
-def _sort_column(X, feature, column, n_smaller, n_placed, order):
-    """Write the row indices sorted by a column's values to `order`, missing values last.
+def _sort_rows_by_column(X, feature, column, n_smaller, n_placed, order):
+    """Write the row indices, sorted by the values of a column of `X`, to `order`.
 
-    Returns the number of known values. The sort is stable. The rank of a row is the number of
-    smaller values, counted for all rows at once. On a few rows, these vectorized comparisons are
-    faster than a sort with branches. `column` float32, `n_smaller` and `n_placed` int32 (at least
-    n,) are workspaces; `column` is NaN after the n rows.
+    Missing values are last. Returns the number of values that are not missing. The sort is stable.
+    The position of a row is the number of smaller values, which is counted for all rows at once. On
+    a few rows, this is faster than other sorts. `column` float32, `n_smaller` and `n_placed` int32
+    (at least n,) are workspaces; `column` is NaN after the n rows.
     """
     n = X.shape[0]
     known, gone = 0, n
@@ -48,7 +48,10 @@ def _sort_column(X, feature, column, n_smaller, n_placed, order):
 
 @inner_kernel
 def _write_projected_gradients(probabilities, y, weight, direction, gradient, hessian):
-    """Write the rows' weighted gradients and Hessians along `direction` (K,); return sums."""
+    """Write each row's gradient and Hessian along `direction` (K,), times its weight.
+
+    Returns the sums of gradients and of Hessians.
+    """
     n, n_classes = probabilities.shape
     sum_g, sum_h = 0.0, 0.0
     for i in range(n):
@@ -68,7 +71,10 @@ def _write_projected_gradients(probabilities, y, weight, direction, gradient, he
 def _best_cut_of_column(
     X, feature, order, n_known, gradient, hessian, sum_g, sum_h, l2, min_hessian, min_score
 ):
-    """Return the best cut of a column: score, index in `order`, whether missing values go left.
+    """Return the best cut of a column, and its score.
+
+    Returns the score, the index in `order` of the last row on the left, and whether missing values
+    go left.
 
     The index is -1 unless the score exceeds `min_score`.
     """
@@ -97,14 +103,17 @@ def _best_cut_of_column(
 
 @inner_kernel
 def _is_valid_cut(X, feature, order, n_known, cut, left_hessian, sum_h, min_hessian):
-    """Return True if a cut lies between distinct values and both sides have enough Hessian."""
+    """Return True if the values on both sides of a cut differ, and both Hessian sums suffice.
+
+    Each sum must be at least `min_hessian`.
+    """
     if left_hessian < min_hessian or sum_h - left_hessian < min_hessian:
         return False
     return cut + 1 >= n_known or X[order[cut], feature] != X[order[cut + 1], feature]
 
 
 @inner_kernel
-def _cut_threshold(X, feature, order, n_known, cut):
+def _threshold_of_cut(X, feature, order, n_known, cut):
     """Return the threshold of the cut after index `cut`; values up to the threshold go left."""
     if cut == n_known - 1:
         return np.float32(np.inf)
@@ -115,8 +124,13 @@ def _cut_threshold(X, feature, order, n_known, cut):
 
 
 @inner_kernel
-def _best_split(X, features, order, n_known, gradient, hessian, sum_g, sum_h, l2, min_hessian):
-    """Return the best split: index of the feature, index of the cut, if missing values go left."""
+def _best_split_of_features(
+    X, features, order, n_known, gradient, hessian, sum_g, sum_h, l2, min_hessian
+):
+    """Return the best split over all `features`.
+
+    Returns the index in `features`, the index of the cut, and whether missing values go left.
+    """
     best, at, place, missing_left = sum_g * sum_g / (sum_h + l2), -1, -1, False
     for j in range(features.size):
         score, cut, left = _best_cut_of_column(
@@ -139,12 +153,12 @@ def _best_split(X, features, order, n_known, gradient, hessian, sum_g, sum_h, l2
 
 @inner_kernel
 def _write_stump(node, stump, X, feature, order, n_known, cut, missing_left, leaf):
-    """Write the node of a stump, and the leaf (0 or 1) of each row to `leaf` (n,)."""
+    """Write a stump to `node`, and the leaf of each row, 0 (left) or 1 (right), to `leaf` (n,)."""
     n = order.size
     if n_known == n:  # without missing values in training, later ones go to the larger side
         missing_left = 2 * (cut + 1) >= n
     node.feature, node.missing_left = feature, missing_left
-    node.threshold = _cut_threshold(X, feature, order, n_known, cut)
+    node.threshold = _threshold_of_cut(X, feature, order, n_known, cut)
     node.left, node.right = ~(2 * stump), ~(2 * stump + 1)
     for i in range(cut + 1, n):
         leaf[order[i]] = 0 if i >= n_known and missing_left else 1
@@ -152,7 +166,7 @@ def _write_stump(node, stump, X, feature, order, n_known, cut, missing_left, lea
 
 @inner_kernel
 def _write_leaf_steps(probabilities, y, weight, leaf, l2, clamp, hessian, step):
-    """Write the steps of both leaves to `step` float64 (2, K), as `leaf_steps_diagonal` does.
+    """Write the Newton steps of both leaves to `step` float64 (2, K); see `leaf_steps_diagonal`.
 
     `leaf` (n,) is the leaf of each row; `hessian` (2, K) is a workspace.
     """
@@ -178,11 +192,11 @@ def _write_leaf_steps(probabilities, y, weight, leaf, l2, clamp, hessian, step):
 
 
 @inner_kernel
-def _update_probabilities(scores, probabilities, leaf, values, leaf_factors):
+def _update_scores_and_probabilities(scores, probabilities, leaf, values, leaf_factors):
     """Add leaf values (2, K) to the scores of the rows, and update the probabilities.
 
-    `leaf_factors` (2, K) are the exponentials of the values: p becomes p exp(v), renormalised.
-    Steps are clamped, so that a few stumps cannot need a probability that float32 has rounded to 0.
+    `leaf_factors` (2, K) are the exponentials of the values. Probabilities are multiplied by these
+    factors, and then normalised. As steps are clamped, float32 is precise enough for a few stumps.
     """
     n, n_classes = scores.shape
     for i in range(n):
@@ -208,16 +222,16 @@ def correct_rows(
     l2,
     min_hessian,
     clamp,
-    unit,
+    value_factor,
     nodes,
     roots,
     values,
 ):
-    """Boost stumps on the rows as `boost_stumps` does, from scores that remain unchanged.
+    """Boost stumps on the rows as `boost_stumps` does, but do not change the scores.
 
-    The row weights are `age` float64 (n,) times `given_weight` float64 (n,). `initial_scores`
-    float64 (n, K) are the scores. The leaf `values` are multiplied by `unit`. Returns -1 if a class
-    is negative.
+    The weight of a row is `age` float64 (n,) times `given_weight` float64 (n,). `initial_scores`
+    float64 (n, K) are the scores before the first stump. The leaf `values` are multiplied by
+    `value_factor`. Returns the number of nodes, or -1 if a class in `y` is negative.
     """
     n, n_classes = initial_scores.shape
     weight, scores = np.empty(n), np.empty((n, n_classes), np.float32)
@@ -244,7 +258,7 @@ def correct_rows(
     )
     for leaf in range(values.shape[0]):
         for k in range(n_classes):
-            values[leaf, k] *= np.float32(unit)
+            values[leaf, k] *= np.float32(value_factor)
     return n_nodes
 
 
@@ -252,7 +266,7 @@ def correct_rows(
 def boost_stumps(
     X, features, y, weight, scores, directions, rate, l2, min_hessian, clamp, nodes, roots, values
 ):
-    """Grow one stump for each of `directions`, and write their nodes and leaf values.
+    """Grow one stump for each of `directions`, one after another; write nodes and leaf values.
 
     Shapes: `X` float32 (n, D), NaN where missing; `features` int64 (d,), the columns that may be
     split; `y` int64 (n,); `weight` float64 (n,); `scores` float32 (n, K), to which the stumps'
@@ -267,7 +281,7 @@ def boost_stumps(
     column = np.full(whole, np.float32(np.nan))
     below, taken = np.empty(whole, np.int32), np.empty(whole, np.int32)
     for j in range(features.size):
-        known[j] = _sort_column(X, features[j], column, below, taken, order[j])
+        known[j] = _sort_rows_by_column(X, features[j], column, below, taken, order[j])
     probabilities = np.empty((n, n_classes), np.float32)
     step, room = np.empty((2, n_classes)), np.empty((2, n_classes))
     gradient, hessian, leaf = np.empty(n), np.empty(n), np.empty(n, np.int64)
@@ -277,7 +291,7 @@ def boost_stumps(
         sum_g, sum_h = _write_projected_gradients(
             probabilities, y, weight, directions[m], gradient, hessian
         )
-        j, place, side = _best_split(
+        j, place, side = _best_split_of_features(
             X, features, order, known, gradient, hessian, sum_g, sum_h, l2, min_hessian
         )
         for i in range(n):
@@ -292,5 +306,7 @@ def boost_stumps(
             for k in range(n_classes):
                 values[2 * m + side, k] = rate * step[side, k]
                 factor[side, k] = np.exp(values[2 * m + side, k])
-        _update_probabilities(scores, probabilities, leaf, values[2 * m : 2 * m + 2], factor)
+        _update_scores_and_probabilities(
+            scores, probabilities, leaf, values[2 * m : 2 * m + 2], factor
+        )
     return n_nodes

@@ -1,6 +1,7 @@
-"""Tree traversal: scoring kernels that find the leaf of each row in each tree.
+"""Scoring kernels: find the leaf of each row in each tree, and add its values to the scores.
 
-A few rows are traversed node by node; many rows are traversed bit-parallel (`kernels.bits`).
+For a few rows, each row passes from node to node. For many rows, bit masks hold the rows at each
+node (`kernels.bits`).
 """
 
 import numpy as np
@@ -46,7 +47,7 @@ _FEW_PLACED = 24  # the same if no leaf values are added
 def find_leaf(nodes, root, X, row):
     """Return the index of the leaf that a row of `X` reaches below the node `root`.
 
-    A negative `root` is the complement ~m of leaf m.
+    A negative `root` is not a node but leaf ~`root`.
     """
     while root >= 0:
         node = nodes[root]
@@ -57,29 +58,32 @@ def find_leaf(nodes, root, X, row):
 
 
 @inner_kernel
-def _add_leaf_values(values, leaves, positions, scores, first, n_rows):
-    """Add the values of the leaves of `n_rows` rows to `scores`, starting at row `first`."""
+def _add_leaf_values(values, leaves, positions, scores, first_row, n_rows):
+    """Add leaf values to the scores of `n_rows` rows from row `first_row` on.
+
+    The leaf of row `first_row` + i is `leaves[positions[i]]`.
+    """
     n_classes = values.shape[1]
     if n_classes > 4:
         for i in range(n_rows):
             leaf = leaves[positions[i]]
             for k in range(n_classes):
-                scores[first + i, k] += values[leaf, k]
+                scores[first_row + i, k] += values[leaf, k]
         return
     for i in range(n_rows):  # unrolled, as the overhead of short loops exceeds the additions
         leaf = leaves[positions[i]]
-        scores[first + i, 0] += values[leaf, 0]
+        scores[first_row + i, 0] += values[leaf, 0]
         if n_classes > 1:
-            scores[first + i, 1] += values[leaf, 1]
+            scores[first_row + i, 1] += values[leaf, 1]
             if n_classes > 2:
-                scores[first + i, 2] += values[leaf, 2]
+                scores[first_row + i, 2] += values[leaf, 2]
                 if n_classes > 3:
-                    scores[first + i, 3] += values[leaf, 3]
+                    scores[first_row + i, 3] += values[leaf, 3]
 
 
 @inner_kernel
-def _add_tree_row_by_row(nodes, root, values, X, scores, first, end):
-    for i in range(first, end):
+def _add_tree_scores_row_by_row(nodes, root, values, X, scores, first_row, end_row):
+    for i in range(first_row, end_row):
         leaf = find_leaf(nodes, root, X, i)
         for k in range(values.shape[1]):
             scores[i, k] += values[leaf, k]
@@ -87,7 +91,7 @@ def _add_tree_row_by_row(nodes, root, values, X, scores, first, end):
 
 @kernel
 def add_scores(nodes, roots, values, X, scores, start, stop):
-    """Add the leaf values of trees `start` to `stop` to `scores` float64 (n, K), in tree order.
+    """Add the leaf values of trees `start` to `stop` - 1 to `scores`, in the order of the trees.
 
     Shapes: `nodes` FOREST_NODE; `roots` int32 per tree, negative for a tree of one leaf;
     `values` float32 (leaves, K); `X` float32 (n, D), NaN where missing; `scores` float64 (n, K).
@@ -96,7 +100,7 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
     if n <= _FEW:
         for block in range(0, n, _BLOCK):
             for t in range(first_tree, end_tree):  # int64: 1.6 times as long for one row
-                _add_tree_row_by_row(
+                _add_tree_scores_row_by_row(
                     nodes, roots[t], values, X, scores, block, min(block + _BLOCK, n)
                 )
         return
@@ -106,7 +110,7 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
         n_vectors = load_rows(X, chunk, end - chunk, workspace)
         for t in range(first_tree, end_tree):
             if assign_leaves(nodes, roots[t], n_vectors, workspace) == 0:
-                _add_tree_row_by_row(nodes, roots[t], values, X, scores, chunk, end)
+                _add_tree_scores_row_by_row(nodes, roots[t], values, X, scores, chunk, end)
                 continue
             for v in range(n_vectors):
                 first = chunk + v * VECTOR
@@ -125,10 +129,9 @@ def add_scores(nodes, roots, values, X, scores, start, stop):
 def add_scores_with_categories(nodes, set_of, sets, roots, values, X, scores, start, stop):
     """Add leaf values like `add_scores`, for forests that also split categories.
 
-    `set_of` is int32 per node, its row in `sets` or -1. `sets` is uint8 (sets, bytes): bit c is set
-    if code c goes left. Categorical columns of `X` hold codes, as `encode_categories` writes them;
-    code 0 is a missing value. `add_scores` is a separate kernel, and the sets are stored outside
-    the nodes. Hence forests without sets have smaller nodes and need no test.
+    `set_of` int32 (nodes,) is the row of each node in `sets`, or -1 if the node splits numbers.
+    `sets` is uint8 (sets, bytes): bit c is set if category code c goes left. Categorical columns of
+    `X` hold codes, as `encode_categories` writes them; code 0 is a missing value.
     """
     n_classes = values.shape[1]
     for block in range(0, X.shape[0], _BLOCK):
@@ -152,8 +155,11 @@ def add_scores_with_categories(nodes, set_of, sets, roots, values, X, scores, st
 
 
 @kernel
-def _write_leaves_of_many_rows(nodes, roots, X, places):
-    """Write the leaves of many rows with bit masks, for trees without splits of categories."""
+def _write_leaf_indices_by_bit_masks(nodes, roots, X, places):
+    """Write the leaf indices of many rows by bit masks; see `write_leaf_indices`.
+
+    The trees must not split categories.
+    """
     n, workspace = X.shape[0], allocate_workspace(X.shape[1])
     for chunk in range(0, n, CHUNK):
         end = min(chunk + CHUNK, n)
@@ -177,7 +183,7 @@ def write_leaf_indices(nodes, set_of, sets, roots, X, leaves):
     The arrays are as in `add_scores_with_categories`; `set_of` may be empty if there are no sets.
     """
     if sets.shape[0] == 0 and X.shape[0] > _FEW_PLACED:
-        _write_leaves_of_many_rows(nodes, roots, X, leaves)
+        _write_leaf_indices_by_bit_masks(nodes, roots, X, leaves)
         return
     for t in range(roots.size):
         for i in range(X.shape[0]):
@@ -196,17 +202,17 @@ def write_leaf_indices(nodes, set_of, sets, roots, X, leaves):
 
 
 @kernel
-def write_scores_and_leaves(nodes, set_of, sets, roots, values, base, X, scores, places):
-    """Write the scores of all trees plus `base` (K,), and the leaves in the first trees.
+def write_scores_and_leaves(nodes, set_of, sets, roots, values, base, X, scores, leaf_indices):
+    """Write the scores of all trees plus `base` (K,), and the leaf indices in the first trees.
 
-    `scores` is float64 (n, K), as in `add_scores`. `places` is uint8 (n, T) for the first T trees,
-    as in `write_leaf_indices`. A few rows are traversed only once per tree for both.
+    `scores` is float64 (n, K), as in `add_scores`. `leaf_indices` is uint8 (n, T) for the first T
+    trees, as in `write_leaf_indices`. A few rows are traversed only once per tree for both.
     """
     n = X.shape[0]
     for i in range(n):
         for k in range(base.size):
             scores[i, k] = base[k]
-    n_placed = places.shape[1]
+    n_placed = leaf_indices.shape[1]
     if sets.shape[0] > 0:
         add_scores_with_categories(
             nodes, set_of, sets, roots, values, X, scores, np.int64(0), roots.size
@@ -214,7 +220,7 @@ def write_scores_and_leaves(nodes, set_of, sets, roots, values, base, X, scores,
     elif n > _FEW:
         add_scores(nodes, roots, values, X, scores, np.int64(0), roots.size)
     if sets.shape[0] > 0 or n > _FEW:
-        write_leaf_indices(nodes, set_of, sets, roots[:n_placed], X, places)
+        write_leaf_indices(nodes, set_of, sets, roots[:n_placed], X, leaf_indices)
         return
     for t in range(roots.size):
         for i in range(n):
@@ -222,12 +228,14 @@ def write_scores_and_leaves(nodes, set_of, sets, roots, values, base, X, scores,
             for k in range(base.size):
                 scores[i, k] += values[leaf, k]
             if t < n_placed:
-                places[i, t] = np.uint8(leaf & 255)
+                leaf_indices[i, t] = np.uint8(leaf & 255)
 
 
 @kernel
 def encode_categories(features, start, values, codes, X):
-    """Replace categories in `X` float32 (n, D) by their codes, in place; 0 if unknown.
+    """Replace the categories in `X` float32 (n, D) by their codes, in place.
+
+    Missing and unknown categories become code 0.
 
     The categories of feature `features[i]` are `values[start[i]:start[i + 1]]`, ascending, and
     their codes are in the same range of `codes`.
@@ -248,7 +256,7 @@ def encode_categories(features, start, values, codes, X):
 
 
 @kernel
-def _score_margin(scores, row):
+def _margin_of_largest_score(scores, row):
     first, second = -np.inf, -np.inf
     for k in range(scores.shape[1]):
         s = scores[row, k]
@@ -263,9 +271,9 @@ def _score_margin(scores, row):
 def add_scores_until(nodes, roots, values, X, scores, ends, thresholds, n_trees_used):
     """Add leaf values like `add_scores`, but stop for each row once its class is decided.
 
-    `ends` int64 (places,), ascending, are numbers of trees. After `ends[p]` trees, a row exits if
-    its largest score exceeds the second by at least `thresholds[p]`, float64 (places,).
-    `n_trees_used` int32 (n,) is the number of trees that scored each row.
+    `ends` int64 (exits,), ascending, are numbers of trees. After `ends[p]` trees, a row exits if
+    its largest score exceeds its second largest by at least `thresholds[p]`, float64 (exits,). The
+    number of trees that scored each row is written to `n_trees_used` int32 (n,).
     """
     n_classes = values.shape[1]
     alive = np.empty(_BLOCK, np.int64)
@@ -286,7 +294,7 @@ def add_scores_until(nodes, roots, values, X, scores, ends, thresholds, n_trees_
             for a in range(n_alive):
                 i = alive[a]
                 n_trees_used[i] = start
-                if not _score_margin(scores, i) >= thresholds[place]:
+                if not _margin_of_largest_score(scores, i) >= thresholds[place]:
                     alive[kept] = i
                     kept += 1
             n_alive = kept

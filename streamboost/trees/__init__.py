@@ -1,1 +1,1 @@
-"""Histogram bins, growth of trees, and the packed forest."""
+"""Bins of feature values, growth of trees, and the forest, whose arrays hold all trees."""

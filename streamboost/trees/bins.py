@@ -1,4 +1,4 @@
-"""Binning: converts feature values to small codes, and holds the cuts between the bins."""
+"""Binning: chooses the cuts between the bins of each feature, and converts values to bins."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,12 +30,13 @@ class Bins:
     Parameters
     ----------
     cuts
-        The cuts of each feature, float32, ascending. A value is in the first bin whose cut is at
-        least the value, or in the last bin. A categorical feature has no cuts.
+        The cuts of each feature, float32, ascending. Bin b ends at cut b, inclusive. Values above
+        the last cut are in the last bin. A categorical feature has no cuts.
     missing
-        Whether each feature had missing values, bool (D,); their code is the number of bins.
+        Whether each feature had missing values, bool (D,). Missing values have a bin of their own,
+        after the last one.
     categories
-        The bins of each categorical feature.
+        The bins of each categorical feature, by feature index.
     """
 
     cuts: list[np.ndarray]
@@ -58,10 +59,13 @@ class Bins:
 
         The mask `categorical`, bool (D,), marks columns of categories, with one bin per category.
 
-        If a column has more distinct values than bins, the lowest and the highest one, two, 16, 64
-        and so on are cut off. Of the other cuts, half are at quantiles of the weighted records, and
-        half are at quantiles of the distinct values. The tail cuts separate rare classes if values
-        are continuous. The quantiles of distinct values do so if many records share a few values.
+        If a column has more distinct values than bins, there are three kinds of cuts. Tail cuts
+        separate the lowest and the highest one, two, 16, 64 and so on of the distinct values. Of
+        the other cuts, half are at quantiles of the weighted records, and half are at quantiles of
+        the distinct values. Tail cuts separate rare classes if values are continuous. Quantiles of
+        distinct values separate rare classes if many records share a few values.
+
+        Raises ConfigurationError if `max_bins` is less than 2 or more than 255.
         """
         if max_bins is None:
             max_bins = min(max(_LEAST_BINS, len(X) // _ROWS_PER_BIN), MAX_BINS)
@@ -109,7 +113,7 @@ class Bins:
         return mask
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the bin index of each value of `X` (n, D), one row per feature: uint8 (D, n)."""
+        """Return the bin index of each value of `X` (n, D), uint8 (D, n): one row per feature."""
         X = np.ascontiguousarray(X, dtype=np.float32)
         codes = np.empty(X.shape[::-1], dtype=np.uint8)
         code_values(X, *self.all_cuts(), self.missing, codes)
@@ -118,8 +122,8 @@ class Bins:
         return codes
 
     def all_cuts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cuts of all features, float32, and where each feature's cuts start.
+        """Return the cuts of all features in one array, float32, and offsets int64 (D + 1,).
 
-        The offsets are int64 (D + 1,): the cuts of feature f are between offsets f and f + 1.
+        The cuts of feature f are `cuts[offsets[f]:offsets[f + 1]]`.
         """
         return np.concatenate(self.cuts), np.cumsum([0, *map(len, self.cuts)])

@@ -1,4 +1,4 @@
-"""Best-first growth of a tree with a separate statistic for each node."""
+"""Best-first growth of a tree whose nodes each have their own gradients and Hessians."""
 
 from collections.abc import Callable
 
@@ -12,15 +12,16 @@ from streamboost.trees.tree import Tree
 __all__ = ["NodeStatistic", "grow_with_node_statistics"]
 
 NodeStatistic = Callable[[np.ndarray], tuple[Statistic, float]]
-"""Function of a node's rows (uint32) that returns its statistic and the value of a unit of gain."""
+"""Function of a node's rows (uint32). Returns the node's statistic, and the factor that converts
+gains of this statistic to a scale that all nodes share."""
 
 
 def grow_with_node_statistics(grower: Grower, statistic_of_node: NodeStatistic) -> Tree:
     """Grow one tree best-first, with gradients and Hessians chosen separately for each node.
 
-    `statistic_of_node` maps the rows of a node to the statistic that its split maximises.
-    Histograms cannot be subtracted, as each node has its own statistic. A node takes about 20 µs of
-    Python.
+    `statistic_of_node` is called once for each node, and returns the numbers from which the split
+    of the node is chosen. The histogram of a child cannot be computed by subtraction, as each node
+    has its own numbers. A node takes about 20 µs of Python.
     """
     growth = _GrowingTree(grower, statistic_of_node)
     while growth.splits and growth.n_nodes < len(growth.nodes):
@@ -31,7 +32,8 @@ def grow_with_node_statistics(grower: Grower, statistic_of_node: NodeStatistic) 
 class _GrowingTree:
     """State of a growing tree: nodes, rows sorted by leaf, and the best split of each leaf.
 
-    `splits` maps a leaf that can be split to its gain and a tree of two leaves.
+    `splits` maps the index of a leaf that can be split to the gain of its split, and to the split
+    as a tree of two leaves.
     """
 
     def __init__(self, grower: Grower, statistic_of_node: NodeStatistic) -> None:
@@ -68,20 +70,25 @@ class _GrowingTree:
             self._find_split(first + 1)
 
     def to_tree(self) -> Tree:
-        """Return the nodes and rows so far as a `Tree`."""
+        """Return the nodes and rows that were grown so far as a `Tree`."""
         return Tree(
             self.nodes[: self.n_nodes], self._grow.features, self._rows, self._rest, worth=1.0
         )
 
-    def _add_leaf(self, depth: int, start: int, stop: int, rest_start: int, rest_stop: int) -> None:
+    def _add_leaf(
+        self, depth: int, start: int, stop: int, unsampled_start: int, unsampled_stop: int
+    ) -> None:
         node = self.nodes[self.n_nodes]
         node["feature"] = node["bin"] = node["left"] = node["slot"] = -1
         node["depth"], node["start"], node["stop"] = depth, start, stop
-        node["rest_start"], node["rest_stop"] = rest_start, rest_stop
+        node["rest_start"], node["rest_stop"] = unsampled_start, unsampled_stop
         self.n_nodes += 1
 
     def _find_split(self, leaf: int) -> None:
-        """Find the best split of a leaf above the depth limit, and store it in `splits`."""
+        """Find the best split of `leaf`, and store the split in `splits`.
+
+        Stores nothing if the leaf is at the depth limit, or if no split has a gain.
+        """
         node = self.nodes[leaf]
         if node["depth"] >= self._grow.max_depth:
             return

@@ -1,4 +1,4 @@
-"""Bins of categories in one training, and lasting integer codes of categories in a forest."""
+"""Categories: their bins in one training, and their integer codes in a forest of all trainings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class CategoryBins:
     Parameters
     ----------
     values
-        The categories of the training, float32, ascending.
+        The categories in the training data, float32, ascending.
     bins
         The bin of each category, uint8.
     """
@@ -56,7 +56,10 @@ class CategoryBins:
         return int(self.bins.max(initial=0)) + 1
 
     def transform(self, values: np.ndarray) -> np.ndarray:
-        """Return the bins of `values`, uint8; `n_bins` for unseen and missing values."""
+        """Return the bin of each category in `values`, uint8 (n,).
+
+        Missing values and categories absent from the training data get the bin `n_bins`.
+        """
         if len(self.values) == 0:
             return np.full(len(values), self.n_bins, dtype=np.uint8)
         place = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
@@ -65,10 +68,11 @@ class CategoryBins:
 
 
 class CodeMap(NamedTuple):
-    """Maps a feature's category codes to the codes of older trees, and to bins of a training.
+    """Map from the category codes of a feature to codes of older trees, and to bins of a training.
 
-    `origin` (codes,) is the code by which older trees treat each code. `bins` (codes,) uint8 is the
-    bin of each code in the training, or the bin of missing values if the code is absent.
+    `origin` (codes,) holds an older code for each code. Trees of earlier trainings send both codes
+    to the same side. `bins` (codes,) uint8 is the bin of each code in the training, or the bin of
+    missing values if no row of the training has the code.
     """
 
     origin: np.ndarray
@@ -86,13 +90,13 @@ class CategoryCodes:
     Parameters
     ----------
     features
-        int32 (c,), ascending.
+        Indices of the c categorical features, int32 (c,), ascending.
     start
         int64 (c + 1,): the categories of feature i are `values[start[i]:start[i + 1]]`.
     values
-        float32, ascending in each feature.
+        The categories of all features, float32, ascending in each feature.
     codes
-        int32, one for each value, from 1 on.
+        The code of each category in `values`, int32, from 1 on.
     """
 
     features: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
@@ -105,11 +109,14 @@ class CategoryCodes:
 
     @property
     def n_codes(self) -> int:
-        """Largest number of codes of any feature, with the code of missing values."""
+        """Number of codes of the feature with the most codes, with the code of missing values."""
         return int(self.codes.max(initial=0)) + 1
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        """Return `X` float32 (n, D) with categories replaced by codes."""
+        """Return `X` float32 (n, D) with each category replaced by its code.
+
+        Missing and unknown categories get code 0. `X` is not changed.
+        """
         if len(self) == 0:
             return X
         coded = np.array(X, dtype=np.float32, order="C")
@@ -119,10 +126,12 @@ class CategoryCodes:
     def merge_categories(
         self, training_bins: Mapping[int, CategoryBins]
     ) -> tuple["CategoryCodes", dict[int, CodeMap]]:
-        """Return codes that include a training's categories, and each feature's `CodeMap`.
+        """Return codes that also cover a training's categories, and a `CodeMap` for each feature.
 
-        If the training separates categories that older trees did not, their code is split. Older
-        trees treat the new code like its `origin`. Existing codes keep their meaning.
+        `training_bins` are the bins of the training by feature index. If the training has two bins
+        for categories that shared one code, one of the bins gets a new code. Trees of earlier
+        trainings send the new code to the same side as the old one, its `CodeMap.origin`. Existing
+        codes keep their meaning.
         """
         known = {int(f): i for i, f in enumerate(self.features)}
         features = sorted(known | dict(training_bins))
@@ -169,7 +178,10 @@ class CategoryCodes:
 def _merge_codes(
     old_values: np.ndarray, old_codes: np.ndarray, training_bins: CategoryBins
 ) -> tuple[np.ndarray, np.ndarray, CodeMap]:
-    """Assign a code to each category: one per pair of an old code and a bin of the training."""
+    """Return the categories of one feature, their codes, and the `CodeMap` of the codes.
+
+    Categories get the same code if they share the old code and the bin of the training.
+    """
     values = np.union1d(old_values, training_bins.values)
     old = np.zeros(len(values), dtype=np.int64)
     old[np.searchsorted(values, old_values)] = old_codes

@@ -1,4 +1,4 @@
-"""Explanations of a forest: feature importances by gain, and SHAP contributions per row."""
+"""Explanations of a forest: feature importances by split gain, and SHAP values of rows."""
 
 from functools import lru_cache
 
@@ -19,9 +19,9 @@ def importances(forest: Forest, n_features: int) -> np.ndarray:
 
 
 def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
-    """Return the SHAP values of each feature of `X` float32 (n, D): float64 (n, K, D + 1).
+    """Return the SHAP value of each row, class and feature of `X` float32 (n, D).
 
-    The last column is the mean score over the training rows.
+    The result is float64 (n, K, D + 1). The last column is the mean score over the training rows.
     """
     X = forest.categories.transform(X)
     n, n_features = X.shape
@@ -39,10 +39,10 @@ def contributions(forest: Forest, X: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=32)
 def _quadrature_rules(n_blocks: int) -> np.ndarray:
-    """Return the Gauss-Legendre rules on [0, 1], each made of up to `n_blocks` blocks of points.
+    """Return the Gauss-Legendre rules on [0, 1] with 4 to 4 `n_blocks` points.
 
-    The array is RULE (n_blocks + 1, n_blocks). Rule b has b blocks, and is exact for polynomials of
-    degree 8 b - 1.
+    The array is RULE (n_blocks + 1, n_blocks). Row b is the rule of b blocks with 4 points each,
+    which is exact for polynomials of degree 8 b - 1. Row 0 is empty.
     """
     rules = np.zeros((n_blocks + 1, n_blocks), dtype=RULE)
     for b in range(1, n_blocks + 1):

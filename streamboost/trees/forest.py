@@ -1,4 +1,4 @@
-"""Forest: all trees packed into a few arrays for scoring."""
+"""Forest: all trees of a committee, stored in a few arrays for scoring."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -35,20 +35,20 @@ class Forest:
     Parameters
     ----------
     nodes
-        Inner nodes of all trees, FOREST_NODE; a negative child ~m is leaf m.
+        Inner nodes of all trees, FOREST_NODE. A negative child index i is leaf ~i.
     roots
         Root node of each tree, int32 (trees,); negative for a tree of one leaf.
     values
-        float32 (leaves, K).
+        Scores that each leaf adds to the classes, float32 (leaves, K).
     rounds
-        int32 (rounds + 1,): round m grew the trees `rounds[m]` to `rounds[m + 1]`.
+        int32 (rounds + 1,): round m grew the trees `rounds[m]` to `rounds[m + 1] - 1`.
     sets
-        The codes that nodes of categorical features send left, one bit each: uint8 (sets, bytes).
-        Codes that are newer than a tree go to the side of its missing values.
+        Sets of category codes, uint8 (sets, bytes): bit c is set if a node sends code c left. Codes
+        that are newer than a tree go to the side of the node's missing values.
     set_of
-        Row in `sets` of each node, int32 (nodes,); -1 for a split of numbers.
+        Index of each node's set in `sets`, int32 (nodes,); -1 if the node splits numbers.
     categories
-        The categories behind the codes.
+        The code of each category.
     gain
         Gain of each node's split per record, float32 (nodes,); see `Statistic.worth`.
     cover
@@ -95,12 +95,18 @@ class Forest:
     def add_scores(
         self, X: np.ndarray, scores: np.ndarray, rounds: tuple[int, int] | None = None
     ) -> None:
-        """Add all rounds, or the half-open range `rounds`, to `scores` float64 (n, K), in place."""
+        """Add the leaf values of the rows `X` (n, D) to `scores` float64 (n, K), in place.
+
+        Adds all rounds, or those of the half-open range `rounds`.
+        """
         first, end = rounds or (0, self.n_rounds)
         self._add_trees(self._encode_categories(X), scores, self.rounds[first], self.rounds[end])
 
     def staged_scores(self, X: np.ndarray, scores: np.ndarray) -> Iterator[np.ndarray]:
-        """Add the rounds one by one to `scores` float64 (n, K); yield `scores` after each."""
+        """Add the rounds one by one to `scores` float64 (n, K); yield `scores` after each round.
+
+        The yielded array is always the same, and is changed in place.
+        """
         coded = self._encode_categories(X)
         for start, stop in pairwise(self.rounds):
             self._add_trees(coded, scores, start, stop)
@@ -132,10 +138,10 @@ class Forest:
         return np.bincount(self.nodes["feature"], minlength=n_features)
 
     def leaf_indices(self, X: np.ndarray, n_trees: int) -> np.ndarray:
-        """Return the leaf index of each row of `X` (n, D) in the first trees, uint8 (n, T).
+        """Return the leaf index of each row of `X` (n, D) in the first T trees, uint8 (n, T).
 
-        T is `n_trees`, or the number of all trees if there are fewer. The indices are unique within
-        a tree of at most 256 leaves.
+        T is `n_trees`, or the number of all trees if there are fewer. Indices are modulo 256, so
+        that they are unique within a tree of at most 256 leaves.
         """
         roots = self.roots[:n_trees]
         places = np.empty((len(X), len(roots)), dtype=np.uint8)
@@ -147,7 +153,7 @@ class Forest:
     def scores_and_leaves(
         self, base: np.ndarray, X: np.ndarray, n_trees: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores of all rounds plus `base` (K,), float64 (n, K), and the `leaf_indices`.
+        """Return the scores of all trees plus `base` (K,), float64 (n, K), and the `leaf_indices`.
 
         `X` float32 (n, D), in C-order, may have more columns than the trees use.
         """
@@ -165,7 +171,7 @@ class Forest:
         return replace(self, values=np.pad(self.values, ((0, 0), (0, extra))))
 
     def builder(self, bins: Bins, weight: np.ndarray | None = None) -> "ForestBuilder":
-        """Create a builder that appends trees, grown on `bins` and rows of `weight` (n,)."""
+        """Return a builder that appends trees grown on rows with these `bins` and `weight`."""
         return ForestBuilder(self, bins, weight)
 
     def to_arrays(self) -> Arrays:
@@ -230,7 +236,7 @@ class Forest:
 
 
 class ForestBuilder:
-    """Builder that appends rounds of trees to a forest, and packs them in `freeze`."""
+    """Collects rounds of trees; `freeze` returns the old forest with these rounds appended."""
 
     def __init__(self, forest: Forest, bins: Bins, weight: np.ndarray | None = None) -> None:
         self._forest = forest
@@ -255,11 +261,11 @@ class ForestBuilder:
     def append_rounds(
         self, nodes: np.ndarray, sizes: np.ndarray, values: np.ndarray, weights: np.ndarray
     ) -> None:
-        """Append rounds of one tree each, whose arrays are concatenated.
+        """Append several rounds of one tree each. Each array holds all of these trees.
 
-        `sizes` (rounds,) are the numbers of nodes of each tree. The features of `nodes` are indices
-        of the bins. Gains are in the unit of `weights` float64 (leaves,), the total weight of the
-        rows of each leaf.
+        `nodes` are NODE records, whose features are column indices. `sizes` (rounds,) is the number
+        of nodes of each tree, `values` (leaves, K) the leaf values, and `weights` float64 (leaves,)
+        the total weight of the rows of each leaf. Split gains are in the unit of `weights`.
         """
         self._grown.append((nodes, sizes, values, weights))
         self._rounds += range(self._rounds[-1] + 1, self._rounds[-1] + 1 + len(sizes))
@@ -290,14 +296,14 @@ class ForestBuilder:
             sets = bins_to_codes(members, nodes[chosen], code_maps, old.sets.shape[1])
         return replace(
             old,
-            nodes=_append_rows(old.nodes, nodes),
-            roots=_append_rows(old.roots, roots),
-            values=_append_rows(old.values, values),
+            nodes=_concatenate_unless_empty(old.nodes, nodes),
+            roots=_concatenate_unless_empty(old.roots, roots),
+            values=_concatenate_unless_empty(old.values, values),
             rounds=np.array(self._rounds, dtype=np.int32),
-            sets=_append_rows(old.sets, sets),
-            set_of=_append_rows(old.set_of, set_of),
-            gain=_append_rows(old.gain, gain),
-            cover=_append_rows(old.cover, cover),
+            sets=_concatenate_unless_empty(old.sets, sets),
+            set_of=_concatenate_unless_empty(old.set_of, set_of),
+            gain=_concatenate_unless_empty(old.gain, gain),
+            cover=_concatenate_unless_empty(old.cover, cover),
         )
 
     def _concatenate_rounds(self) -> tuple[np.ndarray, ...]:
@@ -310,12 +316,12 @@ class ForestBuilder:
         return grown, *map(np.concatenate, rest)
 
 
-def _append_rows(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+def _concatenate_unless_empty(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     return np.concatenate([old, new]) if len(old) else new
 
 
-def _require_range(name: str, values: np.ndarray, low: int, high: int | None) -> None:
-    wrong = (values < low) if high is None else (values < low) | (values >= high)
+def _require_range(name: str, values: np.ndarray, minimum: int, end: int | None) -> None:
+    wrong = (values < minimum) if end is None else (values < minimum) | (values >= end)
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise ModelFileError(

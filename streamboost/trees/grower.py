@@ -1,4 +1,4 @@
-"""Grower: grows trees on binned rows with the kernels, and allocates their workspaces."""
+"""Grower: grows trees on binned rows by calling the kernels, for which it allocates memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,17 +47,18 @@ class Grower:
     max_leaf_nodes, max_depth
         Limits of a tree, which is grown best-first.
     min_child_weight, l2_regularization
-        In the units of the caller's statistic: Hessian, or weight.
+        Least sum of Hessians or weights in a child, and penalty on leaf values in the same unit.
     pruning
-        "quick" drops features that cannot have the best split of a node, with the same trees. It
-        supports class weights and the statistics ERROR and Newton's.
+        "quick" skips features that cannot have the best split of a node, and gives the same trees.
+        It supports class weights, the criterion ERROR, and gradients with Hessians.
 
     Attributes
     ----------
     coded
-        The binned training rows, and the bins of each feature.
+        The bin indices of the training rows, and properties of the bins of each feature.
     rows, rest
-        The rows that this round trains on, and the rows that it only assigns to leaves, uint32.
+        Indices of the sampled rows, on which splits are searched, and of the other rows, which are
+        only assigned to leaves, uint32.
     features
         The features available to this round, uint32, ascending.
     n_adds
@@ -97,9 +98,10 @@ class Grower:
     def set_sample(
         self, features: np.ndarray, rows: np.ndarray, unsampled: np.ndarray | None = None
     ) -> None:
-        """Set the features and rows for the next trees: indices uint32, `features` ascending.
+        """Set the features and rows for growing the next trees, as uint32 indices.
 
-        `unsampled` are the rows that trees only assign to leaves.
+        `features` must be ascending. `unsampled` rows are only assigned to leaves, without an
+        effect on the splits.
         """
         self.features = features
         self.rows = rows
@@ -111,7 +113,7 @@ class Grower:
 
     @contextmanager
     def use_all_rows_and_features(self) -> Iterator[None]:
-        """Train on all rows and all features that can be split, inside a `with` block."""
+        """Grow trees on all rows and all splittable features inside a `with` block."""
         features, rows, rest = self.features, self.rows, self.rest
         self.set_sample(self.splittable, self.all_rows)
         try:
@@ -121,7 +123,7 @@ class Grower:
 
     @property
     def is_full_sample(self) -> bool:
-        """Whether the sample has all rows, and all features that can be split."""
+        """Whether trees are grown on all rows and on all features that can be split."""
         return len(self.rest) == 0 and len(self.features) == len(self.splittable)
 
     def __call__(
@@ -145,14 +147,14 @@ class Grower:
         nodes = np.empty(2 * n_leaves - 1, dtype=NODE)
         rows = (self.rows if rows is None else rows).copy()
         rest = (self.rest if rest is None else rest).copy()
-        most = None if self._pruning is None else _row_score_bounds(statistic, rows)
+        most = None if self._pruning is None else _max_score_of_each_row(statistic, rows)
         codes, n_bins, missing, categorical = self.coded
         columns = codes, self.features, self._first, n_bins[self.features], missing[self.features]
         of_rows = statistic.values, statistic.channel
         width = self._width * statistic.channels
         # A row with an infinite bound prevents pruning.
         if most is not None and np.isfinite(most[rows]).all():
-            room, heavy = self.histograms(1, width)[0], _sort_by_weight(rows, most)
+            room, heavy = self.histograms(1, width)[0], _sort_rows_by_rounded_weight(rows, most)
             grown = quick.grow_tree_with_pruning(
                 *columns, rows, heavy, rest, most, *of_rows, limits, room, nodes
             )
@@ -165,9 +167,10 @@ class Grower:
         return Tree(nodes[:n_nodes], self.features, rows, rest, statistic.worth)
 
     def tree_limits(self, kind: int, channels: int) -> np.ndarray:
-        """Return the limits of a tree, LIMITS (1,), for a criterion `kind` and `channels` per bin.
+        """Return the limits of tree growth, LIMITS (1,), for a split criterion `kind`.
 
-        The limits are in the units of the caller, without the scale of a statistic.
+        `channels` is the number of sums per histogram bin. The least child weight and the penalty
+        are as in the constructor, not yet multiplied by `Statistic.scale`.
         """
         limits = np.zeros(1, dtype=LIMITS)
         limits["kind"], limits["channels"] = kind, channels
@@ -176,10 +179,11 @@ class Grower:
         return limits
 
 
-def _row_score_bounds(statistic: Statistic, rows: np.ndarray) -> np.ndarray:
-    """Return the largest score that each of `rows` can add to a leaf, float64 (n,).
+def _max_score_of_each_row(statistic: Statistic, rows: np.ndarray) -> np.ndarray:
+    """Return the largest score that each of `rows` can add to the score of a leaf, float64 (n,).
 
-    The score is infinite for a row with a gradient but no Hessian.
+    The bound is infinite for a row with a gradient but no Hessian, and 0 for rows not in `rows`.
+    Raises ConfigurationError if pruning does not support the criterion.
     """
     width = 1 if statistic.channel.size else statistic.channels
     each = statistic.values.reshape(-1, width)
@@ -202,7 +206,7 @@ def _row_score_bounds(statistic: Statistic, rows: np.ndarray) -> np.ndarray:
     return most
 
 
-def _sort_by_weight(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _sort_rows_by_rounded_weight(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return `rows` sorted by descending weight, with weights rounded to an eighth.
 
     Weights are rounded to an eighth, so that numpy sorts keys of 16 bits in linear time. Rows of

@@ -1,4 +1,4 @@
-"""Layer-wise growth of a tree."""
+"""Layer-wise growth of a tree: each call splits all leaves once."""
 
 from collections.abc import Sequence
 
@@ -12,24 +12,32 @@ __all__ = ["add_layer"]
 
 
 def add_layer(grower: Grower, tree: Tree, statistic: Statistic) -> Tree:
-    """Return `tree` with each leaf split in two, if that raises the criterion of `statistic`."""
+    """Return a tree in which each leaf of `tree` is split in two.
+
+    A leaf stays as it is if no split raises the split criterion of `statistic`.
+    """
     splits = [
         grower(statistic, rows=rows, rest=rest, max_leaf_nodes=2)
         for rows, rest in zip(
-            _rows_by_leaf(tree.rows, tree.start, tree.stop),
-            _rows_by_leaf(tree.rest, tree.rest_start, tree.rest_stop),
+            _rows_of_each_leaf(tree.rows, tree.start, tree.stop),
+            _rows_of_each_leaf(tree.rest, tree.rest_start, tree.rest_stop),
             strict=True,
         )
     ]
     return _replace_leaves(tree, splits)
 
 
-def _rows_by_leaf(rows: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Sequence[np.ndarray]:
+def _rows_of_each_leaf(
+    rows: np.ndarray, start: np.ndarray, stop: np.ndarray
+) -> Sequence[np.ndarray]:
     return [rows[a:b] for a, b in zip(start, stop, strict=True)]
 
 
 def _replace_leaves(tree: Tree, splits: Sequence[Tree]) -> Tree:
-    """Return `tree` with each leaf replaced by its tree in `splits` of one or two leaves."""
+    """Return a copy of `tree` in which the m-th leaf is replaced by the m-th tree in `splits`.
+
+    The trees in `splits` have one leaf (no split) or two leaves.
+    """
     rows, rest = tree.rows.copy(), tree.rest.copy()
     nodes = [tree.nodes.copy()]
     size = len(tree.nodes)

@@ -1,4 +1,4 @@
-"""Sets of categories that nodes send left, and their update for new categories."""
+"""Sets of categories that tree nodes send left, and their update for new categories."""
 
 from collections.abc import Mapping
 
@@ -16,11 +16,11 @@ def extend_sets(
     code_maps: Mapping[int, CodeMap],
     n_codes: int,
 ) -> np.ndarray:
-    """Return the category sets extended to `n_codes` codes, as bits: uint8 (sets, bytes).
+    """Return the category sets of all nodes, extended to `n_codes` codes: uint8 (sets, bytes).
 
-    A new code is in the same sets as the older code in `CodeMap.origin`. `set_of` (nodes,) is the
-    set of each node, and `features` (nodes,) the feature that it splits. Features without new codes
-    keep their sets.
+    Bit c of a set is 1 if the node sends code c left. A new code is in the same sets as its
+    `CodeMap.origin`, an older code. `set_of` (nodes,) is the index of each node's set, or -1.
+    `features` (nodes,) is the feature that each node splits.
     """
     split_by = np.full(len(sets), -1)
     split_by[set_of[set_of >= 0]] = features[set_of >= 0]
@@ -40,7 +40,10 @@ def extend_sets(
 def bins_to_codes(
     bin_sets: np.ndarray, nodes: np.ndarray, code_maps: Mapping[int, CodeMap], n_bytes: int
 ) -> np.ndarray:
-    """Convert each node's set of bins, as bits, to a set of codes: uint8 (nodes, n_bytes)."""
+    """Convert the set of bins that each node sends left to a set of codes, uint8 (nodes, n_bytes).
+
+    Bit b of a row of `bin_sets` is 1 if bin b goes left; bit c of the result stands for code c.
+    """
     sets = np.zeros((len(nodes), n_bytes), dtype=np.uint8)
     for feature, code_map in code_maps.items():
         rows = np.flatnonzero(nodes["feature"] == feature)

@@ -1,4 +1,7 @@
-"""Statistics for growing trees: gradients or class weights of the rows as integers."""
+"""Statistics for growing trees: gradients or class weights of the rows, as integers.
+
+Histograms add up these integers. Sums of integers do not depend on the order of the rows.
+"""
 
 from dataclasses import dataclass, field
 
@@ -29,25 +32,26 @@ _SUM_BITS = 52  # bits of a sum in a whole int64, which float64 represents exact
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """Numbers of the rows that histograms sum, stored as integer multiples of 1/scale.
+    """Numbers per row that histograms add up, such as gradients, as integer multiples of 1/scale.
 
     Parameters
     ----------
     kind
         Split criterion, see `streamboost.kernels.growing.criteria`.
     values
-        int64: one number for each of the n rows, or `channels` numbers per row, row by row.
+        int64: one number for each of the n rows, or `channels` consecutive numbers for each row.
     channels
-        Numbers per histogram bin.
+        Number of sums in each histogram bin.
     scale
-        Factor that converts the least weight of a child and the penalty to the same units.
+        Factor that converts the least weight of a child, and the penalty, to multiples of 1/scale.
     channel
-        uint32 (n,): the channel of each row's number; empty if a row adds to all channels.
+        uint32 (n,): index of the sum to which each row adds its number, such as its class. Empty if
+        each row adds to all sums of a bin.
     totals
-        The constants t_k of the stump criterion, in the same units.
+        The constants t_k of the criterion STUMP, as multiples of 1/scale; else empty.
     worth
-        Value of a unit of gain at a mean record weight of 1, so that gains of trees are comparable.
-        Gains of Newton trees are in units of the loss, other gains are per record.
+        Factor that converts gains of integer sums to a common scale, so that gains of different
+        trees are comparable: the loss for Newton trees, else a gain per record of mean weight 1.
     """
 
     kind: int
@@ -62,10 +66,10 @@ class Statistic:
 def gradient_statistic(
     gradient: np.ndarray, hessian: np.ndarray, weight: np.ndarray, sum_g: float, sum_h: float
 ) -> Statistic:
-    """Return the statistic of a Newton tree: gradients and Hessians as integers.
+    """Return the statistic of a Newton tree: weighted gradients and Hessians as integers.
 
-    `gradient` and `hessian` are for a row of weight 1; `sum_g` and `sum_h` are the weighted sums of
-    |gradient| and of Hessians.
+    `gradient`, `hessian` and `weight` are (n,). Gradients and Hessians are not yet multiplied by
+    the weights. `sum_g` and `sum_h` are the weighted sums of |gradient| and of Hessians.
     """
     weight, lot, kind, channels = newton_format(weight, float(weight.sum()), len(weight))
     values = np.empty(channels * len(gradient), dtype=np.int64)
@@ -77,12 +81,13 @@ def gradient_statistic(
 def newton_format(
     weight: np.ndarray, total: float, n_rows: int
 ) -> tuple[np.ndarray, float, int, int]:
-    """Choose the integer format of gradients and Hessians for `n_rows` rows with this total weight.
+    """Choose the integer format of gradients and Hessians for `n_rows` rows of weight `total`.
 
-    Returns the `weight` in lots, the number of records per lot, the split criterion and the number
-    of channels.
+    If weights are huge, they are divided by a power of two, the lot, so that integers suffice.
+    Returns the divided `weight`, the divisor (1 without division), the split criterion, and the
+    number of sums per histogram bin.
     """
-    weight, total, lot = _weights_in_lots(weight, total, n_rows)
+    weight, total, lot = _divide_weights_by_lot(weight, total, n_rows)
     wide = max(n_rows, total) > WIDE_ROWS
     return weight, lot, *((NEWTON_SUMS, 2) if wide else (NEWTON, 1))
 
@@ -97,7 +102,7 @@ def pair_statistic(
 ) -> tuple[Statistic, float]:
     """Choose the class pair of an AOSO-LogitBoost node; return its Newton statistic and its worth.
 
-    The statistic holds the rows' gradients and Hessians for a step that raises the score of one
+    The statistic holds the rows' gradients and Hessians for a step that raises the score for one
     class and lowers that of the other, as integers. Its scale differs between nodes: multiply a
     node's gain by the worth, a factor, to compare it with the gains of other nodes.
 
@@ -114,7 +119,7 @@ def pair_statistic(
     by_gain
         True: choose the second class by the largest gain; False: by the smallest gradient sum.
     """
-    weight, total, lot = _weights_in_lots(weight, float(weight[rows].sum()), len(rows))
+    weight, total, lot = _divide_weights_by_lot(weight, float(weight[rows].sum()), len(rows))
     wide = max(len(rows), total) > WIDE_ROWS
     bits = _SUM_BITS if wide else 30
     scale_g, scale_h = pairs.pair_statistic(
@@ -148,19 +153,19 @@ def weight_statistic(
         (n,), the number of equal records that each row represents; None: one each. Weights are
         rounded before this multiplication, so that a row of two copies equals two rows exactly.
     unit
-        Weight that counts as 1 for the least weight of a child.
+        Weight that counts as a for is a multiple of `unit`.
     """
     lot = 1.0
     if copies is not None:
-        copies, _, lot = _weights_in_lots(copies, float(copies.sum()), len(copies))
+        copies, _, lot = _divide_weights_by_lot(copies, float(copies.sum()), len(copies))
     total = weight if copies is None else weight * copies
-    scale = _scale_of_bits(_SUM_BITS, float(total.sum()))
+    scale = _scale_for_bits(_SUM_BITS, float(total.sum()))
     values = np.rint(weight * scale)
     if copies is not None:
         values = np.rint(values * copies)
     scale *= unit / lot
     return Statistic(
-        kind, values.astype(np.int64), n_classes, scale, _inverse_or_zero(scale), channel=y
+        kind, values.astype(np.int64), n_classes, scale, _inverse_or_zero_of_scale(scale), channel=y
     )
 
 
@@ -172,39 +177,40 @@ def vector_statistic(
     copies: np.ndarray | None = None,
     unit: float = 1.0,
 ) -> Statistic:
-    """Return the statistic of rows with several numbers each: `vectors` float64 (n, channels).
+    """Return the statistic of rows with several numbers each, `vectors` float64 (n, channels).
 
-    The vectors are for one record; `copies` (n,) is as in `weight_statistic`. `totals` (channels,)
-    are the constants of STUMP. All channels have the same scale. `unit` is the sum over the
-    channels of the mean record, in which gains are measured.
+    A vector is for one record of the row; `copies` (n,) is the number of records of each row, or
+    None for one. `kind` is the split criterion, and `totals` (channels,) are the constants of the
+    criterion STUMP. All numbers have the same scale. Gains are measured in multiples of `unit`,
+    the sum of the vector of a mean record.
     """
     lot = 1.0
     if copies is not None:
-        copies, _, lot = _weights_in_lots(copies, float(copies.sum()), len(copies))
+        copies, _, lot = _divide_weights_by_lot(copies, float(copies.sum()), len(copies))
     size = np.abs(vectors)
     bounds = size.sum(axis=0) if copies is None else copies @ size
-    scale = _scale_of_bits(_SUM_BITS, float(bounds.max(initial=0.0)))
+    scale = _scale_for_bits(_SUM_BITS, float(bounds.max(initial=0.0)))
     values = np.rint(np.ascontiguousarray(vectors) * scale)
     if copies is not None:
         values = np.rint(values * copies[:, None])
     values = values.astype(np.int64).ravel()
     scale /= lot
     constants = np.zeros(0) if totals is None else np.asarray(totals, dtype=np.float64) * scale
-    worth = _inverse_or_zero(scale * unit)
+    worth = _inverse_or_zero_of_scale(scale * unit)
     return Statistic(kind, values, vectors.shape[1], scale, worth, totals=constants)
 
 
-def _inverse_or_zero(scale: float) -> float:
+def _inverse_or_zero_of_scale(scale: float) -> float:
     return 1.0 / scale if scale > 0 else 0.0  # without weight there is no gain
 
 
-def _weights_in_lots(
+def _divide_weights_by_lot(
     weight: np.ndarray, total: float, n_rows: int
 ) -> tuple[np.ndarray, float, float]:
-    """Return `weight` and `total` in units of a lot, and the number of records per lot.
+    """Return `weight` and `total` divided by the lot, a number of records, and the lot.
 
-    Up to 2^32 records, a lot is 1 record, so that a row of weight 2 equals two rows exactly.
-    Beyond, a lot is a power of two at which the mean row weight is between 1 and 2.
+    The lot is 1 if `total` is at most 2^32, so that a row of weight 2 equals two rows exactly. If
+    `total` is larger, the lot is the power of two that makes the mean row weight 1 to 2.
     """
     if total <= _MOST_RECORDS:
         return weight, total, 1.0
@@ -212,6 +218,8 @@ def _weights_in_lots(
     return weight / weight.dtype.type(lot), total / lot, lot
 
 
-def _scale_of_bits(bits: int, largest: float) -> float:
+def _scale_for_bits(bits: int, largest_sum: float) -> float:
     # A scale beyond 2^1000 would only be needed for weights near the least positive float64.
-    return float(2.0 ** min(np.floor(bits - np.log2(largest)), 1000.0)) if largest > 0 else 1.0
+    return (
+        float(2.0 ** min(np.floor(bits - np.log2(largest_sum)), 1000.0)) if largest_sum > 0 else 1.0
+    )

@@ -1,8 +1,8 @@
 """All-reduce: sums over the training rows of all shards, in threads or on machines.
 
-Each shard of the rows has its own thread or machine. A training combines the shards only by sums of
-integers, which do not depend on the order or the partition. Hence each shard continues from equal
-sums to an identical committee.
+The rows are divided into shards, and each shard has its own thread or machine. Only sums of
+integers are exchanged. These do not depend on the order of the rows or on how they are divided.
+Hence all shards compute the same committee.
 """
 
 import math
@@ -23,12 +23,13 @@ _N_EXPONENTS = 1024 - _LEAST_EXPONENT + 1
 
 
 class AllReduce:
-    """Sum over the shards of a training; the base class, for one shard, changes nothing."""
+    """Adds up arrays over the shards of a training. The base class is for a single shard."""
 
     def sum_over_shards(self, values: np.ndarray) -> None:
-        """Replace `values` int64, of equal shape in all shards, by their sum, in place.
+        """Replace `values` int64 by the sum of the `values` of all shards, in place.
 
-        Each shard must make the same calls. A call blocks until all shards have called.
+        The arrays have the same shape in all shards. Each shard must make the same calls, and a
+        call blocks until all shards have made it. In the base class, nothing changes.
         """
 
 
@@ -46,7 +47,7 @@ class Shard:
     places
         Indices of the rows of this shard, int64, in any order.
     total
-        Sum (all-reduce) over all shards.
+        Adds up arrays over all shards.
     bins
         The bins, fitted to the rows of all shards.
     """
@@ -59,10 +60,11 @@ class Shard:
 
 @dataclass(slots=True)
 class ThreadAllReduce:
-    """Sum over the threads of one process, synchronized by a barrier.
+    """Adds up arrays over the threads of one process, synchronized by a barrier.
 
-    Each thread calls `sum_over_shards` of its own `for_thread(i)`, and adds a share of the numbers
-    for all threads. A thread that fails must call `abort`, so that the other threads do not block.
+    Thread i calls `sum_over_shards` of the object that `for_thread(i)` returns. Each thread adds up
+    an equal part of the numbers. A thread that fails must call `abort`, so that the other threads
+    do not block. `n` is the number of threads.
     """
 
     n: int
@@ -75,7 +77,7 @@ class ThreadAllReduce:
 
     def for_thread(self, thread: int) -> AllReduce:
         """Return the `AllReduce` that thread number `thread` calls."""
-        return _ThreadPart(self, thread)
+        return _AllReduceOfThread(self, thread)
 
     def abort(self) -> None:
         """Break the barrier: current and later waits raise `threading.BrokenBarrierError`."""
@@ -94,20 +96,20 @@ class ThreadAllReduce:
 
 
 @dataclass(frozen=True, slots=True)
-class _ThreadPart(AllReduce):
+class _AllReduceOfThread(AllReduce):
     all_reduce: ThreadAllReduce
     i: int
 
     def sum_over_shards(self, values: np.ndarray) -> None:
-        """Replace `values` by the sum over all threads, in place; see `AllReduce`."""
+        """Replace `values` int64 by the sum of the `values` of all threads, in place."""
         self.all_reduce._sum_over_threads(self.i, values)
 
 
 def weights_in_units(weight: np.ndarray, total: AllReduce = NO_REDUCE) -> tuple[np.ndarray, float]:
-    """Convert positive weights (n,) to int64 multiples of a unit; return them and 1 / unit.
+    """Convert positive weights (n,) to integer multiples of a unit; return integers and 1 / unit.
 
-    Each weight is at least one unit. The array is (1,) if all weights of the shard are equal. 1 /
-    unit is a power of two, equal for all shards, with which the total is below 2^53.
+    The integers are int64 (n,), or (1,) if all weights of the shard are equal, and at least 1. The
+    unit is a power of two and the same for all shards. The sum of all integers is below 2^53.
 
     >>> from streamboost.trees.sums import weights_in_units
     >>> units, scale = weights_in_units(np.array([0.5, 1.0, 2.5]))

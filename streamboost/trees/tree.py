@@ -1,4 +1,4 @@
-"""Grown tree, with the rows of each leaf."""
+"""Tree that was just grown, with the indices of the training rows in each leaf."""
 
 from dataclasses import dataclass, field
 
@@ -12,8 +12,9 @@ class Tree:
     """Grown tree with its rows sorted by leaf; the boosting algorithm sets the leaf values.
 
     `nodes` are the NODE records of the kernel, and `features` the features available to the tree.
-    Leaf m has the sampled rows `rows[start[m]:stop[m]]`, and the other rows
-    `rest[rest_start[m]:rest_stop[m]]`. `worth` is the value of a unit of gain; see `Statistic`.
+    Leaf m has the sampled rows `rows[start[m]:stop[m]]`, and the unsampled rows
+    `rest[rest_start[m]:rest_stop[m]]`. `worth` converts gains, as in `Statistic`. `values`
+    (leaves, K) are the leaf values, and `leaves` is the mask of the nodes that are leaves.
     """
 
     nodes: np.ndarray
@@ -36,11 +37,11 @@ class Tree:
 
     @property
     def n_leaves(self) -> int:
-        """Number of leaves."""
+        """Number of leaves of the tree."""
         return len(self.start)
 
     def leaf_of_row(self, n_rows: int) -> np.ndarray:
-        """Return the leaf index of each row, int64 (n_rows,)."""
+        """Return the leaf index of each of the `n_rows` training rows, int64 (n_rows,)."""
         leaf = np.empty(n_rows, dtype=np.int64)
         for m in range(self.n_leaves):
             leaf[self.rows[self.start[m] : self.stop[m]]] = m
@@ -63,13 +64,13 @@ class Tree:
         if isinstance(weight, float):
             counts = self.stop - self.start + self.rest_stop - self.rest_start
             return np.asarray(weight * counts)
-        weights = _sums_of_ranges(weight[self.rows], self.start, self.stop)
+        weights = _sum_of_each_range(weight[self.rows], self.start, self.stop)
         if len(self.rest):
-            weights += _sums_of_ranges(weight[self.rest], self.rest_start, self.rest_stop)
+            weights += _sum_of_each_range(weight[self.rest], self.rest_start, self.rest_stop)
         return weights
 
 
-def _sums_of_ranges(values: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
+def _sum_of_each_range(values: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
     before = np.zeros(len(values) + 1)
     values.cumsum(out=before[1:])
     return np.asarray(before[stop] - before[start])

@@ -77,7 +77,7 @@ def test_its_score_is_what_the_committee_makes_of_the_rows_held_out(model):
     X, y = rows_of(model)
     model.fit(X, y)
     held = parted(model, X, y)
-    kept = model.fit(X, y)._model.decision(X[held])
+    kept = model.fit(X, y)._fitted_model.decision(X[held])
     temperature = getattr(getattr(model, "committee_", None), "temperature", 2.0)
     loss, _ = softened_log_loss(kept / temperature, y[held], np.ones(held.sum()))
     assert model.validation_score_.max() == pytest.approx(-loss, abs=1e-6)

@@ -215,7 +215,7 @@ def test_who_came_in_the_place_of_one_that_died_and_has_no_rows_is_spared(two):
     first, second = sorted(two.ncores())
     rows = two.scatter([1, 2, 3, 4], workers=[first])
     sharing = [
-        set(training._assign_parts(two, rows, [1] * 4, known))
+        set(training._assign_parts_to_workers(two, rows, [1] * 4, known))
         for known in ({first}, {first, second}, {"tcp://gone:1"})
     ]
     assert sharing == [{first}, {first, second}, {first}]

@@ -1,1 +1,1 @@
-"""Boosting on costs and codewords: AdaBoost.MH, REBEL, MCBoost."""
+"""Boosting with error costs, or with a codeword per class: AdaBoost.MH, REBEL, MCBoost."""

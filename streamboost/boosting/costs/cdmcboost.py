@@ -24,23 +24,26 @@ _CLOSE = 1e-10
 
 
 class _CoordinateDescent(SimplexAlgorithm):
-    """Algorithm of CD-MCBoost: each round adds a ±1 tree to the next coordinate that improves."""
+    """Algorithm of CD-MCBoost: each round adds a ±1 tree to one coordinate of the predictor.
+
+    This is the next coordinate for which a tree lowers the risk.
+    """
 
     def grow_round(self, state: SimplexState, grower: Grower) -> list[Tree]:
         n_coordinates = state.z.shape[1] - 1
         risks = state.risks()
         for turn in range(n_coordinates):
-            tree = self._best_tree_along(
+            tree = self._grow_tree_for_coordinate(
                 (state.rounds + turn) % n_coordinates, risks, state, grower
             )
             if tree is not None:
                 return [tree]
         return []
 
-    def _best_tree_along(
+    def _grow_tree_for_coordinate(
         self, coordinate_index: int, risks: np.ndarray, state: SimplexState, grower: Grower
     ) -> Tree | None:
-        """Return a tree for one coordinate of the predictor, or None if none lowers the risk."""
+        """Return a tree for one coordinate of the predictor, or None if no tree lowers the risk."""
         y, n_classes = state.y, risks.shape[1]
         coordinate = codewords(n_classes)[:, coordinate_index]
         # The classes before j, class j, and the classes after j share one value each. Hence the
@@ -70,10 +73,10 @@ class _CoordinateDescent(SimplexAlgorithm):
 
 
 def line_search(mass: np.ndarray, slope: np.ndarray) -> float:
-    """Return the a that minimises sum_q mass_q exp(a slope_q); `mass` and `slope` are (q,).
+    """Return the step a that minimises sum_q mass_q exp(a slope_q); `mass` and `slope` are (q,).
 
-    Uses Newton's method inside a bracket, to 1e-10. |a| max |slope| is at most 8, also if R has no
-    minimum.
+    Uses Newton's method within a bracket, to an accuracy of 1e-10. |a| is at most 8 / max |slope|,
+    also if the sum has no minimum.
 
     >>> round(line_search(np.array([4.0, 1.0]), np.array([-0.5, 0.5])), 6)
     1.386294
@@ -173,5 +176,5 @@ class CDMCBoostClassifier(SimplexClassifier):
     n_estimators: int = 200
     max_leaf_nodes: int | None = 2
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         return _CoordinateDescent(self.learning_rate)

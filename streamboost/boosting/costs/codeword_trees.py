@@ -25,7 +25,7 @@ _LEAST_EDGE = 1e-10  # share of the risk; a smaller edge may be a rounding error
 
 
 class _CodewordTrees(SimplexAlgorithm):
-    """Algorithm of GD-MCBoost and AdaBoost-Cost: a tree whose leaves predict classes per round."""
+    """Algorithm of GD-MCBoost and AdaBoost-Cost: each round grows a tree that predicts classes."""
 
     def __init__(self, learning_rate: float, step: Step) -> None:
         super().__init__(learning_rate)
@@ -67,11 +67,11 @@ def vote_weight(correct_risk: float, wrong_risk: float, total_risk: float, step:
     Parameters
     ----------
     correct_risk
-        A, the risk sum_k e_ik of the rows that the tree predicts correctly.
+        A, the sum of all risks e_ik of each row i that the tree predicts correctly.
     wrong_risk
-        B, the risk e_ih of the predicted class h, over the rows that the tree predicts wrongly.
+        B, the sum of the risk e_ih of each row i that the tree predicts wrongly, as class h.
     total_risk
-        Z, the risk of all rows.
+        Z, the sum of all risks of all rows.
     step
         ``"exact"``: log(A / B) / 2, which minimises A exp(-v) + B exp(v) plus a constant.
         ``"bound"``: log((1 + d) / (1 - d)) / 2 with d = (A - B) / Z, which minimises an upper bound
@@ -148,7 +148,7 @@ class GDMCBoostClassifier(SimplexClassifier):
     True
     """
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         return _CodewordTrees(self.learning_rate, "exact")
 
 
@@ -212,5 +212,5 @@ class AdaBoostCostClassifier(SimplexClassifier):
 
     step: Step = "bound"
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         return _CodewordTrees(self.learning_rate, self.step)

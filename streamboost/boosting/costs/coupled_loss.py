@@ -1,10 +1,12 @@
 """Coupled exponential loss of REBEL and AdaBoost.MH, and the coefficients that lower the loss.
 
-With subcosts c+, c- (see `subcosts`), the loss of a row of class c is
-sum_k c+_ck exp(H_k) + c-_ck exp(-H_k). A weak learner f between -1 and 1 with coefficients a adds
-f(x) a to the scores H. Let s+ = sum w+ (1 + f) / 2 + w- (1 - f) / 2, and s- the same with w+ and w-
-exchanged. The loss is at most s+ exp(a) + s- exp(-a), with equality if f is ±1 (Appel, 2017,
-equations 4.8-4.10). As s+ + s- is equal for all f, only their difference is summed.
+A row of class c has a cost c+_ck for a high score H_k of class k, and a cost c-_ck for a low score
+(the subcosts, see `subcosts`). Its loss is sum_k c+_ck exp(H_k) + c-_ck exp(-H_k). The two terms
+of the sum are its weights w+ and w- for class k. A weak learner f between -1 and 1 with
+coefficients a adds f(x) a to the scores H. Let s+ = sum w+ (1 + f) / 2 + w- (1 - f) / 2 over the
+rows, and s- the same with w+ and w- exchanged. The loss is at most s+ exp(a) + s- exp(-a), with
+equality if f is ±1 (Appel, 2017, equations 4.8-4.10). As s+ + s- is equal for all f, algorithms
+compute s+ + s- once, and s+ - s- for each f.
 """
 
 from collections.abc import Sequence
@@ -38,7 +40,7 @@ LEAST_GAIN = 1e-10
 
 @dataclass(slots=True)
 class CoupledState:
-    """Scores (n, K) of the training rows, and the logs of weights times subcosts."""
+    """Training rows with their scores (n, K), and the logs of row weight times subcost, (n, K)."""
 
     scores: np.ndarray
     log_plus: np.ndarray
@@ -49,14 +51,15 @@ class CoupledState:
     def of_rows(
         cls, data: TrainingData, scores: np.ndarray, plus: np.ndarray, minus: np.ndarray
     ) -> "CoupledState":
-        """Create the state of training rows; `plus`, `minus` (K, K) are the `Costs.subcosts`."""
+        """Create the state of the training rows; `plus`, `minus` (K, K) are the `Costs.subcosts`.
+        """
         given = np.log(data.weight)[:, None]
         with np.errstate(divide="ignore"):
             log_plus, log_minus = np.log(plus)[data.y], np.log(minus)[data.y]
         return cls(scores.copy(), given + log_plus, given + log_minus, float(data.weight.sum()))
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weights w+ and w- of each row and class, (n, K) each, scaled to maximum 1."""
+        """Return the weights w+ and w- of each row and class, (n, K) each, with maximum 1."""
         log_plus, log_minus = self.log_plus + self.scores, self.log_minus - self.scores
         top = max(log_plus.max(initial=-np.inf), log_minus.max(initial=-np.inf))
         if top == -np.inf:  # the errors on all rows cost nothing
@@ -67,15 +70,15 @@ class CoupledState:
 def optimal_coefficients(
     total: np.ndarray, signed_difference: np.ndarray, smoothing: float
 ) -> np.ndarray:
-    """Return the a in [-4, 4] that minimises s+ exp(a) + s- exp(-a), with smoothed sums.
+    """Return the coefficients a in [-4, 4] that minimise s+ exp(a) + s- exp(-a).
 
     Parameters
     ----------
     total, signed_difference
         s+ + s- and s+ - s-, of any shape.
     smoothing
-        Smoothing term of both sums. The loss still never rises: the minimised sum is the loss plus
-        extra (exp(a) + exp(-a)), which is least at 0.
+        Number that is added to s+ and to s-, so that coefficients are finite. The loss does not
+        rise, as the added term, smoothing (exp(a) + exp(-a)), is least at a = 0.
 
     Examples
     --------
@@ -89,15 +92,18 @@ def optimal_coefficients(
     return np.asarray(np.clip(np.nan_to_num(a), -FARTHEST, FARTHEST))
 
 
-def loss_bound(total: np.ndarray, difference: np.ndarray, a: np.ndarray) -> float:
-    """Return s+ exp(a) + s- exp(-a), summed over the classes, as a number."""
-    return float((total * np.cosh(a) + difference * np.sinh(a)).sum())
+def loss_bound(total: np.ndarray, difference: np.ndarray, coefficients: np.ndarray) -> float:
+    """Return the sum over the classes of s+ exp(a) + s- exp(-a).
+
+    `total` is s+ + s-, `difference` is s+ - s-, and `coefficients` is a, (K,) each.
+    """
+    return float((total * np.cosh(coefficients) + difference * np.sinh(coefficients)).sum())
 
 
 class CoupledAlgorithm(Algorithm):
     """Base class of the boosting algorithms that minimise the coupled exponential loss.
 
-    The base scores are the best constants a_0 (Appel, 2017, equation 4.7, without a formula).
+    The base scores are the constants of least loss, a_0 (Appel, 2017, equation 4.7).
     """
 
     family = "rebel"
@@ -109,11 +115,11 @@ class CoupledAlgorithm(Algorithm):
         self.link: Link = "costs" if costs.is_decoded else "sigmoid"
 
     def cost_matrix(self, n_classes: int) -> np.ndarray:
-        """Return the cost matrix (K, K) if predictions need it, else an empty array."""
+        """Return the cost matrix (K, K) if predictions need one, else an empty array."""
         return self._costs.checked_matrix(n_classes) if self._costs.is_decoded else NO_COSTS
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return the best constant scores a_0 (K,), or the base scores of the committee."""
+        """Return the constant scores of least loss (K,), or the base scores of `committee`."""
         if committee is not None:
             return committee.base
         mass = np.bincount(data.y, weights=data.weight, minlength=len(data.classes))

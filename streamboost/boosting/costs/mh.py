@@ -25,7 +25,7 @@ _SMOOTHING = 1e-3  # of the base scores, as in `RebelClassifier`
 
 
 class _RealValuedTrees(CoupledTrees):
-    """Algorithm of AdaBoost.MH: trees that minimise Z, whose leaf values are half log odds."""
+    """Algorithm of AdaBoost.MH: each round grows a tree with half log odds as leaf values."""
 
     def grow_round(self, state: CoupledState, grower: Grower) -> list[Tree]:
         plus, minus = state.weights()
@@ -108,5 +108,5 @@ class AdaBoostMHClassifier(BoostingClassifier):
     max_leaf_nodes: int = 15
     min_child_weight: float = 0.0
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         return _RealValuedTrees(self.learning_rate, _SMOOTHING, Costs())

@@ -29,13 +29,13 @@ __all__ = ["RebelClassifier"]
 class _SignTrees(CoupledTrees):
     """Algorithm of REBEL: each round grows a tree of leaf values ±1, layer by layer (section 4.4).
 
-    The first split minimises the loss over all stumps (equation 4.10). In each further layer the
-    coefficients a are fixed, and each leaf becomes the stump that minimises the loss. As
-    exp(±a f) = cosh a ± f sinh a, this is a weighted ±1 fit, with <w- - w+, sinh a> as the label
-    and weight of a row. (The thesis gives no formula; a instead of sinh a would be right to first
-    order only.) A leaf that no stump improves gets its better sign. After each layer, a is refitted
-    on the whole tree, so that no layer raises the loss. A tree of one leaf, a constant, is also a
-    candidate.
+    The first split is the stump of least loss (equation 4.10). In each further layer, the
+    coefficients a are fixed, and each leaf is replaced by the stump of least loss. For fixed a,
+    this stump is a weighted fit to labels ±1: the sign of <w- - w+, sinh a> is the label of a row,
+    and the absolute value is its weight. This follows from exp(±a f) = cosh a ± f sinh a; the
+    thesis gives no formula. A leaf that no stump improves gets the value 1 or -1 of lower loss.
+    After each layer, a is fitted again to the whole tree, so that no layer raises the loss. If no
+    split lowers the loss, the tree has one leaf.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class RebelClassifier(BoostingClassifier):
     refinements: int = 3
     standardize: bool = False
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         costs = Costs(self.cost_matrix, self.subcosts)
         if self.weak_learner == "localized_similarity":
             return SimilarityAlgorithm(
@@ -223,7 +223,7 @@ class RebelClassifier(BoostingClassifier):
             )
         return _SignTrees(self.learning_rate, self.smoothing, costs, self.max_depth)
 
-    def _max_leaf_nodes(self, n_classes: int) -> int:
+    def _max_leaf_nodes_for_classes(self, n_classes: int) -> int:
         return 2  # per stump; a tree is composed of stumps
 
     @property

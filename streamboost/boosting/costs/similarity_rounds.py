@@ -34,8 +34,8 @@ _SIGN_ROUNDS = 20
 
 
 @dataclass(slots=True)
-class _State(CoupledState):
-    """State of the distinct points (U, D), each with the summed weights of its rows."""
+class _PointsState(CoupledState):
+    """State of the distinct rows, `points` (U, D), each with the summed weights of its rows."""
 
     points: np.ndarray
 
@@ -43,12 +43,12 @@ class _State(CoupledState):
 class SimilarityAlgorithm(CoupledAlgorithm):
     """Algorithm of REBEL whose weak learners are localized similarities.
 
-    Rows are first merged into distinct points, which share their scores. The coefficients of a
-    learner are computed from the soft sums of the coupled loss (w (1 ± f) / 2), which lower the
-    loss at least as much as its bound. The thesis's sums over the sign of f can raise the loss, as
-    f is not ±1 here. The bound is loose if |f| is small, as for most points in many dimensions.
-    Hence `refinements` Newton steps on the loss follow. Learners are then compared by the decrease
-    that Newton's method predicts, sum_k slope_k^2 / curvature_k.
+    Equal rows are first merged into points. The coefficients of a learner f minimise the bound of
+    the coupled loss with the sums s+ and s- of `coupled_loss`, so that they never raise the loss.
+    (The thesis uses sums over the sign of f, which can raise the loss, as f is not ±1 here.) The
+    bound is far above the loss if |f| is small, as for most points in many dimensions. Hence
+    `refinements` Newton steps on the loss follow. Learners are compared by the decrease of the loss
+    that Newton's method predicts, sum_k slope_k^2 / (2 curvature_k).
     """
 
     family = "rebel similarity"
@@ -67,9 +67,10 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         self._standardize = standardize
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Choose the distance frame; return the constant a_0 (K,) or the committee's base scores.
+        """Return the constant scores of least loss (K,), or the base scores of `committee`.
 
-        Raises DataError if the committee measures distances over fewer columns.
+        Also sets the coordinates in which distances are measured. Raises DataError if the committee
+        has another number of columns than `data`.
         """
         if committee is None:
             self._frame = Frame.fit(data.X, data.weight, standardize=self._standardize)
@@ -84,13 +85,13 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         return super().base_scores(data, committee)
 
     def empty_learners(self, data: TrainingData) -> Similarities:
-        """Create similarities without rounds in the frame that `base_scores` chose."""
+        """Return similarities without rounds, in the coordinates that `base_scores` has set."""
         return Similarities.empty(self._frame, len(data.classes))
 
     def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> _State:
-        """Create the state of the distinct points from the rows' `scores` (n, K)."""
+    ) -> _PointsState:
+        """Create the state of the distinct points from the `scores` (n, K) of the rows."""
         points, first, place = np.unique(
             self._frame(data.X), axis=0, return_index=True, return_inverse=True
         )
@@ -99,12 +100,12 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         np.add.at(mass, (place.ravel(), data.y), data.weight)
         with np.errstate(divide="ignore"):
             log_plus, log_minus = (np.log(mass @ c) for c in self._costs.subcosts(K))
-        return _State(scores[first], log_plus, log_minus, float(data.weight.sum()), points)
+        return _PointsState(scores[first], log_plus, log_minus, float(data.weight.sum()), points)
 
-    def grow_round(self, state: _State, grower: Grower) -> list[Similarity]:
+    def grow_round(self, state: _PointsState, grower: Grower) -> list[Similarity]:
         """Return a list of one similarity, or an empty list if none lowers the loss."""
         plus, minus = state.weights()
-        search = _Search(state.points, plus - minus, plus + minus)
+        search = _SimilaritySearch(state.points, plus - minus, plus + minus)
         extra = self._smoothing * float(search.total.mean())
         best = search.best_candidate(by_newton=self._refinements > 0, smoothing=extra)
         a = optimal_coefficients(search.total, best.slope, extra)
@@ -114,7 +115,7 @@ class SimilarityAlgorithm(CoupledAlgorithm):
         a *= self._learning_rate
         return [Similarity(state.points[best.points], best.reach, best.values, a)]
 
-    def update_state(self, state: _State, trees: Sequence[Similarity]) -> None:
+    def update_state(self, state: _PointsState, trees: Sequence[Similarity]) -> None:
         """Add the values of the similarities to the scores of all points."""
         for learner in trees:
             state.scores += learner.values[:, None] * learner.coefficients
@@ -123,11 +124,11 @@ class SimilarityAlgorithm(CoupledAlgorithm):
 def refine_coefficients(
     plus: np.ndarray, minus: np.ndarray, values: np.ndarray, start: np.ndarray, n_steps: int
 ) -> tuple[np.ndarray, float]:
-    """Return coefficients (K,) refined by Newton steps from `start` (K,), and their loss.
+    """Return coefficients (K,) after Newton steps from `start` (K,), and the loss with them.
 
     The loss is sum w+ exp(f a) + w- exp(-f a), with w+ and w- `plus` and `minus` (n, K) and f
-    `values` (n,). The length of a step is at most 1. The step of a class is kept only if it lowers
-    the loss of that class.
+    `values` (n,). A step changes a coefficient by at most 1, and is made only for classes whose
+    loss falls.
     """
     f = values[:, None]
     up, down = plus * np.exp(f * start), minus * np.exp(-f * start)
@@ -147,8 +148,8 @@ def refine_coefficients(
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
-    """Candidate for the similarity of a round, with its values and loss derivatives."""
+class _CandidateSimilarity:
+    """Candidate for the similarity of a round, with its values and the derivatives of the loss."""
 
     points: list[int]
     reach: float
@@ -157,7 +158,10 @@ class _Candidate:
     curvature: np.ndarray
 
     def predicted_loss(self, total: np.ndarray, by_newton: bool, smoothing: float) -> float:
-        """Return the loss after adding the candidate: an upper bound, or Newton's prediction."""
+        """Return the loss after adding this candidate, as Newton's method predicts it.
+
+        Without `by_newton`, return an upper bound of the loss. `total` (K,) is the present loss.
+        """
         if not by_newton:
             return loss_bound(total, self.slope, optimal_coefficients(total, self.slope, smoothing))
         promise = np.divide(
@@ -166,8 +170,8 @@ class _Candidate:
         return float((total - promise).sum())
 
 
-class _Search:
-    """Search for the best similarity of one round (section 5.4)."""
+class _SimilaritySearch:
+    """Search for the similarity of one round that lowers the loss most (section 5.4)."""
 
     def __init__(self, points: np.ndarray, pull: np.ndarray, mass: np.ndarray) -> None:
         self._points = points
@@ -175,13 +179,14 @@ class _Search:
         self._mass = mass
         self.total = mass.sum(axis=0)
 
-    def best_candidate(self, *, by_newton: bool, smoothing: float) -> _Candidate:
+    def best_candidate(self, *, by_newton: bool, smoothing: float) -> _CandidateSimilarity:
         """Return the candidate with the least predicted loss; ties go to the first."""
         return min(
-            self._candidates(), key=lambda c: c.predicted_loss(self.total, by_newton, smoothing)
+            self._yield_candidates(),
+            key=lambda c: c.predicted_loss(self.total, by_newton, smoothing),
         )
 
-    def _candidates(self) -> Iterator[_Candidate]:
+    def _yield_candidates(self) -> Iterator[_CandidateSimilarity]:
         n = len(self._points)
         yield self._make_candidate([0], np.inf, np.zeros(n))  # 0: the constant
         if n == 1:
@@ -202,9 +207,9 @@ class _Search:
             left &= pair.values > -0.5
             left[j] = False
 
-    def _squared_distances_from(self, point: int) -> np.ndarray:
+    def _squared_distances_from(self, point_index: int) -> np.ndarray:
         distances = np.empty(len(self._points))
-        kernels.squared_distances(self._points, point, distances)
+        kernels.squared_distances(self._points, point_index, distances)
         return distances
 
     def _make_candidate(
@@ -213,7 +218,7 @@ class _Search:
         reach: float,
         squared_to_first: np.ndarray,
         squared_to_second: np.ndarray | None = None,
-    ) -> _Candidate:
+    ) -> _CandidateSimilarity:
         squared_to_second = np.zeros(0) if squared_to_second is None else squared_to_second
         values, (slope, curvature) = np.empty(len(squared_to_first)), np.empty((2, len(self.total)))
         kernels.evaluate_similarity(
@@ -226,14 +231,14 @@ class _Search:
             slope,
             curvature,
         )
-        return _Candidate(points, reach, values, slope, curvature)
+        return _CandidateSimilarity(points, reach, values, slope, curvature)
 
 
 def most_isolated_point(weight_difference: np.ndarray, total_weight: np.ndarray) -> int:
     """Return the index of the point whose separation from all others lowers the loss most.
 
-    `weight_difference` is w+ - w- (n, K), and `total_weight` is the sum of w+ + w- (K,). The point
-    minimises sum_k sqrt(total_k^2 - D_k^2), with D = 2 pull_i - sum pull.
+    `weight_difference` v = w+ - w- is (n, K), and `total_weight` (K,) is the sum of w+ + w- over
+    the points. Point i minimises sum_k sqrt(total_weight_k^2 - D_k^2), with D = 2 v_i - sum_j v_j.
     """
     difference = 2 * weight_difference - weight_difference.sum(axis=0)
     rest = np.maximum((total_weight - difference) * (total_weight + difference), 0)
@@ -241,18 +246,22 @@ def most_isolated_point(weight_difference: np.ndarray, total_weight: np.ndarray)
 
 
 def split_points_in_two(weight_difference: np.ndarray, total_weight: np.ndarray) -> np.ndarray:
-    """Split n points into two groups for a weak learner to separate; return ±1, float64 (n,).
+    """Split n points into two groups that a weak learner should separate; return ±1, float64 (n,).
 
     This is the partition of section 5.3.
 
-    With u_i = pull_i / sqrt(total), a learner f lowers the loss by at least half of
-    |sum f_i u_i|^2. The relaxed maximum of this sum is the leading eigenvector of the (K, K) Gram
-    matrix of the u_i. The signs of the relaxed solution are not optimal, contrary to the thesis.
-    Hence the signs are refined: b becomes sign(u_i . sum b_j u_j), until b is unchanged. A
-    refinement never lowers the sum.
+    Returns the group of each point, 1 or -1, float64 (n,). The arguments are those of
+    `most_isolated_point`.
 
-    If the largest eigenvalue is multiple (balanced classes), the eigenvector closest to a class
-    axis is used, and the lowest such axis. Any other choice would depend on rounding errors.
+    Let u_i be the weight difference of point i, divided by the root of the total weight. A learner
+    with values f_i lowers the loss by at least half of |sum f_i u_i|^2. The leading eigenvector of
+    the (K, K) Gram matrix of the u_i maximises this sum over real-valued f. The group is the sign
+    of u_i along this eigenvector. Contrary to the thesis, these signs are not the best. Hence each
+    sign b_i is replaced by sign(u_i . sum_j b_j u_j) until no sign changes. This never lowers the
+    sum.
+
+    If several eigenvectors have the largest eigenvalue (balanced classes), the one closest to a
+    class axis is used, so that rounding errors have no effect.
     """
     u = np.divide(
         weight_difference,
@@ -264,21 +273,21 @@ def split_points_in_two(weight_difference: np.ndarray, total_weight: np.ndarray)
     top = vectors[:, values >= values[-1] * (1 - _EQUAL)]
     direction = top[:, -1]
     if top.shape[1] > 1:
-        direction = top @ top[_first_maximum_index((top**2).sum(axis=1))]
-    direction = direction * np.sign(direction[_first_maximum_index(np.abs(direction))])
-    group = _nonzero_sign(u @ direction)
+        direction = top @ top[_index_of_first_maximum((top**2).sum(axis=1))]
+    direction = direction * np.sign(direction[_index_of_first_maximum(np.abs(direction))])
+    group = _sign_without_zero(u @ direction)
     for _ in range(_SIGN_ROUNDS):
-        refined = _nonzero_sign(u @ (group @ u))
+        refined = _sign_without_zero(u @ (group @ u))
         if (refined == group).all():
             break
         group = refined
     return group
 
 
-def _first_maximum_index(values: np.ndarray) -> int:
-    """Return the first index whose value equals the maximum, up to rounding errors."""
+def _index_of_first_maximum(values: np.ndarray) -> int:
+    """Return the first index at which `values` are maximal, up to rounding errors."""
     return int(np.flatnonzero(values >= values.max() * (1 - _EQUAL))[0])
 
 
-def _nonzero_sign(values: np.ndarray) -> np.ndarray:
+def _sign_without_zero(values: np.ndarray) -> np.ndarray:
     return np.where(values >= 0, 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""Margin loss on simplex codewords, and its base classes (Saberian and Vasconcelos, 2011).
+"""Margin loss with a codeword per class, and base classes (Saberian and Vasconcelos, 2011).
 
 Each of the K classes has a codeword y_k, a corner of a regular simplex. A predictor f in K-1
 dimensions predicts the class of the largest z_k = <f, y_k>. The risk of a row of class c is
@@ -25,10 +25,12 @@ FARTHEST = 4.0
 
 
 def codewords(n_classes: int) -> np.ndarray:
-    """Return the codewords, float64 (K, K-1): unit vectors with pairwise products -1/(K-1).
+    """Return the codewords of K classes, float64 (K, K-1): unit vectors at equal angles.
 
-    The paper constructs the codewords recursively and claims that there is no closed form. There is
-    one, and any rotation of it is valid. Coordinate j separates class j from the later ones.
+    The scalar product of each two codewords is -1/(K-1).
+
+    The paper constructs the codewords recursively; here they have a closed form. Coordinate j
+    separates class j from the later classes.
 
     >>> codewords(3).round(3)
     array([[ 1.   ,  0.   ],
@@ -46,7 +48,7 @@ def codewords(n_classes: int) -> np.ndarray:
 
 @dataclass(slots=True)
 class SimplexState:
-    """Training rows: classes, numbers of records, and scores z (n, K)."""
+    """Training rows with their classes, numbers of records, and scores z (n, K)."""
 
     y: np.ndarray
     given: np.ndarray
@@ -54,7 +56,10 @@ class SimplexState:
     rounds: int = 0
 
     def risks(self) -> np.ndarray:
-        """Return the risks exp(-(z_ic - z_ik) / 2) of row i and class k, scaled to maximum 1."""
+        """Return the risk exp(-(z_ic - z_ik) / 2) of each row i and class k, scaled to maximum 1.
+
+        The result is float64 (n, K); c is the class of row i.
+        """
         own = np.arange(len(self.y)), self.y
         log_e = (self.z - self.z[own][:, None]) / 2
         log_e[own] = -np.inf

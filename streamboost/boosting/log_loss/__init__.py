@@ -1,1 +1,1 @@
-"""Boosting on the log loss: LogitBoost and its relatives."""
+"""Boosting algorithms that minimise the log loss: LogitBoost and its variants."""

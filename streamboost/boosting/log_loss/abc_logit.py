@@ -27,7 +27,7 @@ _TIE = 1e-9  # relative tolerance of ties between losses; the first class wins a
 
 
 class _ABCLogitBoost(TreePerClass):
-    """Algorithm of ABC-LogitBoost: K-1 trees per round, one class against the base class each."""
+    """Algorithm of ABC-LogitBoost: each round grows K-1 trees, one per class but the base class."""
 
     def __init__(self, learning_rate: float, l2_regularization: float, base: Base) -> None:
         super().__init__(learning_rate, l2_regularization)
@@ -38,7 +38,7 @@ class _ABCLogitBoost(TreePerClass):
         if self._base == "search":
             # The trees of the pairs (a, b) and (b, a) are equal, so that each is grown once.
             of_pair = {
-                pair: self._grow_tree_of_pair(state, grower, *pair)
+                pair: self._grow_tree_of_class_pair(state, grower, *pair)
                 for pair in combinations(range(K), 2)
             }
             rounds = [[t for pair, t in of_pair.items() if base in pair] for base in range(K)]
@@ -47,10 +47,11 @@ class _ABCLogitBoost(TreePerClass):
         loss = -state.weight * np.log(np.maximum(own, 1e-30))
         base = int(np.bincount(state.y, weights=loss, minlength=K).argmax())
         return empty_unless_improved(
-            [self._grow_tree_of_pair(state, grower, k, base) for k in range(K) if k != base], grower
+            [self._grow_tree_of_class_pair(state, grower, k, base) for k in range(K) if k != base],
+            grower,
         )
 
-    def _grow_tree_of_pair(
+    def _grow_tree_of_class_pair(
         self, state: SoftmaxState, grower: Grower, raised_class: int, lowered_class: int
     ) -> Tree:
         g, h = np.empty((2, len(state.y)), dtype=np.float32)
@@ -71,7 +72,10 @@ class _ABCLogitBoost(TreePerClass):
 
 
 def _round_of_least_loss(state: SoftmaxState, candidate_rounds: list[list[Tree]]) -> list[Tree]:
-    """Return the candidate round whose trees give the lowest training loss."""
+    """Return the trees of the candidate round with the lowest training loss.
+
+    Each item of `candidate_rounds` is the list of the trees of one round.
+    """
     losses = []
     for trees in candidate_rounds:
         scores = state.scores.copy()
@@ -154,5 +158,5 @@ class ABCLogitBoostClassifier(NewtonTreesClassifier):
 
     base: Base = "worst"
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         return _ABCLogitBoost(self.learning_rate, self.l2_regularization, self.base)

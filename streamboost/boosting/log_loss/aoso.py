@@ -33,7 +33,7 @@ _LEAVES_OF_PAIRS = {
 
 
 class _AOSOLogitBoost(SoftmaxAlgorithm):
-    """Algorithm of AOSO-LogitBoost: one tree per round, whose nodes each split a class pair."""
+    """Algorithm of AOSO-LogitBoost: one tree per round, with a class pair for each node."""
 
     def __init__(
         self, learning_rate: float, l2_regularization: float, leaf: Leaf, choice: PairChoice
@@ -139,7 +139,7 @@ class AOSOLogitBoostClassifier(NewtonTreesClassifier):
     leaf: Leaf = "vector"
     pair_choice: PairChoice = "gain"
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         return _AOSOLogitBoost(
             self.learning_rate, self.l2_regularization, self.leaf, self.pair_choice
         )

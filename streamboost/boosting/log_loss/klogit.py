@@ -28,11 +28,11 @@ _CLAMP = 2.0  # bound of a Newton step, which overshoots if p is tiny
 _TOP = 30.0  # p = exp(F - 1) is at most exp(30)
 
 
-class _State(RowState):
+class _KLogitState(RowState):
     """State of the training rows with probabilities exp(F - 1), which need not sum to one."""
 
     def derivatives(self) -> np.ndarray:
-        """Return the weighted gradients r - p and Hessians p of all classes, float64 (n, 2K)."""
+        """Return the weighted negative gradients r - p and Hessians p of all classes, (n, 2K)."""
         p = self.probabilities.astype(np.float64)
         gradient = -p
         gradient[np.arange(len(p)), self.y] += 1.0
@@ -40,7 +40,7 @@ class _State(RowState):
 
 
 class _KLogitBoost(Algorithm):
-    """Algorithm of K-LogitBoost: one tree per round with a value per class in each leaf."""
+    """Algorithm of K-LogitBoost: one tree per round, whose leaves have a value for each class."""
 
     family = "k-logit"  # this loss changes if a constant is added to all scores, unlike softmax
     takes_new_classes = True
@@ -56,17 +56,19 @@ class _KLogitBoost(Algorithm):
 
     def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> _State:
+    ) -> _KLogitState:
         F = scores.astype(np.float32)
-        return _State(data.y, data.weight.astype(np.float32), F, _unnormalised_probabilities(F))
+        return _KLogitState(
+            data.y, data.weight.astype(np.float32), F, _unnormalised_probabilities(F)
+        )
 
-    def grow_round(self, state: _State, grower: Grower) -> list[Tree]:
+    def grow_round(self, state: _KLogitState, grower: Grower) -> list[Tree]:
         tree = grower(vector_statistic(NEWTON_SUMS, state.derivatives()))
         values = leaf_values(kernels.leaf_steps_independent, state, tree, self._l2, _CLAMP)
         tree.values = (self._learning_rate * values).astype(np.float32)
         return empty_unless_improved([tree], grower)
 
-    def update_state(self, state: _State, trees: Sequence[Tree]) -> None:
+    def update_state(self, state: _KLogitState, trees: Sequence[Tree]) -> None:
         add_leaf_values(state.scores, trees)
         state.probabilities = _unnormalised_probabilities(state.scores)
 
@@ -143,5 +145,5 @@ class KLogitBoostClassifier(NewtonTreesClassifier):
     n_estimators: int = 200
     min_child_weight: float = 1.0
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         return _KLogitBoost(self.learning_rate, self.l2_regularization)

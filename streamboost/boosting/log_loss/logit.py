@@ -1,4 +1,4 @@
-"""LogitBoost with a tree per class (Friedman, Hastie and Tibshirani, 2000)."""
+"""LogitBoost with a tree per class in each round (Friedman, Hastie and Tibshirani, 2000)."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ __all__ = ["LogitBoostClassifier", "TreePerClass"]
 
 
 class TreePerClass(SoftmaxAlgorithm):
-    """Base class of algorithms whose trees each change the scores along one direction."""
+    """Base class of algorithms in which each tree changes the scores along one class direction."""
 
     def grow_tree(
         self,
@@ -28,9 +28,9 @@ class TreePerClass(SoftmaxAlgorithm):
         derivatives: tuple[np.ndarray, np.ndarray, float, float],
         direction: np.ndarray,
     ) -> Tree:
-        """Grow a Newton tree, with leaf values along `direction` (K,).
+        """Return a Newton tree whose leaf values are multiples of `direction` (K,).
 
-        `derivatives` holds each row's negative gradient and Hessian, float32 (n,), and the
+        `derivatives` is a tuple: each row's negative gradient and Hessian, float32 (n,), and the
         weighted sums of |gradient| and of Hessians.
         """
         gradient, hessian, sum_g, sum_h = derivatives
@@ -43,7 +43,10 @@ class TreePerClass(SoftmaxAlgorithm):
 
 
 class _LogitBoost(TreePerClass):
-    """Algorithm of LogitBoost: each round grows K trees, one per class, from one softmax."""
+    """Algorithm of LogitBoost: each round grows K trees, one per class.
+
+    The trees of a round are grown on the same probabilities.
+    """
 
     def grow_round(self, state: SoftmaxState, grower: Grower) -> list[Tree]:
         K = state.scores.shape[1]
@@ -130,5 +133,5 @@ class LogitBoostClassifier(NewtonTreesClassifier):
     True
     """
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         return _LogitBoost(self.learning_rate, self.l2_regularization)

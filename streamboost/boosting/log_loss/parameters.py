@@ -9,7 +9,7 @@ __all__ = ["LogLossClassifier", "NewtonTreesClassifier"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LogLossClassifier(BoostingClassifier):
-    """Base class of the estimators whose trees are grown on gradients and Hessians.
+    """Base class of the estimators that minimise the log loss.
 
     Parameters
     ----------

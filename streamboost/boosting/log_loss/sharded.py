@@ -38,9 +38,10 @@ _A_TURN = 8
 
 
 class ShardRounds:
-    """Trains rounds of SketchLogitBoost on the rows of one shard; all shards get equal trees.
+    """Grows the trees of rounds of SketchLogitBoost, together with the other shards.
 
-    `limits` (1,) LIMITS are in the same unit (lots) as the weights of `rows`.
+    Each shard has its own object, and all shards get equal trees. `limits` (1,) LIMITS are in the
+    same unit as the weights of `rows`.
     """
 
     def __init__(
@@ -78,12 +79,12 @@ class ShardRounds:
         for m in range(n):
             features = draws.features[min(m, len(draws.features) - 1)]
             chosen = draws.chosen[m] if len(draws.chosen) else np.zeros(0, dtype=bool)
-            trees.append(self._run_round(draws.directions[m], features, chosen))
+            trees.append(self._train_round(draws.directions[m], features, chosen))
         nodes, values, weights = (np.concatenate(part) for part in zip(*trees, strict=True))
         sizes = np.array([len(tree[0]) for tree in trees], dtype=np.int64)
         return GrownTrees(nodes, sizes, values, weights)
 
-    def _run_round(
+    def _train_round(
         self, direction: np.ndarray, features: np.ndarray, is_sampled: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows, work, limits = self._rows, self._work, self._limits.copy()
@@ -98,7 +99,7 @@ class ShardRounds:
         columns, joint = select_features(self._coded, features, wide)
         n_rows = order_by_sample(is_sampled, work.order)
         trained, rest = work.order[:n_rows], work.order[n_rows:]
-        tree, growing = self._grow_tree(limits, columns, joint, trained)
+        tree, growing = self._grow_tree_on_all_shards(limits, columns, joint, trained)
         size, n_leaves = len(tree), (len(tree) + 1) // 2
         n_sets = int(columns.categorical[tree["feature"][tree["left"] >= 0]].sum())
         told = np.zeros(size + n_sets * CODES, dtype=np.int64)
@@ -117,14 +118,14 @@ class ShardRounds:
         shards.write_leaf_values(rows, sums, l2, self._clamp, self._rate, values)
         return tree, values, weights
 
-    def _grow_tree(
+    def _grow_tree_on_all_shards(
         self,
         limits: np.ndarray,
         columns: FeatureSubset,
         fused: FusedHistogram,
         sampled_rows: np.ndarray,
     ) -> tuple[np.ndarray, Any]:
-        """Grow a tree on all shards; return its nodes and the workspace of the last split."""
+        """Grow a tree together with all shards; return its nodes, and the kernel workspace."""
         most, channels = int(limits["max_leaf_nodes"][0]), int(limits["channels"][0])
         width = channels * int((columns.n_bins + columns.missing).sum())
         pool = self._histograms(most, width)
@@ -160,7 +161,11 @@ class ShardRounds:
 def run_in_threads(
     rounds: Sequence[ShardRounds], shard_slices: Sequence[slice], all_reduce: ThreadAllReduce
 ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
-    """Yield a function that grows rounds with one thread per shard of the rows."""
+    """Yield a function that takes random draws, and returns the trees of these rounds.
+
+    The function uses one thread per shard. `rounds` are the objects of the shards, and
+    `shard_slices` their rows. An error in a thread ends all threads, and is raised.
+    """
 
     def grow_shard(drawn: RandomDraws, shard: int) -> GrownTrees:
         try:

@@ -38,11 +38,11 @@ Python is negligible, and the arrays of drawn features and rows stay small."""
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
-    """Training rows at the start: class indices, weights float32 (n,), probabilities (n, K).
+class _SketchState:
+    """Training rows before the first round: classes, weights float32 (n,), probabilities (n, K).
 
-    `records` are the weights as integer multiples of 1/`scale`, int64 (n,), or (1,) if all are
-    equal. `total` is the total weight over all shards.
+    `records` are the weights as integer multiples of 1/`scale`, int64 (n,), or (1,) if all weights
+    are equal. `total` is the total weight over all shards.
     """
 
     y: np.ndarray
@@ -75,12 +75,14 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         n_alike = len(P) // max(len(records), 1)  # an array (1,) is for all rows
         total = np.array([records.sum() * n_alike])
         data.all_reduce.sum_over_shards(total)
-        return _State(data.y, data.weight.astype(np.float32), P, records, scale, total[0] / scale)
+        return _SketchState(
+            data.y, data.weight.astype(np.float32), P, records, scale, total[0] / scale
+        )
 
     def train(
-        self, state: _State, sampling: RoundSampler, n_rounds: int, builder: ForestBuilder
+        self, state: _SketchState, sampling: RoundSampler, n_rounds: int, builder: ForestBuilder
     ) -> None:
-        """Train `n_rounds` rounds and append them to `builder`, many per kernel call."""
+        """Train `n_rounds` rounds, many per kernel call, and append them to `builder`."""
         grow, n, n_classes = sampling.grow, sampling.n_rows, state.probabilities.shape[1]
         weight, lot, kind, channels = newton_format(state.weight, state.total, n)
         most = min(grow.max_leaf_nodes, n)  # no tree has more leaves than rows
@@ -91,7 +93,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         leaf = np.zeros(len(weight), dtype=np.uint16)
         factors = np.ones((most, n_classes), dtype=np.float32)
         rows = SketchRows(state.y, weight, state.probabilities, leaf, factors, state.records)
-        with self._round_grower(rows, sampling, limits) as grown_of:
+        with self._yield_function_that_grows_rounds(rows, sampling, limits) as grown_of:
             for n_next, features, chosen in sampling.draw_batches(
                 n_rounds, max(1, _ROWS_A_CALL // n)
             ):
@@ -101,10 +103,10 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
                 builder.append_rounds(grown.nodes, grown.sizes, grown.values, weights)
 
     @contextmanager
-    def _round_grower(
+    def _yield_function_that_grows_rounds(
         self, rows: SketchRows, sampling: RoundSampler, limits: np.ndarray
     ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
-        """Context manager: yields a function that grows one tree per round for the given draws.
+        """Context manager: yields a function that takes random draws, and returns the trees of these one tree per round for the given draws.
 
         It runs on this shard if training is distributed, else in up to `n_jobs` threads if there
         are enough rows, else in this thread.
@@ -143,7 +145,9 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
             np.empty((n * most, n_classes), dtype=np.float32),
             np.empty(n * most, dtype=np.int64),
         )
-        work = _allocate_workspace(rows, grower, draws.features, most, int(limits["channels"][0]))
+        work = _allocate_round_workspace(
+            rows, grower, draws.features, most, int(limits["channels"][0])
+        )
         grower.n_adds += boost_rounds(
             grower.coded, rows, draws, limits, self._learning_rate, CLAMP, work, grown
         )
@@ -153,7 +157,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
         return GrownTrees(nodes, grown.sizes, values, grown.weights[:n_leaves].copy())
 
 
-def _allocate_workspace(
+def _allocate_round_workspace(
     rows: SketchRows, grower: Grower, features: np.ndarray, max_leaves: int, channels: int
 ) -> RoundWorkspace:
     n, n_classes = rows.probabilities.shape
@@ -170,7 +174,10 @@ def _allocate_workspace(
 
 
 def class_directions(n_directions: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw n random class directions, float32 (n, K): centred, with largest entry ±1."""
+    """Draw `n_directions` random class directions, float32 (n_directions, K).
+
+    The entries of a direction sum to 0, and the largest entry is ±1.
+    """
     u = rng.standard_normal((n_directions, n_classes))
     u -= u.mean(axis=1, keepdims=True)
     return np.asarray(u / np.abs(u).max(axis=1, keepdims=True), dtype=np.float32)
@@ -247,7 +254,7 @@ class SketchLogitBoostClassifier(LogLossClassifier):
     max_bins: int | None = None  # type: ignore[assignment]
     min_child_weight: float = 0.1
 
-    def _boosting_parameters(self, data: TrainingData) -> BoostingParameters:
+    def _make_boosting_parameters(self, data: TrainingData) -> BoostingParameters:
         decided = copy(self)
         n, n_features = data.n_rows, data.X.shape[1]
         if self.max_leaf_nodes is None:
@@ -255,9 +262,9 @@ class SketchLogitBoostClassifier(LogLossClassifier):
         if self.max_features is None:
             few = n_features <= 20
             decided.max_features = 1.0 if few else max(0.2, 4 / math.sqrt(n_features))
-        return super(SketchLogitBoostClassifier, decided)._boosting_parameters(data)
+        return super(SketchLogitBoostClassifier, decided)._make_boosting_parameters(data)
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         rate = self.learning_rate
         if rate is None:
             rate = min(0.2, 0.07 * math.sqrt(400 / self.n_estimators))

@@ -72,7 +72,7 @@ class SoftmaxAlgorithm(Algorithm):
         self._l2 = l2_regularization
 
     def base_scores(self, data: TrainingData, committee: Committee | None) -> np.ndarray:
-        """Return the base scores (K,): the centred log class shares, see `softmax_base`."""
+        """Return the base scores (K,): log class shares less their mean; see `softmax_base`."""
         return softmax_base(data, committee)
 
     def initial_state(
@@ -90,11 +90,11 @@ class SoftmaxAlgorithm(Algorithm):
 
 
 def softmax_base(data: TrainingData, committee: Committee | None) -> np.ndarray:
-    """Return the base scores of a softmax model, float64 (K,): centred log class shares.
+    """Return the base scores of a softmax model, float64 (K,): log class shares less their mean.
 
-    In an extension, the base score of a new class is the sum of two terms: the log odds of its
-    share against the known classes, and the mean log-sum-exp of the committee's scores on these
-    rows. Hence the initial mean probability of the class is near its share.
+    If `committee` is extended, its classes keep their base scores. The base score of a new class is
+    the log odds of its share against the known classes, plus the mean log-sum-exp of the
+    committee's scores on these rows. Hence the mean probability of the class is near its share.
     """
     share = smoothed_class_shares(data)
     if committee is None:
@@ -111,7 +111,7 @@ def softmax_base(data: TrainingData, committee: Committee | None) -> np.ndarray:
 
 
 def _mean_over_shards(data: TrainingData, values: np.ndarray) -> float:
-    """Return the mean of `values` (n,) over the rows of all shards, with exact sums."""
+    """Return the mean of `values` (n,) over the rows of all shards, independent of their order."""
     whole = np.floor(values)
     sums = np.array([whole.sum(), np.rint((values - whole) * _FRACTION).sum()]).astype(np.int64)
     data.all_reduce.sum_over_shards(sums)
@@ -119,7 +119,10 @@ def _mean_over_shards(data: TrainingData, values: np.ndarray) -> float:
 
 
 def smoothed_class_shares(data: TrainingData) -> np.ndarray:
-    """Return the share of each class in the total weight plus one row each, float64 (K,)."""
+    """Return the share of each class in the total weight, float64 (K,).
+
+    A row of weight 1 is added to each class, so that no share is 0.
+    """
     share = data.class_weights() + 1.0
     return np.asarray(share / share.sum())
 
@@ -134,7 +137,10 @@ def add_leaf_values(scores: np.ndarray, trees: Sequence[Tree]) -> None:
 def leaf_values(
     leaf_kernel: Callable[..., None], state: RowState, tree: Tree, l2: float, clamp: float = CLAMP
 ) -> np.ndarray:
-    """Return the Newton step of each leaf, float64 (leaves, K), computed by `leaf_kernel`."""
+    """Return the Newton step of each leaf of `tree`, float64 (leaves, K), by `leaf_kernel`.
+
+    `l2` is the penalty on leaf values, and steps are clamped to ±`clamp`.
+    """
     values = np.empty((tree.n_leaves, state.scores.shape[1]))
     ends = tree.start, tree.stop
     leaf_kernel(state.probabilities, state.y, state.weight, tree.rows, *ends, l2, clamp, values)
@@ -142,10 +148,10 @@ def leaf_values(
 
 
 def empty_unless_improved(trees: list[Tree], grower: Grower) -> list[Tree]:
-    """Return the trees, or an empty list (which ends training) if they change nothing.
+    """Return the trees, or an empty list, which ends the training, if they do not help.
 
-    A tree improves the model if it has a split, or changes all scores. A round on a sample of the
-    rows or features never ends the training.
+    A tree helps if it has a split, or if it changes the scores of all rows. The trees are always
+    returned if the round used only a sample of the rows or features.
     """
     helps = any(t.n_leaves > 1 or np.abs(t.values).max() > _STILL for t in trees)
     return trees if helps or not grower.is_full_sample else []

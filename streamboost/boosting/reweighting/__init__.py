@@ -1,1 +1,1 @@
-"""Boosting by weights of rows: GAMBLE, SAMME, AdaBoost and Gentle AdaBoost."""
+"""Boosting algorithms that reweight the rows: GAMBLE, SAMME, AdaBoost and Gentle AdaBoost."""

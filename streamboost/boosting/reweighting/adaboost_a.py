@@ -21,8 +21,8 @@ __all__ = ["AdaBoostAClassifier", "log_geometric_weights", "log_zipf_weights"]
 InitialDistribution = Literal["uniform", "geometric", "zipf"] | Any
 
 
-class _TwoDistributions(VotingTrees):
-    """Algorithm of AdaBoost.A: row weights for growing trees differ from those for their errors."""
+class _AdaBoostA(VotingTrees):
+    """Algorithm of AdaBoost.A: trees are grown and evaluated with different row weights."""
 
     def __init__(
         self,
@@ -41,15 +41,17 @@ class _TwoDistributions(VotingTrees):
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
     ) -> VoteState:
         state = super().initial_state(data, scores, rng)
-        state.log_shape = self._log_initial_weights(data)
+        state.log_shape = self._log_initial_weight_of_each_row(data)
         state.log_cost = (
-            _log_of_weights("cost", self._row_costs(data)) if self._cost is not None else None
+            _log_of_row_weights("cost", self._cost_of_each_row(data))
+            if self._cost is not None
+            else None
         )
         return state
 
-    def _log_initial_weights(self, data: TrainingData) -> np.ndarray | None:
+    def _log_initial_weight_of_each_row(self, data: TrainingData) -> np.ndarray | None:
         if not isinstance(self._distribution, str):
-            return _log_of_weights(
+            return _log_of_row_weights(
                 "initial_distribution", _values_of_training_rows(self._distribution, data)
             )
         if self._distribution == "uniform":
@@ -59,7 +61,7 @@ class _TwoDistributions(VotingTrees):
             return log_zipf_weights(age, data.weight)
         return log_geometric_weights(age, data.weight, self._half_life or data.weight.sum() / 4)
 
-    def _row_costs(self, data: TrainingData) -> np.ndarray:
+    def _cost_of_each_row(self, data: TrainingData) -> np.ndarray:
         if isinstance(self._cost, Mapping):
             named = {str(label): float(cost) for label, cost in self._cost.items()}
             by_class = np.array([named.get(str(label), 1.0) for label in data.classes.tolist()])
@@ -67,20 +69,25 @@ class _TwoDistributions(VotingTrees):
         return _values_of_training_rows(self._cost, data)
 
 
-def log_geometric_weights(age: np.ndarray, weight: np.ndarray, half_life: float) -> np.ndarray:
-    """Return each row's log weight per record, float64 (n,), for weights that halve with age.
+def log_geometric_weights(age: np.ndarray, n_records: np.ndarray, half_life: float) -> np.ndarray:
+    """Return the log of the mean weight of each row's records, float64 (n,).
 
-    A record of age a, counted from 0, has weight q^a with q = 2^(-1 / half_life). A row of `weight`
-    (n,) records covers the ages `age` (n,) to age + weight, and gets the mean weight of these
-    records.
+    A record of age a, counted from 0, has a weight of 2^(-a / half_life). A row stands for
+    `n_records` (n,) records, whose ages are `age` (n,) to `age` + `n_records`.
     """
     log_q = -np.log(2.0) / half_life
-    return np.asarray(age * log_q + np.log(np.expm1(weight * log_q) / np.expm1(log_q) / weight))
+    return np.asarray(
+        age * log_q + np.log(np.expm1(n_records * log_q) / np.expm1(log_q) / n_records)
+    )
 
 
-def log_zipf_weights(age: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return each row's log weight per record, float64 (n,), for weights 1 / (age + 1)."""
-    return np.asarray(np.log((digamma(age + weight + 1) - digamma(age + 1)) / weight))
+def log_zipf_weights(age: np.ndarray, n_records: np.ndarray) -> np.ndarray:
+    """Return the log of the mean weight of each row's records, float64 (n,).
+
+    A record of age a, counted from 0, has a weight of 1 / (a + 1). A row stands for `n_records`
+    (n,) records, whose ages are `age` (n,) to `age` + `n_records`.
+    """
+    return np.asarray(np.log((digamma(age + n_records + 1) - digamma(age + 1)) / n_records))
 
 
 def _values_of_training_rows(values: Any, data: TrainingData) -> np.ndarray:
@@ -88,7 +95,7 @@ def _values_of_training_rows(values: Any, data: TrainingData) -> np.ndarray:
     return values if data.places is None else np.asarray(values[data.places])
 
 
-def _log_of_weights(name: str, values: np.ndarray) -> np.ndarray:
+def _log_of_row_weights(name: str, values: np.ndarray) -> np.ndarray:
     if not values.any():
         raise ConfigurationError(
             f"{name} is 0 on all rows of positive weight: give one of them a positive number, or "
@@ -195,8 +202,8 @@ class AdaBoostAClassifier(VotingClassifier):
     half_life: float | None = None
     cost: Any = None
 
-    def _algorithm(self) -> Algorithm:
-        return _TwoDistributions(
+    def _create_algorithm(self) -> Algorithm:
+        return _AdaBoostA(
             self.learning_rate, self.criterion, self.initial_distribution, self.half_life, self.cost
         )
 
@@ -212,17 +219,17 @@ class AdaBoostAClassifier(VotingClassifier):
     ) -> Committee:
         """Validate the row weights and costs, train a committee and return it."""
         if not isinstance(self.initial_distribution, str):
-            _check_row_values("initial_distribution", self.initial_distribution, len(X))
+            _require_valid_row_values("initial_distribution", self.initial_distribution, len(X))
         if isinstance(self.cost, Mapping):
-            _check_row_values("cost", list(self.cost.values()), len(self.cost))
+            _require_valid_row_values("cost", list(self.cost.values()), len(self.cost))
         elif self.cost is not None:
-            _check_row_values("cost", self.cost, len(X))
+            _require_valid_row_values("cost", self.cost, len(X))
         return super()._train(
             X, y, sample_weight, seed=seed, committee=committee, n_estimators=n_estimators
         )
 
 
-def _check_row_values(name: str, values: Any, n_rows: int) -> None:
+def _require_valid_row_values(name: str, values: Any, n_rows: int) -> None:
     values = np.asarray(values, dtype=np.float64)
     if values.shape != (n_rows,):
         raise ConfigurationError(

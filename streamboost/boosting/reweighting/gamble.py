@@ -150,23 +150,23 @@ class GambleClassifier(ClassWeightClassifier):
     weight_floor: float = LEAST_WEIGHT
     weak_learner: Any = None
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         if self.weak_learner is not None:
             raise ConfigurationError(_NO_COMMITTEE)
         return Gamble(self.learning_rate, self.step, floor=self.weight_floor)
 
-    def _fit_validated(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
+    def _fit_validated_rows(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         self.__dict__.pop("committee_", None)
         self.__dict__.pop("regressors_", None)
         if self.weak_learner is None:
-            super()._fit_validated(X, y, weight)
+            super()._fit_validated_rows(X, y, weight)
             return
         # Imported here, as loading scikit-learn's learners takes 0.1 s and few callers need them.
         from streamboost.boosting.reweighting.regressors import boost_regressor
 
         self._categorical_mask(X)
         data = training_data(X, y, apply_class_weight(self.class_weight, y, weight), None)
-        data, held = self._hold_out(data, self.random_state)
+        data, held = self._split_off_validation_set(data, self.random_state)
         self.regressors_ = boost_regressor(
             self.weak_learner,
             data,
@@ -190,7 +190,7 @@ class GambleClassifier(ClassWeightClassifier):
         )
 
     @property
-    def _model(self) -> Model:
+    def _fitted_model(self) -> Model:
         return self.committee_ if self.weak_learner is None else self.regressors_
 
     def __getattr__(self, name: str) -> Any:

@@ -23,13 +23,12 @@ __all__ = ["Gamble"]
 class Gamble(Algorithm):
     """Algorithm of GAMBLE: each round grows a weighted tree for the exponential loss.
 
-    Classes without rows keep their scores: the other classes are boosted as if there were no more.
+    Classes without rows keep their scores, and have no effect on the other classes.
 
-    With more than two classes, the weight of a record is at least `floor` of the largest. If one
-    class is absent from a region, the loss falls towards zero as the scores of all other classes
-    rise. This holds even if a wrong class has the largest score. Without a floor, the weight
-    concentrates on a few records that no split can separate. Trees grown on these records worsen
-    the predictions of all other records.
+    With more than two classes, the weight of a record is at least `floor` times the largest weight.
+    Otherwise the weight concentrates on a few records that no split can separate, and trees grown
+    on these records worsen the predictions of all other records. The reason is that the loss of a
+    record falls as the score of its class rises, even if a wrong class has a larger score.
     """
 
     family = "gamble"
@@ -51,7 +50,7 @@ class Gamble(Algorithm):
         return data.initial_votes() if committee is None else committee.base
 
     def temperature(self, n_classes: int) -> float:
-        """Return K - 1, the temperature of the multi-class exponential loss."""
+        """Return K - 1: the class probabilities are softmax(scores / (K - 1))."""
         return float(max(n_classes - 1, 1))
 
     def initial_state(

@@ -1,4 +1,4 @@
-"""The weights and leaf values of GAMBLE's trees (Huang, 2009)."""
+"""Leaf values of GAMBLE's trees: the formulas for a step, and bounds (Huang, 2009)."""
 
 from typing import Literal
 
@@ -29,15 +29,17 @@ def default_step(n_classes: int) -> Step:
     return "scaled" if n_classes <= _MANY else "exact"
 
 
-def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None) -> np.ndarray:
+def leaf_step(
+    class_weights: np.ndarray, n_records: np.ndarray, step: Step | None = None
+) -> np.ndarray:
     """Return the scores of each leaf, float64 (leaves, K), which sum to zero.
 
     Parameters
     ----------
     mass
-        Weight of each class in each leaf (leaves, K), in any unit.
+        Total weight of the rows of each class in each leaf (leaves, K), in any unit.
     n_records
-        Records in each leaf (leaves,); used by ``"exact"`` only.
+        Number of records in each leaf (leaves,); only ``"exact"`` uses this number.
     step
         ``"paper"``: the printed quasi-Newton step (Algorithm 2), r_k = K g_k / h_k with the leaf
         means g and h of y and y^2, less its mean over the classes.
@@ -55,10 +57,10 @@ def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None)
     array([[ 6. , -3. , -3. ],
            [-4.8,  2.4,  2.4]])
     """
-    K = mass.shape[1]
+    K = class_weights.shape[1]
     step = step or default_step(K)
-    total = mass.sum(axis=1, keepdims=True)
-    share = np.divide(mass, total, out=np.full_like(mass, 1 / K), where=total > 0)
+    total = class_weights.sum(axis=1, keepdims=True)
+    share = np.divide(class_weights, total, out=np.full_like(class_weights, 1 / K), where=total > 0)
     if step == "exact":
         n = n_records[:, None]
         log_q = np.log(np.maximum((n * share + 1 / K) / (n + 1), _RAREST))
@@ -66,21 +68,30 @@ def leaf_step(mass: np.ndarray, n_records: np.ndarray, step: Step | None = None)
     g = (K * share - 1) / (K - 1)
     f = quasi_newton_step(g, ((K - 2) * g + 1) / (K - 1))
     if step == "line":
-        return np.asarray(f * _line_search(share, f)[:, None])
+        return np.asarray(f * _best_factor_of_each_step(share, f)[:, None])
     return np.asarray(f * (K - 1) / K if step == "scaled" else f)
 
 
-def quasi_newton_step(g: np.ndarray, mean_square: np.ndarray) -> np.ndarray:
-    """Return the paper's quasi-Newton step (n, K) from the means of y and of y^2 (Algorithm 1)."""
-    r = g.shape[1] * g / mean_square
-    return np.asarray(r - r.mean(axis=1, keepdims=True))
+def quasi_newton_step(mean_label: np.ndarray, mean_square: np.ndarray) -> np.ndarray:
+    """Return the quasi-Newton step (n, K) of Algorithm 1.
+
+    `mean_label` (n, K) is the mean of the coded labels y, and `mean_square` (n, K) the mean of y^2.
+    """
+    step = mean_label.shape[1] * mean_label / mean_square
+    return np.asarray(step - step.mean(axis=1, keepdims=True))
 
 
-def _line_search(share: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """Return the factor t in [0, 4] of each leaf's step f with the least exponential loss."""
-    low, high = np.zeros(len(f)), np.full(len(f), _LONGEST)
+def _best_factor_of_each_step(class_shares: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return the factor in [0, 4] by which the step of each leaf is multiplied, float64 (leaves,).
+
+    The factor minimises the exponential loss of the leaf. `class_shares` (leaves, K) are the shares
+    of the classes in each leaf, and `steps` (leaves, K) the steps.
+    """
+    low, high = np.zeros(len(steps)), np.full(len(steps), _LONGEST)
     for _ in range(40):
         t = (low + high) / 2
-        slope = (share * f * np.exp(-t[:, None] * f / (f.shape[1] - 1))).sum(axis=1)
+        slope = (class_shares * steps * np.exp(-t[:, None] * steps / (steps.shape[1] - 1))).sum(
+            axis=1
+        )
         low, high = np.where(slope > 0, t, low), np.where(slope > 0, high, t)
     return high

@@ -73,10 +73,10 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
     True
     """
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         return Gamble(self.learning_rate, "scaled")
 
-    def _boost(
+    def _boost_committee(
         self,
         data: TrainingData,
         rounds: int,
@@ -88,7 +88,7 @@ class GentleAdaBoostClassifier(ClassWeightClassifier):
                 f"Only binary classification is supported. There are {len(data.classes)} classes, "
                 f"among them {data.classes[2]!r}: use GambleClassifier, the extension to several"
             )
-        return super()._boost(data, rounds, rng, committee)
+        return super()._boost_committee(data, rounds, rng, committee)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -19,10 +19,11 @@ __all__ = ["OneVsAllAdaBoostClassifier"]
 
 
 @dataclass(slots=True)
-class _State:
-    """State of the binary problems, one per class against all other classes.
+class _OneVsAllState:
+    """State of K binary problems: each class against all other classes.
 
-    `grown` lists the classes of the trees of the last round, in order.
+    `problems` maps a class index to the state of its booster. `grown` lists the class of each tree
+    of the last round.
     """
 
     n_classes: int
@@ -48,16 +49,16 @@ class _OneVsAll(Algorithm):
 
     def initial_state(
         self, data: TrainingData, scores: np.ndarray, rng: np.random.Generator
-    ) -> _State:
+    ) -> _OneVsAllState:
         K = len(data.classes)
         problems = {}
         for k in [1] if K == 2 else range(K):  # two classes are one binary problem
             own = replace(data, y=(data.y == k).astype(np.uint32), classes=np.arange(2))
             f = scores[:, [k]] * [-1.0, 1.0]
             problems[k] = self._booster.initial_state(own, f, rng)
-        return _State(K, problems)
+        return _OneVsAllState(K, problems)
 
-    def row_weights(self, state: _State) -> np.ndarray | None:
+    def row_weights(self, state: _OneVsAllState) -> np.ndarray | None:
         total = None
         for problem in state.problems.values():
             if not problem.ended and len(problem.present) == 2:
@@ -66,7 +67,7 @@ class _OneVsAll(Algorithm):
                 total = share if total is None else total + share
         return total
 
-    def grow_round(self, state: _State, grower: Grower) -> list[Tree]:
+    def grow_round(self, state: _OneVsAllState, grower: Grower) -> list[Tree]:
         trees: list[Tree] = []
         state.grown = []
         for k, problem in state.problems.items():
@@ -79,7 +80,7 @@ class _OneVsAll(Algorithm):
                 state.grown.append(k)
         return trees
 
-    def update_state(self, state: _State, trees: Sequence[Tree]) -> None:
+    def update_state(self, state: _OneVsAllState, trees: Sequence[Tree]) -> None:
         for k, tree in zip(state.grown, trees, strict=True):
             problem: ExponentialState = state.problems[k]
             f = tree.values[tree.leaf_of_row(len(problem.y)), k]
@@ -165,10 +166,10 @@ class OneVsAllAdaBoostClassifier(VotingClassifier):
 
     variant: Literal["discrete", "gentle"] = "discrete"
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         if self.variant == "gentle":
             return _OneVsAll(Gamble(self.learning_rate, "scaled", self.criterion))
         return _OneVsAll(VotingTrees(self.learning_rate, self.criterion))
 
-    def _max_leaf_nodes(self, n_classes: int) -> int:
+    def _max_leaf_nodes_for_classes(self, n_classes: int) -> int:
         return self.max_leaf_nodes or 15

@@ -25,14 +25,17 @@ _NOTHING = 1e-12  # length of a step below which the training ends
 
 @dataclass(frozen=True, slots=True)
 class _FittedRound:
-    """Regressors of one round: of y, of y^2 (None if unneeded), and the step length."""
+    """Regressors of one round, for y and for y^2, and the factor `length` of their step.
+
+    `of_square` is None if the estimate of y^2 follows from that of y.
+    """
 
     of_y: Any
     of_square: Any | None
     length: float = 1.0
 
     def step(self, X: np.ndarray, n_classes: int) -> np.ndarray:
-        """Return the change of the scores at the rows `X`, (n, K)."""
+        """Return the numbers that this round adds to the scores of the rows `X`, (n, K)."""
         K = n_classes
         g = np.clip(self.of_y.predict(X), -1.0 / (K - 1), 1.0)
         if self.of_square is None:
@@ -44,12 +47,12 @@ class _FittedRound:
 
 @dataclass(frozen=True, slots=True)
 class RegressorRounds:
-    """Boosted model whose weak learners are scikit-learn regressors; a `Model`.
+    """Boosted model whose weak learners are scikit-learn regressors, with the methods of `Model`.
 
     Parameters
     ----------
     n_classes
-        K.
+        Number of classes K.
     rounds
         The fitted regressors of each round.
     """
@@ -125,9 +128,9 @@ def boost_regressor(
     for _ in range(n_estimators if K > 1 else 0):
         weight = data.weight * np.maximum(np.exp((own.min() - own) / (K - 1)), least)
         weight *= data.weight.sum() / weight.sum()
-        one = _fit_round(weak_learner, X, coded, weight, int(rng.integers(2**31 - 1)))
+        one = _fit_regressors_of_round(weak_learner, X, coded, weight, int(rng.integers(2**31 - 1)))
         own_f = one.step(X, K)[rows, data.y]
-        length = learning_rate * _step_length(step, own_f, weight, K)
+        length = learning_rate * _factor_of_step(step, own_f, weight, K)
         if length * np.abs(own_f).max() < _NOTHING:
             break
         rounds.append(replace(one, length=length))
@@ -140,34 +143,33 @@ def boost_regressor(
     return RegressorRounds(K, rounds if held_out is None else rounds[: held_out.best_n_rounds])
 
 
-def _fit_round(
+def _fit_regressors_of_round(
     weak_learner: Any, X: np.ndarray, targets: np.ndarray, weight: np.ndarray, seed: int
 ) -> _FittedRound:
-    """Fit a clone of the regressor to `targets` (n, K), and another to their squares if needed."""
+    """Fit clones of the regressor to `targets` (n, K), and to their squares if needed."""
     # For two classes y^2 is always 1, and so is the formula that replaces its estimate.
-    once = targets.shape[1] == 2 or _one_fit_gives_both(weak_learner)
+    once = targets.shape[1] == 2 or _has_square_from_same_fit(weak_learner)
     fitted = []
     for target in [targets] if once else [targets, targets**2]:
         regressor = clone(weak_learner)
-        regressor.set_params(**dict.fromkeys(_seed_parameters(regressor), seed))
+        regressor.set_params(**dict.fromkeys(_names_of_seed_parameters(regressor), seed))
         if not get_tags(regressor).target_tags.multi_output:
             regressor = MultiOutputRegressor(regressor)
         fitted.append(regressor.fit(X, target, sample_weight=weight))
     return _FittedRound(*fitted) if len(fitted) == 2 else _FittedRound(fitted[0], None)
 
 
-def _seed_parameters(regressor: Any) -> list[str]:
+def _names_of_seed_parameters(regressor: Any) -> list[str]:
     """Return the names of the random_state parameters of a regressor and its components."""
     names = sorted(regressor.get_params(deep=True))
     return [name for name in names if name.split("__")[-1] == "random_state"]
 
 
-def _one_fit_gives_both(weak_learner: Any) -> bool:
-    """Return True if the fit to y^2 is (K-2)/(K-1) of the fit to y, plus 1/(K-1).
+def _has_square_from_same_fit(weak_learner: Any) -> bool:
+    """Return True if the regressor's estimate of y^2 can be computed from its estimate of y.
 
-    This holds for a least-squares tree (Theorem 2 and Corollary 1): y^2 is this function of y for
-    each class, and the order of the sums of squares is unchanged. It does not hold with pruning,
-    whose thresholds are absolute.
+    This is possible for a least-squares tree without pruning (Theorem 2 and Corollary 1): the
+    estimate of y^2 is (K-2)/(K-1) times that of y, plus 1/(K-1).
     """
     return (
         isinstance(weak_learner, DecisionTreeRegressor)
@@ -177,10 +179,14 @@ def _one_fit_gives_both(weak_learner: Any) -> bool:
     )
 
 
-def _step_length(
+def _factor_of_step(
     step: Step, own_class_step: np.ndarray, weight: np.ndarray, n_classes: int
 ) -> float:
-    """Return the factor by which the quasi-Newton step is multiplied."""
+    """Return the factor by which the quasi-Newton step of a round is multiplied.
+
+    `own_class_step` (n,) is the step of each row's own class. For ``"line"``, the factor minimises
+    the exponential loss.
+    """
     K = n_classes
     if step != "line":
         return (K - 1) / K if step == "scaled" else 1.0

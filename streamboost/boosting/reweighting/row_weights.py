@@ -1,4 +1,4 @@
-"""Row weights of boosting under an exponential loss: state, split criteria and class weights."""
+"""Row weights under an exponential loss: the state of the rows, and class weights of leaves."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,20 +19,20 @@ CRITERIA: dict[Criterion, int] = {"gini": GINI, "entropy": ENTROPY, "error": ERR
 
 @dataclass(slots=True)
 class ExponentialState:
-    """Training rows under an exponential loss; row i has weight s_i exp(-V_i).
+    """Training rows of boosting with an exponential loss. Row i has the weight s_i exp(-V_i).
 
     Parameters
     ----------
     y
         uint32 (n,), class indices in [0, n_classes).
     given
-        s, float64 (n,): the number of records that each row represents.
+        s, float64 (n,): the number of records that each row stands for.
     own_score
         V, float64 (n,): the score of the row's own class, divided by the loss's temperature.
     n_classes
         K.
     ended
-        Whether no further tree can improve the model.
+        True if no further tree can improve the model.
     """
 
     y: np.ndarray
@@ -47,7 +47,7 @@ class ExponentialState:
         self.present = np.flatnonzero(np.bincount(self.y, minlength=self.n_classes))
 
     def weight(self, log_initial: np.ndarray | None = None) -> np.ndarray:
-        """Return the weight per record of each row, float64 (n,), scaled to maximum 1.
+        """Return the weight of one record of each row, float64 (n,), scaled to maximum 1.
 
         `log_initial` (n,) holds the logarithms of the initial weights; None if they are equal.
         """
@@ -55,7 +55,10 @@ class ExponentialState:
         return np.asarray(np.exp(log_weight - log_weight.max()))
 
     def statistic(self, weight: np.ndarray, kind: int = GINI) -> Statistic:
-        """Return the statistic to grow a tree on row weights `weight` (n,) and criterion `kind`."""
+        """Return the statistic for growing a tree with row weights `weight` (n,).
+
+        `kind` is the split criterion.
+        """
         unit = float((weight * self.given).sum() / self.given.sum())
         return weight_statistic(weight, self.y, self.n_classes, kind, copies=self.given, unit=unit)
 
@@ -69,9 +72,8 @@ def class_weights_of_leaves(
 ) -> np.ndarray:
     """Return the total weight of the rows of each class in each leaf, float64 (leaves, K).
 
-    `leaf` (n,) is the leaf of each row. Rows outside the sample are included, as the leaf values
-    depend on all rows. Integer weights of a statistic have exact sums, so that ties do not depend
-    on the order of the rows.
+    `leaf`, `y` and `weight` (n,) are the leaf, class and weight of each row; `shape` is (leaves,
+    K). Pass the integer weights of a statistic if ties must not depend on the order of the rows.
     """
     n_leaves, n_classes = shape
     mass = np.bincount(leaf * n_classes + y, weights=weight, minlength=n_leaves * n_classes)

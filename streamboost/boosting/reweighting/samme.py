@@ -77,7 +77,7 @@ class SammeClassifier(VotingClassifier):
 
     variant: Literal["discrete", "real"] = "discrete"
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         if self.variant == "real":
             return Gamble(self.learning_rate, "exact", self.criterion)
         return VotingTrees(self.learning_rate, self.criterion)
@@ -142,5 +142,5 @@ class AdaBoostM1Classifier(VotingClassifier):
 
     _no_probabilities_reason = "gives votes and no probabilities: use SammeClassifier for those"
 
-    def _algorithm(self) -> Algorithm:
+    def _create_algorithm(self) -> Algorithm:
         return VotingTrees(self.learning_rate, self.criterion, beats_guessing=False)

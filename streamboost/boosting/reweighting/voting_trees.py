@@ -1,4 +1,4 @@
-"""Voting trees: the algorithm of AdaBoost, SAMME and AdaBoost.M1."""
+"""Voting trees: the algorithm of SAMME, AdaBoost.M1 and other variants of AdaBoost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _LEVEL = 1e-6  # margin over chance, as a tree grown twice equals chance up to f
 
 @dataclass(slots=True)
 class VoteState(ExponentialState):
-    """Training rows of voting trees, with weights for growing and for counting errors.
+    """Training rows of voting trees, with weights for growing trees and for their error rates.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class VoteState(ExponentialState):
     log_cost
         Logarithm of the initial distribution for counting errors, float64 (n,); None: uniform.
     unused
-        Whether no tree has voted yet.
+        True until the first tree has voted.
     """
 
     log_shape: np.ndarray | None = None
@@ -43,14 +43,17 @@ class VoteState(ExponentialState):
     unused: bool = True
 
     def error_rate(self, predictions: np.ndarray) -> float:
-        """Return the weighted share of the rows whose prediction, (n,), is wrong."""
+        """Return the share of the total weight on rows whose prediction is wrong.
+
+        `predictions` (n,) are class indices.
+        """
         cost = self.weight(self.log_cost) * self.given
         total = float(cost.sum())
         return float(cost[predictions != self.y].sum()) / total if total > 0 else 1.0
 
 
 class VotingTrees(Algorithm):
-    """Algorithm of AdaBoost: trees whose leaves vote for their class of the largest weight.
+    """Algorithm of AdaBoost: trees whose leaves vote for the class of the largest weight.
 
     The vote is ln((1 - err) / err), for SAMME plus ln(K - 1). With two classes, SAMME and
     AdaBoost.M1 are equal, and the scores are AdaBoost's f for the second class and -f for the
@@ -79,21 +82,21 @@ class VotingTrees(Algorithm):
         return VoteState(data.y, data.weight, own, len(data.classes), unused=not bool(own.any()))
 
     def row_weights(self, state: VoteState) -> np.ndarray:
-        """Return the weight per record of each row for growing a tree, float64 (n,)."""
+        """Return the weight of one record of each row for growing a tree, float64 (n,)."""
         return state.weight(state.log_shape)
 
     def grow_round(self, state: VoteState, grower: Grower) -> list[Tree]:
-        """Grow the tree of a round and set its vote; return an empty list if it is not useful."""
+        """Return a list of one tree with its vote, or an empty list if no tree beats chance."""
         n_present = len(state.present)
         if state.ended or n_present < 2:
             return []
         guess = 1.0 - 1.0 / n_present
         chance = guess if self._beats_guessing else 0.5
-        tree, answer, wrong = self._grow_tree(state, grower, state.log_shape)
+        tree, answer, wrong = self._grow_tree_with_error_rate(state, grower, state.log_shape)
         if wrong >= chance - _LEVEL:
             # Grow again with all rows and features, under the weights for counting errors.
             with grower.use_all_rows_and_features():
-                tree, answer, wrong = self._grow_tree(state, grower, state.log_cost)
+                tree, answer, wrong = self._grow_tree_with_error_rate(state, grower, state.log_cost)
         if wrong < chance - _LEVEL:
             error = max(wrong, _PERFECT)
             vote = self._learning_rate * np.log((1 - error) / error * chance / (1 - chance))
@@ -108,7 +111,7 @@ class VotingTrees(Algorithm):
         tree.values = values.astype(np.float32)
         return [tree]
 
-    def _grow_tree(
+    def _grow_tree_with_error_rate(
         self, state: VoteState, grower: Grower, log_initial: np.ndarray | None
     ) -> tuple[Tree, np.ndarray, float]:
         """Return a grown tree, the class that each leaf predicts, and the tree's error rate."""

@@ -1,12 +1,14 @@
-"""Splits of categorical features: orders categories so that the best prefix goes left.
+"""Splits of categorical features: sorts the categories of a node, so that a prefix goes left.
 
-A categorical feature is split into two sets of categories. At each node, the bins of the feature
-are sorted, and the best prefix goes left. The order depends on the statistic:
+A node splits a categorical feature into two sets of categories. The categories are sorted, and each
+prefix of the sorted categories is a candidate for the left set. The sort key depends on the numbers
+that histograms sum:
 
-- One gradient and Hessian: by G/H. The best prefix is the best of all subsets for any penalty, as
-  the score of a child is convex in its sums (cf. Fisher, 1958).
-- Class weights: by the projection of the class shares on their leading direction. For two classes,
-  this is the class share, and again the best prefix is the best of all subsets.
+- One gradient and one Hessian per row: the key is G/H. The best prefix is then the best of all
+  sets, as the score of a child is convex in its sums (cf. Fisher, 1958).
+- Class weights: the key is the projection of the category's class shares on the direction in which
+  they vary most. For two classes this is a class share, and the best prefix is the best of all
+  sets.
 """
 
 import numpy as np
@@ -30,8 +32,11 @@ _POWER_STEPS = 8  # of power iteration; the order of the bins needs no exact dir
 
 
 @inner_kernel
-def _write_profile(sums, limits, profile):
-    """Write a category's profile (channels,), see `_write_sort_keys`; return its weight."""
+def _write_category_profile(sums, limits, profile):
+    """Write the profile of a category (channels,) from its histogram `sums`; return its weight.
+
+    `_write_sort_keys` describes the profiles.
+    """
     n, half = limits.channels, limits.channels // 2
     mass, mean = 0.0, 0.0
     if limits.kind == ERROR or limits.kind == STUMP:
@@ -54,39 +59,42 @@ def _write_profile(sums, limits, profile):
 
 
 @inner_kernel
-def _subtract_weighted_mean(profile, mass, n_profiles, width, mean):
+def _subtract_mean_profile(profiles, weights, n_profiles, width, mean):
     total = 0.0
     mean[:] = 0.0
     for i in range(n_profiles):
-        total += mass[i]
+        total += weights[i]
         for k in range(width):
-            mean[k] += mass[i] * profile[i, k]
+            mean[k] += weights[i] * profiles[i, k]
     if total > 0.0:
         for i in range(n_profiles):
             for k in range(width):
-                profile[i, k] -= mean[k] / total
+                profiles[i, k] -= mean[k] / total
 
 
 @inner_kernel
-def _leading_direction(profile, mass, n_profiles, width, direction, step):
-    """Write the direction with the largest weighted second moment of `n_profiles` profiles."""
+def _write_leading_direction(profiles, weights, n_profiles, width, direction, step):
+    """Write the direction in which `n_profiles` profiles have the largest weighted second moment.
+
+    `profiles` is (categories, width), `weights` (categories,) the weights, and `step` a workspace.
+    """
     largest, chosen = -1.0, 0
     for i in range(n_profiles):
         size = 0.0
         for k in range(width):
-            size += mass[i] * profile[i, k] * profile[i, k]
+            size += weights[i] * profiles[i, k] * profiles[i, k]
         if size > largest:
             largest, chosen = size, i
     for k in range(width):
-        direction[k] = profile[chosen, k]
+        direction[k] = profiles[chosen, k]
     for _ in range(_POWER_STEPS):
         step[:] = 0.0
         for i in range(n_profiles):
             along = 0.0
             for k in range(width):
-                along += profile[i, k] * direction[k]
+                along += profiles[i, k] * direction[k]
             for k in range(width):
-                step[k] += mass[i] * along * profile[i, k]
+                step[k] += weights[i] * along * profiles[i, k]
         size = 0.0
         for k in range(width):
             size = max(size, abs(step[k]))
@@ -108,8 +116,8 @@ def _write_sort_keys(hist, first_bin, n_categories, limits, workspace):
     - ERROR: gains less their mean over the predictions
     - STUMP: gains, of which only the sign matters
 
-    The direction has the largest weighted second moment. It is found by power iteration from the
-    largest profile.
+    The leading direction has the largest weighted second moment of the profiles. It is found by
+    power iteration, which starts at the largest profile.
     """
     width = limits.channels
     if limits.kind == NEWTON_SUMS or limits.kind == MH:
@@ -122,10 +130,10 @@ def _write_sort_keys(hist, first_bin, n_categories, limits, workspace):
     )
     for i in range(n_categories):
         at = (first_bin + workspace.order[i]) * limits.channels
-        mass[i] = _write_profile(hist[at : at + limits.channels], limits, profile[i])
+        mass[i] = _write_category_profile(hist[at : at + limits.channels], limits, profile[i])
     if limits.kind != ERROR and limits.kind != STUMP:
-        _subtract_weighted_mean(profile, mass, n_categories, width, direction)
-    _leading_direction(profile, mass, n_categories, width, direction, step)
+        _subtract_mean_profile(profile, mass, n_categories, width, direction)
+    _write_leading_direction(profile, mass, n_categories, width, direction, step)
     for i in range(n_categories):
         along = 0.0
         for k in range(width):
@@ -134,7 +142,7 @@ def _write_sort_keys(hist, first_bin, n_categories, limits, workspace):
 
 
 @inner_kernel
-def _sort_by_key(order, key, n_categories):
+def _sort_categories_by_key(order, key, n_categories):
     # Shellsort; equal keys are sorted by code, so that the order is unique.
     for gap in (132, 57, 23, 10, 4, 1):
         for i in range(gap, n_categories):
@@ -150,9 +158,10 @@ def _sort_by_key(order, key, n_categories):
 
 @inner_kernel
 def gather_sorted_histogram(hist, first_bin, n_bins, missing, limits, workspace):
-    """Copy a feature's histogram in sorted order, then the bin of missing values.
+    """Copy a feature's histogram to `workspace.hist`, with the categories sorted by their keys.
 
-    Categories whose sums are zero are omitted. Returns the number of categories copied.
+    The bin of missing values comes last. Categories whose sums are all zero are omitted. Returns
+    the number of copied categories.
     """
     n = limits.channels
     present = np.int64(0)
@@ -170,7 +179,7 @@ def gather_sorted_histogram(hist, first_bin, n_bins, missing, limits, workspace)
             workspace.key[i] = float(g) / float(h)
     else:
         _write_sort_keys(hist, first_bin, present, limits, workspace)
-    _sort_by_key(workspace.order, workspace.key, present)
+    _sort_categories_by_key(workspace.order, workspace.key, present)
     for i in range(present + (1 if missing else 0)):
         at = (first_bin + (workspace.order[i] if i < present else n_bins)) * n
         for k in range(n):
@@ -180,7 +189,10 @@ def gather_sorted_histogram(hist, first_bin, n_bins, missing, limits, workspace)
 
 @inner_kernel
 def set_left_categories(node, sorted_categories, n_left):
-    """Set the bits of the first `n_left` of `sorted_categories` in `node.members`: they go left."""
+    """Store the set of categories that go left, the first `n_left` of `sorted_categories`.
+
+    The set is stored as bits in `node.members`.
+    """
     node.members[:] = 0
     for i in range(n_left):
         node.members[sorted_categories[i] >> 3] |= np.uint8(1 << (sorted_categories[i] & 7))

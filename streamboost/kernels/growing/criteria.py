@@ -1,4 +1,4 @@
-"""Split criteria: scores of a child node, of which a split maximises the sum."""
+"""Split criteria: a split maximises the sum of the scores of its two children."""
 
 import numpy as np
 
@@ -46,13 +46,16 @@ TIE = 1.0 + 1e-12
 
 @inner_kernel
 def has_gradient_pairs(limits):
-    """Return True if the criterion uses one gradient and one Hessian per row, an int64 each."""
+    """Return True if histograms hold a gradient sum and a Hessian sum per bin, an int64 each."""
     return limits.kind == NEWTON_SUMS and limits.channels == 2
 
 
 @inner_kernel
 def child_weight(sums, limits):
-    """Return the weight or Hessian sum of a child, which must be at least `min_child`."""
+    """Return the weight or Hessian sum of a child, to be compared with `limits.min_child`.
+
+    Returns infinity for the criteria ERROR and STUMP, which have no least weight.
+    """
     n = limits.channels
     if limits.kind == ERROR or limits.kind == STUMP:
         return np.inf  # these sums have no weight, and an empty child has no gain
@@ -64,7 +67,7 @@ def child_weight(sums, limits):
 
 @inner_kernel
 def child_score(sums, limits):
-    """Return the score of a child with `sums` (channels,) under the criterion `limits.kind`."""
+    """Return the score of a child, with histogram sums `sums` (channels,), by `limits.kind`."""
     n = limits.channels
     value = 0.0
     if limits.kind == GINI:
@@ -98,7 +101,10 @@ def child_score(sums, limits):
 
 @inner_kernel
 def stump_score(left, right, limits, totals):
-    """Return the score of a stump with these sums of its children; `totals` are the t_k."""
+    """Return the score of a stump, whose children have the sums `left` and `right` (channels,).
+
+    `totals` (channels,) are the constants t_k of the criterion STUMP.
+    """
     value = 0.0
     for k in range(limits.channels):
         d = left[k] - right[k]

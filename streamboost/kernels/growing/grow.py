@@ -1,4 +1,4 @@
-"""Best-first (leaf-wise) growth of one tree."""
+"""Best-first (leaf-wise) growth of one tree on all rows, in one call."""
 
 from typing import NamedTuple
 
@@ -19,8 +19,8 @@ from streamboost.kernels.jit import inner_kernel, kernel
 __all__ = ["allocate_workspace", "grow_tree", "grow_tree_in_workspace"]
 
 
-class _Workspace(NamedTuple):
-    """Reusable arrays for growing trees: sums (channels,), split scores and row buffers."""
+class _GrowthWorkspace(NamedTuple):
+    """Reusable arrays for growing trees: histogram sums, split scores and row buffers."""
 
     total: np.ndarray
     left: np.ndarray
@@ -45,9 +45,19 @@ class _Workspace(NamedTuple):
 
 @kernel
 def allocate_workspace(n_channels, n_codes, n_splits, n_features, n_rows, n_slots):
-    """Allocate a workspace for growing trees whose histograms have `n_channels` per bin."""
+    """Allocate a workspace for growing trees whose histograms have `n_channels` sums per bin.
+
+    Parameters
+    ----------
+    n_codes
+        Number of category codes; 0 without categorical features.
+    n_splits
+        Largest number of candidate splits of a node.
+    n_features, n_rows, n_slots
+        Numbers of available features, of rows, and of histograms in the pool.
+    """
     scores, n_pairs = np.empty(n_splits + 1), n_channels // 2 if n_splits > 0 else 0
-    return _Workspace(
+    return _GrowthWorkspace(
         np.empty(n_channels),
         np.empty(n_channels),
         np.empty(n_channels),
@@ -109,7 +119,11 @@ def grow_tree(
 
 @inner_kernel
 def _assign_histogram_slot(nodes, leaf, sibling, slot_owners):
-    """Give a leaf a free slot for its histogram, or the slot of the smallest leaf but `sibling`."""
+    """Assign a slot of the histogram pool to a leaf: a free slot, if there is any.
+
+    Otherwise the leaf gets the slot of the leaf with the fewest rows, except that of `sibling`.
+    `slot_owners` (slots,) is the leaf of each slot, -1 if free.
+    """
     at, fewest = -1, np.int64(0)
     for slot in range(slot_owners.size):
         j = slot_owners[slot]
@@ -128,7 +142,7 @@ def _assign_histogram_slot(nodes, leaf, sibling, slot_owners):
 def _build_leaf_histogram(
     nodes, leaf, columns, fused, rows, statistic, limits, histogram_pool, workspace
 ):
-    """Build the histogram of a leaf in its slot; return the number of additions."""
+    """Build the histogram of a leaf in its slot of `pool`; return the number of additions."""
     node = nodes[leaf]
     build_histogram(
         node, columns, fused, rows, statistic, limits, histogram_pool[node.slot], workspace.pairs
@@ -138,7 +152,7 @@ def _build_leaf_histogram(
 
 @inner_kernel
 def _find_split_of_leaf(nodes, leaf, columns, statistic, limits, histogram_pool, workspace):
-    """Write the best split of a leaf to its node; without a split, release its slot."""
+    """Write the best split of a leaf to its node; if no split has a gain, free its slot."""
     node = nodes[leaf]
     find_best_split(node, histogram_pool[node.slot], columns, limits, statistic.totals, workspace)
     if node.gain <= 0.0:
@@ -150,7 +164,10 @@ def _find_split_of_leaf(nodes, leaf, columns, statistic, limits, histogram_pool,
 def grow_tree_in_workspace(
     columns, rows, unsampled_rows, statistic, limits, histogram_pool, nodes, fused, workspace
 ):
-    """Grow one tree as `grow_tree` does, with a given workspace; return the same numbers."""
+    """Grow one tree as `grow_tree` does, with arrays that the caller allocated.
+
+    Returns the number of nodes, and of additions to histograms.
+    """
     make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled_rows.size)
     n_nodes = n_leaves = np.int64(1)  # with a literal, callees would be compiled twice
     if columns.features.size == 0:

@@ -1,7 +1,8 @@
-"""Histograms: sums of the row statistics of a node in each bin of each feature.
+"""Histograms: sums over the rows of a node, in each bin of each feature.
 
-The statistic of a row is an integer (see `trees.statistics`), so that histograms are exact and do
-not depend on the order of the rows. The histogram of a child is the parent's less the sibling's.
+The numbers of a row are integers (see `trees.statistics`), so that histograms are exact and do not
+depend on the order of the rows. The histogram of a child is that of the parent less that of the
+sibling.
 """
 
 from typing import NamedTuple
@@ -36,12 +37,12 @@ class BinnedData(NamedTuple):
     categorical: np.ndarray  # bool (D,)
 
     def slice_rows(self, rows: slice) -> "BinnedData":
-        """Return the same data with a slice of the rows."""
+        """Return a copy that has only the slice `rows` of the rows."""
         return self._replace(codes=np.ascontiguousarray(self.codes[:, rows]))
 
 
 class FeatureSubset(NamedTuple):
-    """Binned training rows, with the d features that a tree may split."""
+    """Binned training rows, and the d features that a tree may split."""
 
     codes: np.ndarray  # uint8 (all features, all rows)
     features: np.ndarray  # uint32 (d,), ascending
@@ -76,7 +77,11 @@ class FusedHistogram(NamedTuple):
 
 @inner_kernel
 def add_packed_gradients_to_histogram(hist, codes, features, offsets, rows, start, stop, values):
-    """Add the rows' gradients and Hessians, packed in one int64, to the features' histograms."""
+    """Add gradients and Hessians, packed in one int64 per row, to the histograms of `features`.
+
+    The rows are `rows[start:stop]`. `offsets` (d,) is the index of each feature's first bin in
+    `hist`.
+    """
     # Each pass handles four features, so that a row's index and statistic are read once for four.
     n = features.size
     j = 0
@@ -105,7 +110,10 @@ def add_packed_gradients_to_histogram(hist, codes, features, offsets, rows, star
 def _add_gradient_pairs_to_histogram(
     hist, codes, features, offsets, rows, start, stop, values, pairs
 ):
-    """Add the rows' gradients and Hessians, an int64 each, to the features' histograms."""
+    """Add gradients and Hessians, two int64 per row, to the histograms of `features`.
+
+    `pairs` is a workspace of two int64 per row.
+    """
     # The numbers of a node's rows are copied together, as many rows exceed the nearest caches.
     one, two, n = np.uint64(1), np.uint64(2), features.size
     for i in range(start, stop):
@@ -139,11 +147,12 @@ def _add_gradient_pairs_to_histogram(
 
 
 @kernel
-def _group_narrow_features(n_bins):
-    """Group features with at most _JOINT bin combinations; return (start, members, others).
+def _group_features_with_few_bins(n_bins):
+    """Group features with few bins, so that a group has at most 16 combinations of bins.
 
-    A feature is only grouped if two features of its size fit into a group. Groups are formed in the
-    order of the features.
+    Returns (start, members, others): group g holds the features `members[start[g]:start[g + 1]]`,
+    and `others` are in no group. A feature with too many bins for a group of two is in no group.
+    Groups are formed in the order of the features.
     """
     n = n_bins.size
     start = np.zeros(n + 1, np.int64)
@@ -166,9 +175,12 @@ def _group_narrow_features(n_bins):
 
 @kernel
 def fuse_features(columns, n_bins):
-    """Combine features with few bins into groups; `n_bins` (d,) is empty for no groups."""
+    """Combine features with few bins into groups, and return a `FusedHistogram` of the groups.
+
+    `n_bins` (d,) is the number of bins of each feature. If `n_bins` is empty, there are no groups.
+    """
     codes, features, first = columns.codes, columns.features, columns.first
-    start, members, others = _group_narrow_features(n_bins)
+    start, members, others = _group_features_with_few_bins(n_bins)
     n_groups = start.size - 1
     joint, all_ways = np.zeros((n_groups, codes.shape[1]), np.uint8), np.empty(n_groups, np.uint64)
     for g in range(n_groups):
@@ -250,7 +262,7 @@ def _add_class_weights_to_histogram(
 def add_statistics_to_histogram(
     hist, codes, features, offsets, rows, start, stop, statistic, n_channels
 ):
-    """Add the statistic of each row, a vector or a class weight, to the features' histograms."""
+    """Add the numbers of each row, a vector or a class weight, to the histograms of `features`."""
     values, channel = statistic.values, statistic.channel
     if channel.size:
         _add_class_weights_to_histogram(
@@ -287,6 +299,6 @@ def build_histogram(node, columns, fused, rows, statistic, limits, hist, workspa
 
 @inner_kernel
 def subtract_histogram(hist, child_hist):
-    """Subtract a child's histogram from its parent's `hist`, which becomes the sibling's."""
+    """Subtract a child's histogram from `hist` of its parent, so that `hist` is the sibling's."""
     for b in range(hist.size):
         hist[b] -= child_hist[b]

@@ -1,9 +1,10 @@
-"""Growth of one tree on row shards, several leaves per turn.
+"""Growth of one tree on row shards: several leaves are split per turn.
 
-Best-first growth of a tree of 80 leaves would all-reduce the histograms of the shards 79 times.
-Here the best open leaves are split together, with one all-reduce. Then the best-first order is
-replayed as far as the gains are known, and unused splits are dropped. The tree is identical to the
-tree of `growing.grow.grow_tree`, as no decision depends on the rows of one shard.
+Best-first growth of a tree of 80 leaves would need 79 all-reduces of histograms over the shards.
+Here each turn splits the best leaves together, and needs one all-reduce. Some of these splits are
+made ahead of the best-first order. The tree then takes over these splits in best-first order, and
+drops the splits that it does not need. The tree is identical to the tree of `growing.grow.grow_tree`, as no
+decision depends on the rows of one shard.
 """
 
 from typing import NamedTuple
@@ -27,7 +28,7 @@ _LOW = np.int64(0xFFFFFFFF)
 
 
 class TreeBuilderState(NamedTuple):
-    """State of a growing tree, which may have nodes split ahead of the best-first order."""
+    """State of a growing tree, with nodes that were split ahead of the best-first order."""
 
     known: np.ndarray  # NODE: all nodes, including nodes split ahead
     bound: np.ndarray  # float64: the least gain on the path to each node, the priority of its split
@@ -43,7 +44,10 @@ class TreeBuilderState(NamedTuple):
 
 @kernel
 def start_growth(growth, columns, fused, rows, statistic, limits, workspace):
-    """Start a tree with one leaf; return the number of histograms in `sums` to all-reduce."""
+    """Start a tree with one leaf, and build its histogram on the rows of this shard.
+
+    Returns the number of histograms in `growth.sums` that the caller must all-reduce.
+    """
     known, size = growth.known, growth.size
     make_leaf(known, 0, 0, 0, rows.size, 0, 0)
     make_leaf(growth.tree, 0, 0, 0, rows.size, 0, 0)
@@ -62,15 +66,19 @@ def start_growth(growth, columns, fused, rows, statistic, limits, workspace):
 
 @kernel
 def continue_growth(growth, columns, fused, rows, statistic, limits, workspace):
-    """Grow from the reduced `sums`; return the number to all-reduce next, -1 at the end."""
+    """Continue the tree after the all-reduce of `growth.sums`, and split the next leaves.
+
+    Returns the number of histograms in `growth.sums` that the caller must all-reduce next, or -1 if
+    the tree is complete.
+    """
     lim = limits[0]
     if growth.known[0].slot < 0 and growth.size[0] == 1 and columns.features.size > 0:
         _assign_histogram_slot(growth, 0, -1, 0, workspace.owner)
-        _copy_array(growth.pool[growth.known[0].slot], growth.sums[0])
+        _copy_values_to(growth.pool[growth.known[0].slot], growth.sums[0])
         _find_split_of_leaf(growth, 0, 0, columns, statistic, lim, workspace)
         growth.tree[0] = growth.known[0]
     _find_splits_of_new_leaves(growth, columns, statistic, lim, workspace)
-    wanted, n_left = _replay_best_first(growth, lim)
+    wanted, n_left = _apply_known_splits_in_best_first_order(growth, lim)
     if wanted < 0:
         return -1
     growth.size[2] = _choose_leaves_to_split(growth, wanted, n_left)
@@ -92,19 +100,19 @@ def _find_splits_of_new_leaves(growth, columns, statistic, limits, workspace):
         left, slot = known[i].left, known[i].slot
         growth.split[c] = -1
         if staged < 0:
-            _release_slot(known, i, workspace.owner)
+            _free_histogram_slot(known, i, workspace.owner)
             continue
         if slot >= 0:
             small, large = left + staged, left + 1 - staged
             known[large].slot, workspace.owner[slot], known[i].slot = slot, large, -1
             _assign_histogram_slot(growth, small, large, c + 1, workspace.owner)
-            _copy_array(growth.pool[known[small].slot], growth.sums[at])
+            _copy_values_to(growth.pool[known[small].slot], growth.sums[at])
             subtract_histogram(growth.pool[slot], growth.sums[at])
             at += 1
         else:
             for child in range(left, left + 2):
                 _assign_histogram_slot(growth, child, left, c + 1, workspace.owner)
-                _copy_array(growth.pool[known[child].slot], growth.sums[at])
+                _copy_values_to(growth.pool[known[child].slot], growth.sums[at])
                 at += 1
         _find_split_of_leaf(growth, left, i, columns, statistic, limits, workspace)
         _find_split_of_leaf(growth, left + 1, i, columns, statistic, limits, workspace)
@@ -117,28 +125,28 @@ def _find_split_of_leaf(growth, leaf, parent, columns, statistic, limits, worksp
     find_best_split(node, growth.pool[node.slot], columns, limits, statistic.totals, workspace)
     growth.bound[leaf] = min(growth.bound[parent], node.gain)
     if node.gain <= 0.0:
-        _release_slot(growth.known, leaf, workspace.owner)
+        _free_histogram_slot(growth.known, leaf, workspace.owner)
 
 
 @inner_kernel
-def _release_slot(nodes, leaf, slot_owners):
+def _free_histogram_slot(nodes, leaf, slot_owners):
     if nodes[leaf].slot >= 0:
         slot_owners[nodes[leaf].slot] = -1
         nodes[leaf].slot = -1
 
 
 @inner_kernel
-def _copy_array(target, values):
+def _copy_values_to(target, values):
     for b in range(target.size):
         target[b] = values[b]
 
 
 @inner_kernel
 def _assign_histogram_slot(growth, leaf, sibling, first_split, slot_owners):
-    """Give a leaf a free slot for its histogram, or the slot of the leaf of lowest priority.
+    """Assign a slot of the histogram pool to a leaf: a free slot, if there is any.
 
-    The slot of its `sibling`, and slots of leaves split in this turn from the `first_split`-th on,
-    are not evicted.
+    Otherwise the leaf gets the slot of the leaf of lowest priority. This is never `sibling`, nor a
+    leaf of this turn's splits from number `first_split` on.
     """
     known, at = growth.known, -1
     for slot in range(slot_owners.size):
@@ -159,11 +167,11 @@ def _assign_histogram_slot(growth, leaf, sibling, first_split, slot_owners):
 
 
 @inner_kernel
-def _replay_best_first(growth, limits):
-    """Split the tree's leaves in best-first order, as long as their children are known.
+def _apply_known_splits_in_best_first_order(growth, limits):
+    """Split the leaves of the tree in best-first order, until a leaf has no known children.
 
-    Returns the index in `known` of the first leaf without known children, or -1 if the tree is
-    complete, and the number of remaining splits.
+    Returns the index of this leaf in `growth.known`, or -1 if the tree is complete, and the number
+    of splits that the tree may still have.
     """
     tree, known, source, size = growth.tree, growth.known, growth.source, growth.size
     while True:
@@ -187,9 +195,10 @@ def _replay_best_first(growth, limits):
 
 @inner_kernel
 def _choose_leaves_to_split(growth, first_leaf, n_splits_left):
-    """Choose the leaves to split next, `first_leaf` and the best others; return their number.
+    """Choose the leaves to split in this turn: `first_leaf`, and others of the largest gains.
 
-    A leaf is not split if there are enough better leaves to complete the tree.
+    Leaves are not chosen if better leaves suffice to complete the tree. The leaves are written to
+    `growth.split`. Returns their number.
     """
     known, bound, split, n_known = growth.known, growth.bound, growth.split, growth.size[0]
     room = (known.size - n_known) // 2 - n_splits_left
@@ -221,11 +230,11 @@ def _choose_leaves_to_split(growth, first_leaf, n_splits_left):
 def _split_leaf(
     growth, turn_split, n_splits_left, n_sums, columns, fused, rows, statistic, limits, workspace
 ):
-    """Partition the rows of leaf number `turn_split` of this turn, and build histograms.
+    """Split leaf number `turn_split` of this turn: partition its rows, and build histograms.
 
-    If the parent's histogram is in the pool, only one child's histogram is built. This is the child
-    with less Hessian, as the numbers of rows in all shards are unknown. Returns the number of
-    histograms in `sums`.
+    If the parent's histogram is in the pool, only the histogram of one child is built: the child
+    with the smaller Hessian sum, as the number of rows in all shards is unknown. Returns the number
+    of histograms in `growth.sums`.
     """
     known, i, left = growth.known, growth.split[turn_split], growth.size[0]
     node, slot = known[i], known[i].slot
@@ -233,7 +242,7 @@ def _split_leaf(
     column = columns.codes[columns.features[j]]
     mark_left_codes(node, columns.categorical[j], columns.n_bins[j], workspace.side)
     light = (
-        _lighter_child(growth.pool[slot], columns, j, workspace.side, limits)
+        _child_with_smaller_hessian(growth.pool[slot], columns, j, workspace.side, limits)
         if slot >= 0
         else np.int64(2)
     )
@@ -261,7 +270,10 @@ def _split_leaf(
 
 @inner_kernel
 def _undo_split(growth, turn_split, n_sums):
-    """Undo a split whose histograms do not fit into `sums`, and drop the turn's later splits."""
+    """Undo a split whose histograms do not fit into `growth.sums`, and end this turn's splits.
+
+    Returns `n_sums`, the number of histograms in `growth.sums`.
+    """
     growth.known[growth.split[turn_split]].left = -1
     growth.size[0] -= 2
     growth.size[2] = turn_split
@@ -269,8 +281,8 @@ def _undo_split(growth, turn_split, n_sums):
 
 
 @inner_kernel
-def _lighter_child(hist, columns, feature, goes_left, limits):
-    """Return the child with the smaller Hessian sum after a split: 0 for left, 1 for right."""
+def _child_with_smaller_hessian(hist, columns, feature, goes_left, limits):
+    """Return which child of a split has the smaller Hessian sum: 0 for left, 1 for right."""
     left, right = np.int64(0), np.int64(0)
     for b in range(columns.n_bins[feature] + columns.missing[feature]):
         at = np.int64(columns.first[feature]) + b

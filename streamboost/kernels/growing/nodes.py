@@ -38,7 +38,10 @@ CODES = 256
 
 @inner_kernel
 def make_leaf(nodes, leaf, depth, start, stop, rest_start, rest_stop):
-    """Make the node at index `leaf` a leaf with these ranges of sampled and unsampled rows."""
+    """Make the node at index `leaf` a leaf at this depth, with these ranges of row positions.
+
+    The sampled rows are `start` to `stop`, the unsampled rows are `rest_start` to `rest_stop`.
+    """
     node = nodes[leaf]
     node.gain, node.feature, node.bin, node.left, node.slot = 0.0, -1, -1, -1, -1
     node.depth, node.missing_left = depth, False
@@ -58,7 +61,11 @@ def leaf_with_best_split(nodes, n_nodes):
 
 @inner_kernel
 def partition_rows(rows, start, stop, column, left_mask, buffer):
-    """Move the rows that go left to the front of the range; return the index of the first other.
+    """Move the rows in `rows[start:stop]` that go left to the front of this range.
+
+    Returns the position of the first row that goes right. `left_mask` (256,) is 1 for the values of
+    `column` that go left.
+
 
     The partition is stable, so that the rows of a leaf keep their order and memory is read
     sequentially.
@@ -78,7 +85,7 @@ def partition_rows(rows, start, stop, column, left_mask, buffer):
 
 @inner_kernel
 def mark_left_codes(node, categorical, n_bins, left_mask):
-    """Set `left_mask` uint8 (256,) to 1 for the codes that go left, and to 0 for others."""
+    """Set `left_mask` uint8 (256,) to 1 for the bins that the node sends left, else to 0."""
     for code in range(CODES):
         if categorical:
             left_mask[code] = (node.members[code >> 3] >> (code & 7)) & 1
@@ -89,7 +96,7 @@ def mark_left_codes(node, categorical, n_bins, left_mask):
 
 @inner_kernel
 def _mark_seen_categories(node, column, rows, seen):
-    """Set `seen` bool (256,) to True for the categories of the node's rows."""
+    """Set `seen` bool (256,) to True for each category among the rows of the node, else False."""
     seen[:] = False
     for i in range(node.start, node.stop):
         seen[column[rows[i]]] = True
@@ -97,7 +104,7 @@ def _mark_seen_categories(node, column, rows, seen):
 
 @inner_kernel
 def send_unseen_left(node, n_bins, left_mask, seen):
-    """Let categories that no row of the node has go left, as missing values do."""
+    """Let all categories that `seen` does not mark go left at the node, as missing values do."""
     for code in range(n_bins):
         if not seen[code]:
             node.members[code >> 3] |= np.uint8(1 << (code & 7))
@@ -106,7 +113,10 @@ def send_unseen_left(node, n_bins, left_mask, seen):
 
 @inner_kernel
 def split_node(nodes, parent, first_child, columns, rows, unsampled, workspace):
-    """Split node `parent` into two leaves, and partition its rows; return the first right row."""
+    """Split node `parent` into two leaves, and partition its rows between these leaves.
+
+    Returns the position in `rows` of the first row that goes right.
+    """
     node = nodes[parent]
     j = node.feature
     column, side, buffer = columns.codes[columns.features[j]], workspace.side, workspace.buffer

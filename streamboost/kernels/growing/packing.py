@@ -1,4 +1,4 @@
-"""Packing of grown trees into a forest: inner nodes, split gains and leaf covers."""
+"""Conversion of grown trees to the arrays of a forest: inner nodes, split gains, leaf weights."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
-"""QuickBoost: grows one tree, and prunes features that cannot have the best split.
+"""QuickBoost: grows one tree, and skips features that cannot have the best split.
 
-The histogram of a feature is first built on the heaviest rows of a node. The error of these rows
-under the feature's best split can only rise with more rows (Appel, 2017, proposition 3.2 and
-appendix 7.2). Hence a feature is pruned if this error exceeds the best error on all rows.
+The histogram of a feature is first built on the heaviest rows of a node. The error of the feature's
+best split on these rows can only rise with more rows (Appel, 2017, proposition 3.2 and appendix
+7.2). Hence the feature is skipped if this error exceeds the error of the best split on all rows.
 
 The error of a row is its largest possible score, in a leaf of its own, less its actual score. This
 error is not negative. The error of a split is the sum over its rows at the best predictions of the
@@ -48,8 +48,8 @@ _ABOVE = 1.0 + 1e-6  # factor that exceeds the relative rounding error of any su
 _LOW = np.int64(0xFFFFFFFF)
 
 
-class _Workspace(NamedTuple):
-    """Workspace for finding the best split of a node with d features."""
+class _SplitSearchWorkspace(NamedTuple):
+    """Arrays for finding the best split of a node, if d features are available."""
 
     sums: np.ndarray  # LIMITS (1,), of sums that are not packed
     bins: np.ndarray  # int64 (2 x codes,): unpacked sums of a packed feature
@@ -64,27 +64,27 @@ class _Workspace(NamedTuple):
 
 
 @inner_kernel
-def _add_row_to_total(row, statistic, limits, total):
-    values, channel, width = statistic.values, statistic.channel, total.size
+def _add_row_to_sums(row, statistic, limits, sums):
+    values, channel, width = statistic.values, statistic.channel, sums.size
     if channel.size:
-        total[channel[row]] += values[row]
+        sums[channel[row]] += values[row]
     elif limits.kind == NEWTON:
-        total[0] += values[row] >> 32
-        total[1] += values[row] & _LOW
+        sums[0] += values[row] >> 32
+        sums[1] += values[row] & _LOW
     else:
         for k in range(width):
-            total[k] += values[row * np.uint64(width) + np.uint64(k)]
+            sums[k] += values[row * np.uint64(width) + np.uint64(k)]
 
 
 @inner_kernel
 def _divide_rows_into_parts(
     rows_by_score, start, stop, max_scores, statistic, limits, min_rows, workspace
 ):
-    """Divide a node's rows into parts, to be added to histograms one after another.
+    """Divide a node's rows into parts, which are added to the histograms one after another.
 
-    Writes the end of each part, the cumulated sums, and a bound of the score of the remaining rows.
-    Returns the number of parts. A part has at least `min_rows` rows, unless the node is one part,
-    as a search of a histogram costs as much as adding some rows.
+    Writes to the workspace the end of each part, the sums up to this end, and an upper bound of the
+    score of the rows after this end. Returns the number of parts. Each part has at least `min_rows`
+    rows, as the split search after each part takes time. Smaller nodes are one part.
     """
     ends, totals, rest = workspace.ends, workspace.totals, workspace.rest
     whole = 0.0
@@ -94,7 +94,7 @@ def _divide_rows_into_parts(
         totals[0, k] = 0.0
     n_parts, begin, before, so_far, wanted = 0, start, 0.0, 0.0, _FIRST * whole
     for i in range(start, stop):
-        _add_row_to_total(rows_by_score[i], statistic, limits, totals[n_parts])
+        _add_row_to_sums(rows_by_score[i], statistic, limits, totals[n_parts])
         so_far += max_scores[rows_by_score[i]]
         enough = (
             before + so_far >= wanted and i + 1 - begin >= min_rows and stop - i - 1 >= min_rows
@@ -135,8 +135,8 @@ def _add_rows_to_histograms(
 
 
 @inner_kernel
-def _best_split_score(hist, columns, feature, limits, min_weight, total, floor, workspace):
-    """Return the score of a feature's best split into children of at least `min_weight`."""
+def _best_split_score(hist, columns, feature, limits, min_weight, node_sums, min_score, workspace):
+    """Return the score of a feature's best split, if each child must have at least `min_weight`."""
     first, n_bins, missing = (
         np.int64(columns.first[feature]),
         columns.n_bins[feature],
@@ -155,9 +155,9 @@ def _best_split_score(hist, columns, feature, limits, min_weight, total, floor, 
         missing,
         workspace.sums[0],
         min_weight,
-        total,
-        total,
-        floor,
+        node_sums,
+        node_sums,
+        min_score,
         left,
         right,
     )
@@ -165,11 +165,12 @@ def _best_split_score(hist, columns, feature, limits, min_weight, total, floor, 
 
 
 @inner_kernel
-def _score_bound(hist, columns, feature, limits, part, workspace):
-    """Return an upper bound of a feature's score from its rows up to the end of `part`.
+def _feature_score_bound(hist, columns, feature, limits, part, workspace):
+    """Return an upper bound of the score of a feature's best split, from the first rows only.
 
-    The bound is the score of the best split of these rows plus the bound of the remaining rows.
-    The children have no least weight here, as with one, the error on fewer rows could be larger.
+    These rows end with part number `part`. The bound is the score of their best split, plus the
+    bound of the remaining rows. Children of any weight are allowed here: with a least weight, the
+    score of few rows would not give an upper bound.
     """
     total = workspace.totals[part]
     worth = _best_split_score(
@@ -182,9 +183,9 @@ def _score_bound(hist, columns, feature, limits, part, workspace):
 def _complete_histograms(
     node, columns, rows_by_score, statistic, limits, hist, n_parts, node_score, tolerance, workspace
 ):
-    """Complete the histograms of the features that can have the best split; skip the others.
+    """Build complete histograms of the features that can have the best split; skip the others.
 
-    Returns the score of the best split, and the number of additions.
+    Returns the score of the best split, and the number of additions to histograms.
     """
     ends, bound, total, d = (
         workspace.ends,
@@ -197,7 +198,7 @@ def _complete_histograms(
         hist, columns, 0, d, rows_by_score, node.start, ends[0], statistic, limits
     )
     for j in range(d):
-        bound[j] = _score_bound(hist, columns, j, limits, 0, workspace)
+        bound[j] = _feature_score_bound(hist, columns, j, limits, 0, workspace)
     adds = d * (ends[0] - node.start)
     best = node_score
     workspace.finished[:] = False
@@ -210,7 +211,7 @@ def _complete_histograms(
             )
             adds += stop - start
             if part + 1 < n_parts:
-                bound[j] = _score_bound(hist, columns, j, limits, part, workspace)
+                bound[j] = _feature_score_bound(hist, columns, j, limits, part, workspace)
             part += 1
         if part == n_parts:
             workspace.finished[j] = True
@@ -223,7 +224,10 @@ def _complete_histograms(
 
 @inner_kernel
 def _write_best_split(node, hist, columns, limits, totals, min_score, workspace):
-    """Write the best split with a score of at least `min_score` among completed features."""
+    """Write the best split to `node`, among features with complete histograms.
+
+    Features whose score is below `min_score` are ignored. Writes nothing if no feature is left.
+    """
     places, some, n = workspace.places, workspace.some, 0
     for j in range(columns.features.size):
         if workspace.finished[j] and workspace.bound[j] >= min_score:
@@ -251,7 +255,7 @@ def _write_best_split(node, hist, columns, limits, totals, min_score, workspace)
 def _find_split_of_node(
     node, columns, rows_by_score, max_scores, statistic, limits, hist, workspace
 ):
-    """Write the best split of a node to it; return the number of additions to histograms."""
+    """Find the best split of a node and write it to `node`; return the additions to histograms."""
     least = hist.size // (2 * columns.features.size)
     n_parts = _divide_rows_into_parts(
         rows_by_score, node.start, node.stop, max_scores, statistic, limits, least, workspace
@@ -281,7 +285,7 @@ def _allocate_node_workspace(columns, sum_limits, limits, n_bins, n_rows):
     d, n, n_splits = columns.features.size, sum_limits[0].channels, 0
     if limits.kind == NEWTON or has_gradient_pairs(limits):
         n_splits = 2 * n_bins
-    return _Workspace(
+    return _SplitSearchWorkspace(
         sum_limits,
         np.empty(2 * CODES, np.int64),
         np.empty(_STEPS + 2, np.int64),
@@ -307,9 +311,9 @@ def grow_tree_with_pruning(
     codes, features, offsets, n_bins, missing, rows, rows_by_score, unsampled, max_scores, values,
     channel, limits, hist, nodes,
 ):  # fmt: skip
-    """Grow one tree as `grow.grow_tree` does, and skip features that cannot have the best split.
+    """Grow one tree like `grow.grow_tree`, but skip features that cannot have the best split.
 
-    Shapes are as in that kernel. In addition: `max_scores` float64 (n,), the largest score that
+    Shapes are as in `growing.grow`. In addition: `max_scores` float64 (n,), the largest score that
     each row can add to a leaf, not negative and finite; `rows_by_score` uint32, the rows of `rows`
     in descending order of `max_scores`; `hist` int64 (bins x channels,), of any content. Returns
     the number of nodes, and of additions to histograms.

@@ -31,7 +31,10 @@ __all__ = [
 
 @kernel
 def update_and_bound_gradients(rows, direction, workspace, sums):
-    """Apply the last tree to the probabilities; compute gradients and write their bounds, (2,)."""
+    """Apply the last tree to the probabilities; compute gradients and Hessians of this shard.
+
+    Writes bounds of the sums of gradients and of Hessians to `sums` (2,), for an all-reduce.
+    """
     P, y, weight = rows.probabilities, rows.y, rows.weight
     sums[0], sums[1] = update_gradients(
         P, rows.leaf, rows.factors, direction, y, weight, workspace.gradient, workspace.hessian
@@ -40,7 +43,10 @@ def update_and_bound_gradients(rows, direction, workspace, sums):
 
 @kernel
 def quantize_gradients(rows, workspace, sums, wide):
-    """Convert gradients and Hessians to integers by the global bounds; return both scales."""
+    """Convert gradients and Hessians to integers, and return the scales of both.
+
+    `sums` (2,) are the bounds of `update_and_bound_gradients`, summed over all shards.
+    """
     sum_g, sum_h = bounds_to_float(sums[0], sums[1])
     return quantize_without_overflow(
         workspace.gradient, workspace.hessian, rows.weight, sum_g, sum_h, wide, workspace.statistic
@@ -48,14 +54,14 @@ def quantize_gradients(rows, workspace, sums, wide):
 
 
 @kernel
-def count_rows(tree, size, columns, rows, counts):
-    """Write the number of rows of each node, int64 (size,), then those of each category.
+def count_rows(tree, n_nodes, columns, rows, counts):
+    """Write the number of this shard's rows in each node of the tree to `counts[:n_nodes]`, int64.
 
-    Each node that splits a categorical feature has counts (256,), the rows of each category.
-    `counts` must contain zeros.
+    After these, each node that splits a categorical feature has 256 counts, the number of rows of
+    each category. `counts` must contain zeros before the call.
     """
-    at = size
-    for i in range(size):
+    at = n_nodes
+    for i in range(n_nodes):
         node = tree[i]
         counts[i] = node.stop - node.start
         if node.left >= 0 and columns.categorical[node.feature]:
@@ -66,14 +72,15 @@ def count_rows(tree, size, columns, rows, counts):
 
 
 @kernel
-def partition_unsampled(tree, size, columns, counts, unsampled, workspace):
-    """Partition the unsampled rows, with the sides of missing values set by global counts.
+def partition_unsampled(tree, n_nodes, columns, counts, unsampled, workspace):
+    """Partition the unsampled rows of this shard by the tree.
 
-    The rules are those of `split_node`, for a tree whose sampled rows are already partitioned.
+    `counts` are those of `count_rows`, summed over all shards. They decide to which side missing
+    values and absent categories go, by the rules of `split_node`.
     """
-    at = size
+    at = n_nodes
     tree[0].rest_start, tree[0].rest_stop = 0, unsampled.size
-    for i in range(size):
+    for i in range(n_nodes):
         node = tree[i]
         if node.left < 0:
             continue
@@ -98,13 +105,14 @@ def partition_unsampled(tree, size, columns, counts, unsampled, workspace):
 
 @kernel
 def sum_leaves(
-    tree, size, columns, gain_unit, rows, is_sampled, sampled, unsampled, ends, sums, weights
+    tree, n_nodes, columns, gain_unit, rows, is_sampled, sampled, unsampled, ends, sums, weights
 ):
-    """Write the leaves of all rows, the sums for the leaf values, and the leaf weights.
+    """Write the leaf of each row of this shard, and sums over the rows of each leaf.
 
-    `sums` is int64 (2, leaves, K), `weights` int64 (leaves,), and `ends` (4, leaves) a workspace.
+    `sums` int64 (2, leaves, K) gets the gradient and Hessian sums, and `weights` int64 (leaves,)
+    the total weights. `ends` (4, leaves) is a workspace.
     """
-    finalize_nodes(tree, size, columns.features, gain_unit, ends)
+    finalize_nodes(tree, n_nodes, columns.features, gain_unit, ends)
     mark_leaves(sampled, ends[0], ends[1], rows.leaf)
     mark_leaves(unsampled, ends[2], ends[3], rows.leaf)
     leaf_sums(rows.probabilities, rows.y, rows.weight, rows.leaf, is_sampled, sums[0], sums[1])
@@ -114,5 +122,8 @@ def sum_leaves(
 
 @kernel
 def write_leaf_values(rows, sums, l2, clamp, rate, values):
-    """Write the leaf values float32 (leaves, K), and their exponentials to `rows.factors`."""
+    """Write the leaf values float32 (leaves, K) from `sums`, and exponentials to `rows.factors`.
+
+    `sums` are those of `sum_leaves`, summed over all shards. See `steps.leaf_values`.
+    """
     leaf_values(sums[0], sums[1], l2, clamp, rate, values, rows.factors)

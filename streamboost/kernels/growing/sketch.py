@@ -32,7 +32,7 @@ __all__ = [
 
 
 class SketchRows(NamedTuple):
-    """Training rows with their probabilities, which are updated when the next tree is started."""
+    """Training rows with their probabilities, which are updated at the start of the next round."""
 
     y: np.ndarray  # uint32 (n,)
     weight: np.ndarray  # float32 (n,), in lots of records
@@ -42,7 +42,7 @@ class SketchRows(NamedTuple):
     records: np.ndarray  # int64 (n,), or (1,) if equal: weights, also if 0 in float32
 
     def slice_rows(self, rows: slice) -> "SketchRows":
-        """Return the state of a slice of the rows, as the state of one shard."""
+        """Return the rows of the slice `rows`, as the rows of one shard."""
         records = self.records if self.records.size < self.y.size else self.records[rows]
         of_each = self.y[rows], self.weight[rows], self.probabilities[rows], self.leaf[rows]
         return SketchRows(*of_each, self.factors.copy(), records)
@@ -66,7 +66,7 @@ class GrownTrees(NamedTuple):
 
 
 class RoundWorkspace(NamedTuple):
-    """Workspace of a boosting round."""
+    """Reusable arrays of a boosting round."""
 
     order: np.ndarray  # uint32 (n,): the rows, sampled rows first
     gradient: np.ndarray  # float32 (n,)
@@ -81,8 +81,8 @@ class RoundWorkspace(NamedTuple):
 def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
     """Grow a tree for each round in `draws`; return the number of additions to histograms.
 
-    `limits` (1,) LIMITS are in the same unit (lots) as the weights, and are scaled for each tree.
-    `rate` multiplies the leaf values after they are clamped.
+    `limits` (1,) LIMITS are in the same unit as `rows.weight`. `clamp` bounds the Newton step of a
+    leaf, which is then multiplied by `rate`.
     """
     lim, P, y, weight = limits[0], rows.probabilities, rows.y, rows.weight
     most, least, l2, wide = lim.max_leaf_nodes, lim.min_child, lim.l2, lim.kind != NEWTON
@@ -126,7 +126,7 @@ def boost_rounds(binned, rows, draws, limits, rate, clamp, workspace, trees):
 
 @kernel
 def select_features(binned, features, wide):
-    """Return the binned columns of `features`, and the groups with fused histograms."""
+    """Return a `FeatureSubset` of `features`, and a `FusedHistogram` of those with few bins."""
     n = features.size
     first, n_bins = np.empty(n, np.uint64), np.empty(n, np.int64)
     missing, categorical = np.empty(n, np.bool_), np.empty(n, np.bool_)
@@ -163,10 +163,13 @@ def order_by_sample(is_sampled, order):
 
 
 @inner_kernel
-def finalize_nodes(nodes, size, features, gain_unit, ends):
-    """Write the row ranges of the leaves; convert features to columns, and gains to lots."""
+def finalize_nodes(nodes, n_nodes, features, gain_unit, ends):
+    """Write the row ranges of the leaves to `ends`, and convert features and gains in `nodes`.
+
+    The features become column indices, and the gains are multiplied by `gain_unit`.
+    """
     leaf = 0
-    for i in range(size):
+    for i in range(n_nodes):
         node = nodes[i]
         if node.left < 0:
             ends[0, leaf], ends[1, leaf] = node.start, node.stop
@@ -179,7 +182,7 @@ def finalize_nodes(nodes, size, features, gain_unit, ends):
 
 @inner_kernel
 def sum_leaf_weights(order, n_sampled_rows, records, ends, weights):
-    """Write the total weight of the rows of each leaf, sampled or not, int64 (leaves,)."""
+    """Write the total weight of each leaf, over sampled and other rows, int64 (leaves,)."""
     for leaf in range(weights.size):
         total = np.int64(0)
         if records.size == 1:

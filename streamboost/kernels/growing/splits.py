@@ -21,65 +21,71 @@ _BLOCK = 128  # scores compared at once
 
 
 @inner_kernel
-def _split_score(g, h, limits, total_g, total_h, both):
-    """Return (G_left b - G_right a)^2 / (a b), or -1 if a child has too little Hessian.
+def _newton_split_score(left_g, left_h, limits, total_g, total_h, sum_ab):
+    """Return (G_left b - G_right a)^2 / (a b), or -1 if the Hessian sum of a child is too small.
 
-    a and b are the children's Hessians plus l2. The usual score G_left^2 / a + G_right^2 / b equals
-    this score plus G^2, divided by a + b. As G^2 and a + b are equal for all splits, this score
-    ranks splits with one division instead of two.
+    a and b are the Hessian sums of the left and right child plus l2, and `sum_ab` is a + b. The
+    usual score is G_left^2 / a + G_right^2 / b. This score ranks the splits of a node in the same
+    order, and needs one division instead of two.
     """
-    a = h + limits.l2
-    apart = g * both - total_g * a
-    value = apart * apart / (a * (both - a))
-    return value if (h >= limits.min_child) & (total_h - h >= limits.min_child) else -1.0
+    a = left_h + limits.l2
+    apart = left_g * sum_ab - total_g * a
+    value = apart * apart / (a * (sum_ab - a))
+    return value if (left_h >= limits.min_child) & (total_h - left_h >= limits.min_child) else -1.0
 
 
 # These loops have no branches, so that the compiler vectorizes them.
 @inner_kernel
-def _score_packed_splits(prefix, limits, total_g, total_h, scores):
+def _write_scores_of_packed_sums(prefix, limits, total_g, total_h, scores):
     both = total_h + 2.0 * limits.l2
     for c in range(prefix.size):
         g, h = np.float64(np.int32(prefix[c] >> 32)), np.float64(np.int32(prefix[c]))
-        scores[c] = _split_score(g, h, limits, total_g, total_h, both)
+        scores[c] = _newton_split_score(g, h, limits, total_g, total_h, both)
 
 
 @inner_kernel
-def _score_pair_splits(gradients, hessians, limits, total_g, total_h, scores):
+def _write_scores_of_separate_sums(gradients, hessians, limits, total_g, total_h, scores):
     both = total_h + 2.0 * limits.l2
     for c in range(gradients.size):
         g, h = np.float64(gradients[c]), np.float64(hessians[c])
-        scores[c] = _split_score(g, h, limits, total_g, total_h, both)
+        scores[c] = _newton_split_score(g, h, limits, total_g, total_h, both)
 
 
 @inner_kernel
-def _cumulate_bins(hist, channel, channels, offset, n_bins, missing, prefix, position):
-    """Write the sums left of each split of one feature to `prefix`; return the end position.
+def _write_left_sums_of_splits(
+    hist, channel_index, n_channels, offset, n_bins, missing, prefix, position
+):
+    """Write the sum on the left side of each split of one feature to `prefix`.
 
-    Splits with missing values on the right come first, then splits with them on the left.
+    Writes from index `position` on, and returns the index after the last sum. Splits that send
+    missing values right come first, then splits that send missing values left.
     """
     one = np.uint64(1)
     for side in range(2 if missing else 1):
-        total = hist[(offset + n_bins) * channels + channel] if side == 1 else np.int64(0)
+        total = hist[(offset + n_bins) * n_channels + channel_index] if side == 1 else np.int64(0)
         # With missing values on the right, all values on the left is a split too.
         last = n_bins if missing and side == 0 else n_bins - one
         for b in range(offset, offset + last):
-            total += hist[b * channels + channel]
+            total += hist[b * n_channels + channel_index]
             prefix[position] = total
             position += one
     return position
 
 
 @inner_kernel
-def _all_below(scores, floor):
+def _are_all_scores_below(scores, threshold):
     n = 0
     for c in range(scores.size):
-        n += scores[c] >= floor
+        n += scores[c] >= threshold
     return n == 0
 
 
 @inner_kernel
-def _best_scored_split(scores, keys, n_splits, limits, total_g, total_h):
-    """Return the index and gain of the best split; ties go to the first; -1 and 0 if none."""
+def _select_best_split(scores, keys, n_splits, limits, total_g, total_h):
+    """Return the index and the gain of the best split, or -1 and 0 if no split has a gain.
+
+    Ties go to the first split. `keys` are the bits of `scores`, as int64.
+    """
     top = np.int64(-1)
     for c in range(
         n_splits
@@ -93,7 +99,7 @@ def _best_scored_split(scores, keys, n_splits, limits, total_g, total_h):
     if not scores[n_splits] / both - lost > square / (total_h + l2) * (TIE - 1.0):
         return -1, 0.0
     floor, at = (scores[n_splits] + square) / TIE - square, 0
-    while _all_below(scores[at : min(at + _BLOCK, n_splits)], floor):
+    while _are_all_scores_below(scores[at : min(at + _BLOCK, n_splits)], floor):
         at += _BLOCK
     while scores[at] < floor:
         at += 1
@@ -101,10 +107,10 @@ def _best_scored_split(scores, keys, n_splits, limits, total_g, total_h):
 
 
 @inner_kernel
-def _channel_sum(hist, channel, channels, n_bins):
+def _sum_channel_over_bins(hist, channel_index, n_channels, n_bins):
     total = np.int64(0)
     for b in range(n_bins):
-        total += hist[b * channels + channel]
+        total += hist[b * n_channels + channel_index]
     return total
 
 
@@ -113,12 +119,12 @@ def _find_newton_split(node, hist, columns, limits, workspace):
     first, n_bins, missing = columns.first, columns.n_bins, columns.missing
     width, zero, one = n_bins[0] + missing[0], np.uint64(0), np.uint64(1)
     if limits.kind == NEWTON:
-        packed = _channel_sum(hist, 0, 1, width)
+        packed = _sum_channel_over_bins(hist, 0, 1, width)
         total_g, total_h = np.float64(packed >> 32), np.float64(packed & _LOW)
     else:
         total_g, total_h = (
-            np.float64(_channel_sum(hist, 0, 2, width)),
-            np.float64(_channel_sum(hist, 1, 2, width)),
+            np.float64(_sum_channel_over_bins(hist, 0, 2, width)),
+            np.float64(_sum_channel_over_bins(hist, 1, 2, width)),
         )
     if total_h < 2 * limits.min_child:
         return
@@ -131,17 +137,17 @@ def _find_newton_split(node, hist, columns, limits, workspace):
             bins, start = workspace.hist, zero
         end, before = np.uint64(n), at
         if limits.kind == NEWTON:
-            at = _cumulate_bins(bins, zero, one, start, end, missing[j], prefix, before)
+            at = _write_left_sums_of_splits(bins, zero, one, start, end, missing[j], prefix, before)
         else:
             two = one + one
-            at = _cumulate_bins(bins, zero, two, start, end, missing[j], prefix, before)
-            _cumulate_bins(bins, one, two, start, end, missing[j], hessians, before)
+            at = _write_left_sums_of_splits(bins, zero, two, start, end, missing[j], prefix, before)
+            _write_left_sums_of_splits(bins, one, two, start, end, missing[j], hessians, before)
         workspace.ends[j] = at
     if limits.kind == NEWTON:
-        _score_packed_splits(prefix[:at], limits, total_g, total_h, scores)
+        _write_scores_of_packed_sums(prefix[:at], limits, total_g, total_h, scores)
     else:
-        _score_pair_splits(prefix[:at], hessians[:at], limits, total_g, total_h, scores)
-    best, gain = _best_scored_split(scores, workspace.keys, np.int64(at), limits, total_g, total_h)
+        _write_scores_of_separate_sums(prefix[:at], hessians[:at], limits, total_g, total_h, scores)
+    best, gain = _select_best_split(scores, workspace.keys, np.int64(at), limits, total_g, total_h)
     if best < 0:
         return
     j = 0
@@ -160,13 +166,14 @@ def _find_newton_split(node, hist, columns, limits, workspace):
 
 @inner_kernel
 def best_split_of_feature(
-    hist, offset, n_bins, missing, limits, min_weight, totals, total, floor, left, right
+    hist, offset, n_bins, missing, limits, min_weight, totals, total, min_score, left, right
 ):
-    """Return the best split with a score above `floor` and children of `min_weight`.
+    """Return the best split of one feature, whose children each have at least `min_weight`.
 
-    Returns the score, the bin (-1 if there is no split), and whether missing values go left.
+    Returns the score, the last bin on the left, and whether missing values go left. The bin is -1
+    if no split has a score above `min_score`.
     """
-    best, best_bin, best_left = floor, -1, False
+    best, best_bin, best_left = min_score, -1, False
     n = limits.channels
     for side in range(2 if missing else 1):
         for k in range(n):
@@ -224,7 +231,10 @@ def _find_split_by_sums(node, hist, columns, limits, totals, workspace):
 
 @inner_kernel
 def find_best_split(node, hist, columns, limits, totals, workspace):
-    """Find the best split of a node in its histogram, and write it to the node."""
+    """Find the best split of a node in its histogram `hist`, and write the split to `node`.
+
+    Writes nothing if no split has a gain.
+    """
     if limits.kind == NEWTON or has_gradient_pairs(limits):
         _find_newton_split(node, hist, columns, limits, workspace)
     else:

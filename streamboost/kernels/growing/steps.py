@@ -21,11 +21,11 @@ _FAR = 60.0  # bound of exponents, as exp would overflow float32
 def update_gradients(probabilities, leaf, factors, direction, y, weight, gradient, hessian):
     """Apply the last tree to the probabilities; write gradients and Hessians for the next tree.
 
-    The `probabilities` float32 (n, K) become p exp(v), renormalised. The exponentials are the
-    `factors` float32 (leaves, K) of each row's `leaf` uint16 (n,), one per leaf and class.
-    Gradients and Hessians are along u, the `direction` float32 (K,), for a row of weight 1. The
-    negative gradient is u_y - u.p, and the Hessian is sum u^2 p - (u.p)^2. Returns bounds of the
-    weighted sums of |gradient| and of Hessians, as integers: see `bounds_to_float`.
+    The `probabilities` p float32 (n, K) are multiplied by `factors` float32 (leaves, K), the
+    exponentials of the values of each row's `leaf` uint16 (n,), and are then normalised. Gradients
+    and Hessians are along the `direction` u, float32 (K,), for a row of weight 1. The negative
+    gradient is u_y - u.p, and the Hessian is sum u^2 p - (u.p)^2. Returns upper bounds of the
+    weighted sums of |gradient| and of Hessians, as integers for `bounds_to_float`.
     """
     n, n_classes = probabilities.shape
     sum_g, sum_h = np.int64(0), np.int64(0)
@@ -54,13 +54,13 @@ def update_gradients(probabilities, leaf, factors, direction, y, weight, gradien
 
 @inner_kernel
 def bounds_to_float(sum_g, sum_h):
-    """Convert the integer bounds of `update_gradients`, summed over shards, to float64."""
+    """Convert the bounds that `update_gradients` returns, summed over all shards, to float64."""
     return sum_g / np.float64(_BOUND), sum_h / np.float64(_BOUND)
 
 
 @inner_kernel
 def mark_leaves(rows, start, stop, leaf):
-    """Write the leaf index of each of `rows` to `leaf` uint16 (n,)."""
+    """Write the index m of the leaf of rows `rows[start[m]:stop[m]]` to `leaf` uint16 (n,)."""
     for m in range(start.size):
         for i in range(start[m], stop[m]):
             leaf[rows[i]] = m
@@ -99,10 +99,10 @@ def leaf_sums(probabilities, y, weight, leaf, is_sampled, gradient_sums, hessian
 
 @inner_kernel
 def leaf_values(gradient_sums, hessian_sums, l2, clamp, rate, values, factors):
-    """Write the leaf values float32 (leaves, K), `rate` times a Newton step, and exponentials.
+    """Write the `values` of the leaves, float32 (leaves, K), and their exponentials, `factors`.
 
-    The Newton step is diagonal: (K-1)/K of sum w (r - p) / (sum w p (1 - p) + l2), centred, then
-    clamped.
+    A value is `rate` times a Newton step: (K-1)/K of sum w (r - p) / (sum w p (1 - p) + l2),
+    centred over the classes, then clamped to ±`clamp`.
     """
     n_classes = values.shape[1]
     one = np.float64(_ONE)

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from slow import seeds
 
 from streamboost import KLogitBoostClassifier
-from streamboost.boosting.log_loss.klogit import _State
+from streamboost.boosting.log_loss.klogit import _KLogitState
 
 
 @pytest.mark.parametrize("K", [2, 3, 6])
@@ -28,7 +28,7 @@ def test_gradient_and_hessian_are_the_loss_derivatives():
     rng = np.random.default_rng(0)
     F, y = rng.standard_normal((30, 4)), rng.integers(0, 4, 30).astype(np.uint32)
     w = rng.random(30).astype(np.float32)
-    found = _State(y, w, F.astype(np.float32), np.exp(F - 1).astype(np.float32)).derivatives()
+    found = _KLogitState(y, w, F.astype(np.float32), np.exp(F - 1).astype(np.float32)).derivatives()
 
     def loss(k, t):
         return w * np.array(

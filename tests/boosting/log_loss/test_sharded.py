@@ -59,7 +59,7 @@ def in_shards(model, owner, weight, committee=None, n_shards=None, X=X, y=y):
         shard = Shard(len(X), places, together.for_thread(i), bins)
         of_each = {name: getattr(whole, name)[places] for name in ("X", "y", "weight")}
         try:
-            return model._boost(
+            return model._boost_committee(
                 replace(whole, **of_each, shard=shard), 5, np.random.default_rng(3), committee
             )
         except BaseException:
@@ -146,7 +146,7 @@ def test_turns_are_far_fewer_than_leaves():
 
     shard = Shard(N, np.arange(N), Counted(1).for_thread(0))
     data = replace(training_data(X, y, None, None), shard=shard)
-    committee = model._boost(data, 1, np.random.default_rng(3), None)
+    committee = model._boost_committee(data, 1, np.random.default_rng(3), None)
     assert len(committee.learners.values) == 80
     assert len([shape for shape in turns if len(shape) == 2]) <= 16
 
@@ -178,7 +178,7 @@ def test_few_rows_are_left_to_one_thread(monkeypatch):
 
 def test_the_fault_of_one_thread_is_raised_and_nobody_waits_for_it(monkeypatch):
     monkeypatch.setattr(sketch, "_ROWS_A_THREAD", 100)
-    grow, met = sharded.ShardRounds._grow_tree, []
+    grow, met = sharded.ShardRounds._grow_tree_on_all_shards, []
 
     def fail_once(self, *given):
         met.append(self)
@@ -186,7 +186,7 @@ def test_the_fault_of_one_thread_is_raised_and_nobody_waits_for_it(monkeypatch):
             raise MemoryError("no room")
         return grow(self, *given)
 
-    monkeypatch.setattr(sharded.ShardRounds, "_grow_tree", fail_once)
+    monkeypatch.setattr(sharded.ShardRounds, "_grow_tree_on_all_shards", fail_once)
     with pytest.raises(MemoryError, match="no room"):
         estimator(n_jobs=3).fit(X, y)
 

@@ -9,7 +9,7 @@ import pytest
 from streamboost.errors import ConfigurationError
 from streamboost.kernels.growing import criteria as kernels
 from streamboost.trees.bins import Bins
-from streamboost.trees.grower import Grower, _row_score_bounds, _sort_by_weight
+from streamboost.trees.grower import Grower, _max_score_of_each_row, _sort_rows_by_rounded_weight
 from streamboost.trees.statistics import (
     gradient_statistic,
     vector_statistic,
@@ -138,7 +138,9 @@ def test_additions_are_those_of_the_search_in_plain_python(criterion):
         plain, quick = growers(X, max_leaf_nodes=2)
         assert_same(plain(statistic), quick(statistic))
         gains = rows_of(criterion, statistic, y, 2)
-        heavy = _sort_by_weight(quick.all_rows, _row_score_bounds(statistic, quick.all_rows))
+        heavy = _sort_rows_by_rounded_weight(
+            quick.all_rows, _max_score_of_each_row(statistic, quick.all_rows)
+        )
         width = int((bins.n_bins + bins.missing).sum()) * statistic.channels
         adds, finished = naive_quick.quick_adds(
             heavy.tolist(), bins.transform(X), bins.n_bins, gains, criterion, width // (2 * 6)
@@ -194,7 +196,7 @@ def test_heavy_rows_come_first_within_an_eighth():
     rng = np.random.default_rng(0)
     weight = (2.0**30 * rng.random(1000) ** 4).astype(np.int64)
     rows = np.sort(rng.permutation(1000)[:700]).astype(np.uint32)
-    heavy = _sort_by_weight(rows, weight)
+    heavy = _sort_rows_by_rounded_weight(rows, weight)
     np.testing.assert_array_equal(np.sort(heavy), rows)
     largest_behind = np.maximum.accumulate(weight[heavy][::-1])[::-1]
     assert (weight[heavy] * 1.126 >= largest_behind).all()
