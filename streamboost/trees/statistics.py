@@ -102,7 +102,7 @@ def pair_statistic(
 ) -> tuple[Statistic, float]:
     """Choose the class pair of an AOSO-LogitBoost node; return its Newton statistic and its worth.
 
-    The statistic holds the rows' gradients and Hessians for a step that raises the score for one
+    The statistic holds the rows' gradients and Hessians for a step that raises the score of one
     class and lowers that of the other, as integers. Its scale differs between nodes: multiply a
     node's gain by the worth, a factor, to compare it with the gains of other nodes.
 
@@ -153,7 +153,7 @@ def weight_statistic(
         (n,), the number of equal records that each row represents; None: one each. Weights are
         rounded before this multiplication, so that a row of two copies equals two rows exactly.
     unit
-        Weight that counts as a for is a multiple of `unit`.
+        Weight that counts as 1 for the least weight of a child.
     """
     lot = 1.0
     if copies is not None:

@@ -51,8 +51,7 @@ class CoupledState:
     def of_rows(
         cls, data: TrainingData, scores: np.ndarray, plus: np.ndarray, minus: np.ndarray
     ) -> "CoupledState":
-        """Create the state of the training rows; `plus`, `minus` (K, K) are the `Costs.subcosts`.
-        """
+        """Create the state of training rows; `plus`, `minus` (K, K) are the `Costs.subcosts`."""
         given = np.log(data.weight)[:, None]
         with np.errstate(divide="ignore"):
             log_plus, log_minus = np.log(plus)[data.y], np.log(minus)[data.y]

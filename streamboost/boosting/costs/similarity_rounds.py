@@ -246,22 +246,18 @@ def most_isolated_point(weight_difference: np.ndarray, total_weight: np.ndarray)
 
 
 def split_points_in_two(weight_difference: np.ndarray, total_weight: np.ndarray) -> np.ndarray:
-    """Split n points into two groups that a weak learner should separate; return ±1, float64 (n,).
+    """Split n points into two groups for a weak learner to separate; return ±1, float64 (n,).
 
     This is the partition of section 5.3.
 
-    Returns the group of each point, 1 or -1, float64 (n,). The arguments are those of
-    `most_isolated_point`.
+    With u_i = pull_i / sqrt(total), a learner f lowers the loss by at least half of
+    |sum f_i u_i|^2. The relaxed maximum of this sum is the leading eigenvector of the (K, K) Gram
+    matrix of the u_i. The signs of the relaxed solution are not optimal, contrary to the thesis.
+    Hence the signs are refined: b becomes sign(u_i . sum b_j u_j), until b is unchanged. A
+    refinement never lowers the sum.
 
-    Let u_i be the weight difference of point i, divided by the root of the total weight. A learner
-    with values f_i lowers the loss by at least half of |sum f_i u_i|^2. The leading eigenvector of
-    the (K, K) Gram matrix of the u_i maximises this sum over real-valued f. The group is the sign
-    of u_i along this eigenvector. Contrary to the thesis, these signs are not the best. Hence each
-    sign b_i is replaced by sign(u_i . sum_j b_j u_j) until no sign changes. This never lowers the
-    sum.
-
-    If several eigenvectors have the largest eigenvalue (balanced classes), the one closest to a
-    class axis is used, so that rounding errors have no effect.
+    If the largest eigenvalue is multiple (balanced classes), the eigenvector closest to a class
+    axis is used, and the lowest such axis. Any other choice would depend on rounding errors.
     """
     u = np.divide(
         weight_difference,

@@ -19,18 +19,15 @@ class Costs:
     Subcosts are the weights c+ and c- of the terms of the training loss: for a row of class j with
     scores H, the loss is the sum over classes k of c+_jk exp(H_k) + c-_jk exp(-H_k).
 
-    The loss of a row of class j weights a high score of class k by the subcost c+_jk, and a low
-    score by c-_jk; see `coupled_loss`. There are two formulas for the subcosts:
+    ``"paper"`` are the subcosts of `squared_subcosts`. Their best scores are
+    H_k = log(p_k theta_k / sum_j p_j c+_jk) / 2, which weight costs by their squares. Contrary to
+    the thesis, the largest score is not always the class of least expected cost.
 
-    ``"paper"`` is the formula of `squared_subcosts`. The scores of least loss are
-    H_k = log(p_k theta_k / sum_j p_j c+_jk) / 2. As c+ grows with the square of a cost, the largest
-    score is not always the class of least expected cost, contrary to the thesis.
+    ``"linear"`` are c+_k = C_jk and c-_k = max C - C_jk. Their best scores,
+    log((max C - R_k) / R_k) / 2, fall as the expected cost R_k of predicting k rises. Hence the
+    largest score is the class of least expected cost.
 
-    ``"linear"`` is c+_jk = C_jk and c-_jk = max C - C_jk, with the cost matrix C. The scores of
-    least loss, log((max C - R_k) / R_k) / 2, fall as the expected cost R_k of predicting k rises.
-    Hence the largest score is the class of least expected cost.
-
-    Without a matrix, each error costs 1, and both formulas are equal up to a factor.
+    Without a matrix, each error costs 1, and both kinds are equal up to a factor.
     """
 
     matrix: Any = None

@@ -106,7 +106,7 @@ class _SketchLogitBoost(SoftmaxAlgorithm):
     def _yield_function_that_grows_rounds(
         self, rows: SketchRows, sampling: RoundSampler, limits: np.ndarray
     ) -> Iterator[Callable[[RandomDraws], GrownTrees]]:
-        """Context manager: yields a function that takes random draws, and returns the trees of these one tree per round for the given draws.
+        """Context manager: yields a function that grows one tree per round for the given draws.
 
         It runs on this shard if training is distributed, else in up to `n_jobs` threads if there
         are enough rows, else in this thread.

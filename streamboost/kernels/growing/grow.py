@@ -164,10 +164,7 @@ def _find_split_of_leaf(nodes, leaf, columns, statistic, limits, histogram_pool,
 def grow_tree_in_workspace(
     columns, rows, unsampled_rows, statistic, limits, histogram_pool, nodes, fused, workspace
 ):
-    """Grow one tree as `grow_tree` does, with arrays that the caller allocated.
-
-    Returns the number of nodes, and of additions to histograms.
-    """
+    """Grow one tree as `grow_tree` does, with a given workspace; return the same numbers."""
     make_leaf(nodes, 0, 0, 0, rows.size, 0, unsampled_rows.size)
     n_nodes = n_leaves = np.int64(1)  # with a literal, callees would be compiled twice
     if columns.features.size == 0:

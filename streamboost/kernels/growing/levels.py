@@ -1,10 +1,9 @@
-"""Growth of one tree on row shards: several leaves are split per turn.
+"""Growth of one tree on row shards, several leaves per turn.
 
-Best-first growth of a tree of 80 leaves would need 79 all-reduces of histograms over the shards.
-Here each turn splits the best leaves together, and needs one all-reduce. Some of these splits are
-made ahead of the best-first order. The tree then takes over these splits in best-first order, and
-drops the splits that it does not need. The tree is identical to the tree of `growing.grow.grow_tree`, as no
-decision depends on the rows of one shard.
+Best-first growth of a tree of 80 leaves would all-reduce the histograms of the shards 79 times.
+Here the best open leaves are split together, with one all-reduce. Then the best-first order is
+replayed as far as the gains are known, and unused splits are dropped. The tree is identical to the
+tree of `growing.grow.grow_tree`, as no decision depends on the rows of one shard.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,8 @@
-"""QuickBoost: grows one tree, and skips features that cannot have the best split.
+"""QuickBoost: grows one tree, and prunes features that cannot have the best split.
 
-The histogram of a feature is first built on the heaviest rows of a node. The error of the feature's
-best split on these rows can only rise with more rows (Appel, 2017, proposition 3.2 and appendix
-7.2). Hence the feature is skipped if this error exceeds the error of the best split on all rows.
+The histogram of a feature is first built on the heaviest rows of a node. The error of these rows
+under the feature's best split can only rise with more rows (Appel, 2017, proposition 3.2 and
+appendix 7.2). Hence a feature is pruned if this error exceeds the best error on all rows.
 
 The error of a row is its largest possible score, in a leaf of its own, less its actual score. This
 error is not negative. The error of a split is the sum over its rows at the best predictions of the
@@ -311,9 +311,9 @@ def grow_tree_with_pruning(
     codes, features, offsets, n_bins, missing, rows, rows_by_score, unsampled, max_scores, values,
     channel, limits, hist, nodes,
 ):  # fmt: skip
-    """Grow one tree like `grow.grow_tree`, but skip features that cannot have the best split.
+    """Grow one tree as `grow.grow_tree` does, and skip features that cannot have the best split.
 
-    Shapes are as in `growing.grow`. In addition: `max_scores` float64 (n,), the largest score that
+    Shapes are as in that kernel. In addition: `max_scores` float64 (n,), the largest score that
     each row can add to a leaf, not negative and finite; `rows_by_score` uint32, the rows of `rows`
     in descending order of `max_scores`; `hist` int64 (bins x channels,), of any content. Returns
     the number of nodes, and of additions to histograms.
