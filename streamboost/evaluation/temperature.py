@@ -59,9 +59,9 @@ class Temperature:
         return self._value
 
     def learn(self, logits: np.ndarray, k: int, weight: float = 1.0) -> None:
-        """Update the temperature with a record's log probabilities (K,) and class number `k`.
+        """Update the temperature with a record's log probabilities (K,) and class index `k`.
 
-        A class of probability 0 is ignored.
+        The record is ignored if its class has probability 0.
         """
         if not np.isfinite(logits[k]):
             return
@@ -73,7 +73,7 @@ class Temperature:
         self._value = None
 
     def apply(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return the probabilities (n, K) at this temperature; zeros stay 0."""
+        """Return probabilities (n, K) scaled by the temperature; zeros stay 0."""
         cooled = (probabilities / probabilities.max(axis=1, keepdims=True)) ** (1.0 / self.value)
         return np.asarray(cooled / cooled.sum(axis=1, keepdims=True))
 
