@@ -227,7 +227,7 @@ class DelayedEvaluator:
         self.label_sets.learn(held, request.expected, request.weight)
 
     def state(self) -> Arrays:
-        """Return everything that changes after construction, as arrays for `resume`."""
+        """Return the mutable state for `resume`, as arrays by name."""
         evaluation, arrays = self.evaluation.state()
         pending = [
             (id, one.classes, one.known, one.threshold, one.unseen, one.weight, one.expected)
@@ -247,7 +247,7 @@ class DelayedEvaluator:
         }
 
     def resume(self, arrays: Arrays) -> None:
-        """Restore the result of `state` of an evaluator with equal settings."""
+        """Set the state to one that `state` returned for an evaluator with equal settings."""
         about = unpack_json(arrays["about"])
         self.evaluation.resume(about["evaluation"], part(arrays, "evaluation."))
         self.temperature.resume(about["temperature"])

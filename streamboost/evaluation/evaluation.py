@@ -458,7 +458,7 @@ class Evaluation:
         )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         state, arrays = self._strides.state()
         ids, queue = self._queue.state()
         arrays |= {"queue": self._queue.probabilities(len(self._known))}
@@ -473,7 +473,7 @@ class Evaluation:
         return state, arrays | waiting
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` of an evaluation that has equal settings."""
+        """Set the state to one that `state` returned for an evaluation that has equal settings."""
         self._known.resume(state)
         self._strides.resume(state, arrays)
         self.unanswered = state["unanswered"]

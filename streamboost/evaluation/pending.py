@@ -104,7 +104,7 @@ class ClassCounts:
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state`; other keys are ignored."""
+        """Set the state to one that the method `state` returned; ignore other keys."""
         self.codes = {label: code for code, label in enumerate(state["labels"])}
         self.counts = list(state["counts"])
         self.last, self.commonest = state["last"], state["commonest"]
@@ -224,13 +224,13 @@ class Outcomes:
         return outcome.stride, change
 
     def state(self) -> tuple[list[Any], Arrays]:
-        """Return the complete state for `resume`: values for JSON, and arrays."""
+        """Return the complete state for `resume`: JSON values, and arrays by name."""
         about = [(id, one.stride, len(one.P), *one[2:]) for id, one in self._kept.items()]
         P = [one.P for one in self._kept.values()]
         return about, {"P": np.concatenate(P) if P else np.zeros(0)}
 
     def resume(self, about: list[Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._kept, self._bytes, start = OrderedDict(), 0, 0
         for id, stride, n, predicted, *rest in about:
             P = arrays["P"][start : start + n].copy()
@@ -309,7 +309,7 @@ class Strides:
             tally.cost[:] = 0.0
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the complete state for `resume`: values for JSON, and arrays."""
+        """Return the complete state for `resume`: JSON values, and arrays by name."""
         outcomes, counted = self.outcomes.state()
         state = {
             "outcomes": outcomes,
@@ -324,7 +324,7 @@ class Strides:
         return state, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`; other keys are ignored."""
+        """Set the state to one that the method `state` returned; ignore other keys."""
         self.total = SufficientStats.resume(part(arrays, "total."))
         self.outcomes.resume(state["outcomes"], part(arrays, "outcomes."))
         self._added = state["folded"]

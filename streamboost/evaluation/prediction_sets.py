@@ -192,7 +192,7 @@ class PredictionSets:
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state` of an object with equal coverage."""
+        """Set the state to one that `state` returned for an object with equal coverage."""
         self.level = state["level"]
         self._labels = state["labels"]
         self._weight = state["weight"]

@@ -78,7 +78,7 @@ class Temperature:
         return np.asarray(cooled / cooled.sum(axis=1, keepdims=True))
 
     def state(self) -> dict[str, Any]:
-        """Return everything that changes after construction, as JSON values for `resume`."""
+        """Return the mutable state for `resume`, as JSON values."""
         return {
             "value": self.value,
             "loss": self._loss.tolist(),
@@ -87,7 +87,7 @@ class Temperature:
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._value = state["value"]
         self._loss = np.array(state["loss"])
         self._weight = state["weight"]

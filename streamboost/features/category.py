@@ -177,7 +177,7 @@ class CategoryEncoder(ColumnEncoder):
             self._add_rate_columns()
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return everything that changes after construction: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         state = {
             "column": self.columns[0],
             "values": list(self._rows),
@@ -190,7 +190,7 @@ class CategoryEncoder(ColumnEncoder):
         return state, {"counts": self._counts[: len(self._rows)].copy()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self.columns = [state["column"]]
         self._rows = {value: row for row, value in enumerate(state["values"])}
         self._codes = list(state["codes"])

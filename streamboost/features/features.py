@@ -234,7 +234,7 @@ class Features:
         return X
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the complete state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the complete state for `resume`: a JSON dictionary, and arrays by name."""
         parts = {key: encoder.state() for key, encoder in self._encoders.items()}
         about = {
             "fields": [(name, field.given()) for name, field in self.fields.items()],

@@ -89,9 +89,9 @@ class ColumnEncoder:
         """Set the known classes, in the order of their first label: new ones are at the end."""
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return everything that changes after construction: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         return {"columns": self.columns}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self.columns = list(state["columns"])

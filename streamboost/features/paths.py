@@ -42,7 +42,10 @@ def getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
 
 
 def _value_at(container: Any, path: str, default: Any) -> Any:
-    """Return the value at `path` within `container`, which may be of any type, else `default`."""
+    """Return the value at `path` in `container`, or `default` if it is absent.
+
+    `container` may be of any type; only objects and lists have values at paths.
+    """
     if isinstance(container, Mapping):
         if path in container:
             return container[path]

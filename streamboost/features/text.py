@@ -233,7 +233,7 @@ class TextEncoder(ColumnEncoder):
         return state, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._seen = state["seen"]
         self.columns = list(state["columns"])
         self._distinct = state["distinct"]

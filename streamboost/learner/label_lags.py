@@ -20,7 +20,7 @@ class LabelLags:
     Parameters
     ----------
     label_lags
-        Number of columns: the newest label's first, then that of the label before, etc.
+        Number of columns: the first has the newest label, the second the label before, and so on.
 
     Raises
     ------
@@ -48,9 +48,9 @@ class LabelLags:
             self._newest = [float(code), *self._newest[:-1]]
 
     def rows(self, n: int) -> np.ndarray:
-        """Return the label codes, in order of appearance, `n` times: float32 (n, lags).
+        """Return `n` equal rows of the newest labels' codes, newest first: float32 (n, lags).
 
-        NaN where there are fewer labels than lags.
+        The code of a label is its index in order of first appearance. Lags without a label are NaN.
         """
         return np.tile(np.array(self._newest, dtype=np.float32), (n, 1))
 

@@ -82,7 +82,7 @@ class Querier:
         self._window.rescore(version, measure)
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored records are missing."""
+        """Set the number of features to `n_features`; stored records get NaN in new columns."""
         self._window.widen(n_features)
 
     def exclude(self, ids: Iterable[str]) -> None:
@@ -257,7 +257,7 @@ class Querier:
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         version, arrays = self._window.state()
         state = {
             "budget": self.budget.state(),
@@ -272,7 +272,7 @@ class Querier:
         return state, arrays
 
     def resume(self, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """Restore the result of `state` of a querier with an equal strategy."""
+        """Set the state to one that `state` returned for a querier with an equal strategy."""
         self.budget.resume(state["budget"])
         self._draws.bit_generator.state = state["draws"]
         self._places.bit_generator.state = state["places"]

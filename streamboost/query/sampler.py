@@ -275,5 +275,5 @@ class SizeMeasure:
         return [self._mean, self._count]
 
     def resume(self, state: list[float]) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._mean, self._count = float(state[0]), int(state[1])

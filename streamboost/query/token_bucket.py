@@ -276,7 +276,7 @@ class TokenBudget(TokenBucket):
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state` of a budget with equal settings."""
+        """Set the state to one that `state` returned for a budget with equal settings."""
         self._balance = state["bank"]
         self._place = state["place"]
         self.records = state["records"]

@@ -67,7 +67,7 @@ class UtilityWindow:
         return (np.arange(self._count) + self._next - self._count) % len(self._X)
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored records are missing."""
+        """Set the number of features to `n_features`; stored records get NaN in new columns."""
         missing = n_features - self._X.shape[1]
         filler = np.full((len(self._X), missing), np.nan, dtype=np.float32)
         self._X = np.hstack([self._X, filler])
@@ -83,7 +83,7 @@ class UtilityWindow:
         return self._version, {"X": self._X[order], "utility": self._utility[order]}
 
     def resume(self, version: int, arrays: dict[str, np.ndarray]) -> None:
-        """Restore the result of `state` of a window of equal size."""
+        """Set the state to one that `state` returned for a window of equal size."""
         X, utility = arrays["X"], arrays["utility"]
         self.widen(X.shape[1])
         self._count = self._next = 0

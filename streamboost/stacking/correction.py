@@ -64,7 +64,7 @@ class ResidualCorrection(Expert):
         self._corrected: CorrectedCommittee | None = None
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         filler = np.full((2 * self._size, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
         self._X = np.hstack([self._X, filler])
 
@@ -176,13 +176,13 @@ class ResidualCorrection(Expert):
         return base
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         rows = slice(self._start, self._start + len(self._labels))
         arrays: Arrays = {"X": self._X[rows].copy(), "weight": self._given[rows].copy()}
         return {"total": self._total, "labels": list(self._labels)}, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` of an object with equal settings."""
+        """Set the state to one that `state` returned for an object with equal settings."""
         self._total, self._labels = state["total"], list(state["labels"])
         self._start, n = 0, len(self._labels)
         self._X = np.full((2 * self._size, arrays["X"].shape[1]), np.nan, dtype=np.float32)

@@ -71,7 +71,7 @@ class Expert:
     """Names of its predictions."""
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
 
     def predict(self, records: "ExpertRecords", outputs: np.ndarray) -> None:
         """Write log probabilities of records into `outputs` float64 (outputs, n, K).
@@ -95,7 +95,7 @@ class Expert:
         """
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         return {}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
@@ -164,7 +164,7 @@ class RunningScaler:
         }
 
     def resume(self, arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._n, self.mean = arrays["n"].copy(), arrays["mean"].copy()
         self._variance = arrays["variance"].copy()
         varies = self._variance > _FLAT * (self.mean * self.mean + _FLAT)

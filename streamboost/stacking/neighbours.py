@@ -51,7 +51,7 @@ class Neighbours(Expert):
         self._metric: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         filler = np.full((n_features - len(self._X), _SIZE), np.nan, dtype=np.float32)
         self._X = np.vstack([self._X, filler])
         self._metric = None
@@ -123,7 +123,7 @@ class Neighbours(Expert):
         return {"newest": self._newest}, {name: array.copy() for name, array in rows.items()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._n = self._unread = len(arrays["y"])
         self._newest = state["newest"]
         self._X[:, : self._n], self._y[: self._n] = arrays["X"].T, arrays["y"]

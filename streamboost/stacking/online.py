@@ -39,7 +39,7 @@ class LinearExpert(Expert):
         self._squares = np.zeros((0, 1))  # sums of squared gradients
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         more = ((0, 0), (0, n_features + 1 - self._weights.shape[1]))
         self._weights = np.pad(self._weights, more)
         self._squares = np.pad(self._squares, more, constant_values=_LEAST)
@@ -78,11 +78,11 @@ class LinearExpert(Expert):
         kernels().update_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         return {}, {"weights": self._weights.copy(), "squares": self._squares.copy()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._weights, self._squares = arrays["weights"].copy(), arrays["squares"].copy()
 
 
@@ -123,11 +123,11 @@ class LabelTransitionModel(Expert):
             self.newest = -1
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         return {"newest": self.newest}, {"counts": self._counts.copy()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self.newest, self._counts = state["newest"], arrays["counts"].copy()
 
 

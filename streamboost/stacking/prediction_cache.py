@@ -117,7 +117,7 @@ class PredictionCache:
         )
 
     def state(self) -> tuple[list[Any], Arrays]:
-        """Return the complete state for `resume`: values for JSON, and arrays.
+        """Return the complete state for `resume`: JSON values, and arrays by name.
 
         Consecutive records with the same newest label and classes are stored as a group.
         """
@@ -135,7 +135,7 @@ class PredictionCache:
         return about, {"logs": np.frombuffer(logs, dtype=np.float32)}
 
     def resume(self, about: list[Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._entries, self._bytes, self._newest, start = OrderedDict(), 0, None, 0
         for ids, before, shape, unknown in about:
             known = np.ones(shape[1], dtype=bool)

@@ -169,7 +169,7 @@ class OnlineStacking:
         return normalized_weights
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         if "correction" not in self._experts:
             self._correction.widen(n_features)
         self._scale.widen(n_features)
@@ -377,7 +377,7 @@ class OnlineStacking:
             self.young.copy_births(other.young)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         parts = {name: expert.state() for name, expert in self._experts.items()}
         waiting, cached = self._cache.state()
         parts.setdefault("correction", self._correction.state())

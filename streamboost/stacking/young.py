@@ -259,7 +259,7 @@ class YoungCommittees:
         self._frequency = other._frequency
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         about = {
             "births": [(one.order, one.n_labels, one.columns.tolist()) for one in self.births],
             "weights": self.weights.tolist(),
@@ -276,7 +276,7 @@ class YoungCommittees:
         return about, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         from streamboost.boosting.committee import Committee
 
         self.births = []
