@@ -1,8 +1,7 @@
 """Query strategies: utilities of labels, measures of a committee's uncertainty.
 
-Each measure maps the evidence that it `needs` to numbers in [0, 1]; higher utilities are requested
-first. Utilities of different committees are not comparable; utilities of one committee order
-its records.
+Each measure maps what it needs of the predictions (`Utility.needs`) to numbers in [0, 1]. Records
+of higher utility are requested first. Utilities by different committees are not comparable.
 
 References
 ----------
@@ -36,7 +35,8 @@ class Utility:
     measure
         Maps that array to utilities, float64 (n,).
     reason
-        Description of the record of highest utility, to follow "one"; empty for no strategy.
+        Text that describes the record of highest utility, to follow the word "one"; "" for
+        "random".
     """
 
     needs: Needs
@@ -44,38 +44,40 @@ class Utility:
     reason: str
 
 
-def _by_margin(margins: np.ndarray) -> np.ndarray:
-    """Return 1 / (1 + margin), the order of query by committee's 1 / margin, finite on ties."""
+def _margin_utilities(margins: np.ndarray) -> np.ndarray:
+    """Return 1 / (1 + margin) for `margins` (n,): smaller margins have higher utility."""
     return np.asarray(1.0 / (1.0 + margins))
 
 
-def _by_random(rows: np.ndarray) -> np.ndarray:
+def _constant_utilities(records: np.ndarray) -> np.ndarray:
     """Return 1 for every record: all labels are equally useful."""
-    return np.ones(len(rows))
+    return np.ones(len(records))
 
 
-def _by_least_confidence(probabilities: np.ndarray) -> np.ndarray:
-    """Return 1 minus the largest probability of each row of (n, K) ([1], section 3.1)."""
+def _least_confidence_utilities(probabilities: np.ndarray) -> np.ndarray:
+    """Return 1 minus the largest of each record's `probabilities` (n, K) ([1], section 3.1)."""
     return np.asarray(1.0 - probabilities.max(axis=1, initial=0.0))
 
 
-def _by_entropy(shares: np.ndarray) -> np.ndarray:
-    """Return -sum_k s_k log s_k / log K of each row of probabilities [1] or vote shares [2]."""
-    n_classes = shares.shape[1]
+def _entropy_utilities(distributions: np.ndarray) -> np.ndarray:
+    """Return the entropy (n,) of each row of probabilities [1] or vote shares [2], over log K."""
+    n_classes = distributions.shape[1]
     if n_classes < 2:
-        return np.zeros(len(shares))
-    logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
-    return np.asarray(-(shares * logs).sum(axis=1) / np.log(n_classes)).clip(0.0, 1.0)
+        return np.zeros(len(distributions))
+    logs = np.log(distributions, where=distributions > 0, out=np.zeros_like(distributions))
+    return np.asarray(-(distributions * logs).sum(axis=1) / np.log(n_classes)).clip(0.0, 1.0)
 
 
 UTILITIES = {
-    "margin": Utility("margins", _by_margin, "whose two likeliest classes are closest"),
+    "margin": Utility("margins", _margin_utilities, "whose two likeliest classes are closest"),
     "entropy": Utility(
-        "probabilities", _by_entropy, "that could most easily be of several classes"
+        "probabilities", _entropy_utilities, "that could most easily be of several classes"
     ),
     "least_confident": Utility(
-        "probabilities", _by_least_confidence, "whose likeliest class is least likely"
+        "probabilities", _least_confidence_utilities, "whose likeliest class is least likely"
     ),
-    "vote_entropy": Utility("votes", _by_entropy, "on which the committee's members disagree most"),
-    "random": Utility("nothing", _by_random, ""),
+    "vote_entropy": Utility(
+        "votes", _entropy_utilities, "on which the committee's members disagree most"
+    ),
+    "random": Utility("nothing", _constant_utilities, ""),
 }
