@@ -205,7 +205,7 @@ class Outcomes:
     def correct(
         self, id: str, truth: int, n_classes: int, decision_cost: DecisionCost
     ) -> tuple[int, SufficientStats] | None:
-        """Change a record's class number to `truth`; -1: the label is retracted.
+        """Change the class index of the record `id` to `truth`; -1 retracts the label.
 
         `decision_cost` computes `JudgedRecords.decision_cost`.
 

@@ -258,7 +258,7 @@ class Features:
         return features
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` in an encoder with the same fields."""
+        """Set the state to one that an encoder with the same fields returned."""
         self._classes = {label: k for k, label in enumerate(about["classes"])}
         self.unreadable = Counter(dict(about["unreadable"]))
         self._layout.names[:] = about["names"]

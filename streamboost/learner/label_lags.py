@@ -60,6 +60,6 @@ class LabelLags:
         return {"labels": list(self._codes), "newest": known}
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state` with the same number of lags."""
+        """Set the state to one that an object with the same number of lags returned."""
         self._codes = {label: code for code, label in enumerate(state["labels"])}
         self._newest = [float("nan") if code is None else float(code) for code in state["newest"]]

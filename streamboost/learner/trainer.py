@@ -311,7 +311,7 @@ class Trainer:
 
     @property
     def running(self) -> Training | None:
-        """Training that runs in a thread, until its committee is passed to `StreamLearner.deploy`."""
+        """Training that runs in a thread until `StreamLearner.deploy` gets its committee."""
         job = self._pending.job if self._pending else None
         return job.training if job else None
 
