@@ -186,7 +186,7 @@ class DelayedEvaluator:
         self.evaluation.correct(id, before, label)
 
     def rename(self, label: Label, into: Label | None) -> None:
-        """Map one class to another from now on; past estimates are unchanged."""
+        """Replace the class `label` by `into` from now on; past estimates are unchanged."""
         self.evaluation.rename(label, into)
 
     def observe(self, scored: Scored, labels: Sequence[Label]) -> None:

@@ -289,7 +289,7 @@ class Evaluation:
             self._queue.rows[place]["truth"] = truth
 
     def rename(self, label: Label, into: Label | None) -> None:
-        """Map one class to another from now on, or drop it (`into` is None).
+        """Replace the class `label` by `into` from now on; None drops the class.
 
         Records that are already summed up keep their class. If the class is dropped, the records in
         the queue keep it, too.

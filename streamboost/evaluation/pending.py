@@ -377,7 +377,7 @@ class PendingPredictions:
         propensity: np.ndarray,
         inclusion_probability: np.ndarray,
     ) -> int:
-        """Append records to the queue; return the number of the first of them.
+        """Append n records to the queue; return the number of the first appended record.
 
         `P` (n, K) are the probabilities, and `predicted` (3,) or (n, 3) the class by each
         predictor. `propensity` (n,) is the inclusion probability of each requested record, NaN

@@ -75,12 +75,12 @@ class Estimate:
     high: float
 
     def clipped_to(self, low: float, high: float) -> "Estimate":
-        """Return a copy with value and interval clipped to [low, high]."""
+        """Return a copy with the value and both interval bounds clipped to [`low`, `high`]."""
         value, a, b = (float(min(max(x, low), high)) for x in (self.value, self.low, self.high))
         return Estimate(value, a, b)
 
     def shifted_to(self, value: float) -> "Estimate":
-        """Return a copy with this value; the interval is shifted with it."""
+        """Return a copy with the value `value` and the interval shifted by the same amount."""
         by = value - self.value
         return Estimate(value, self.low + by, self.high + by)
 
@@ -384,7 +384,7 @@ class Report:
     cost: Estimate | None = None
 
     def measure(self, metric: Any) -> Any:
-        """Update a fresh River `metric` with the estimated confusion matrix, and return it.
+        """Update a new River `metric` with the estimated confusion matrix; return `metric`.
 
         Accepts any metric of predicted labels, River's or one with the same
         ``update(y_true, y_pred, w)``. Negative cells count as 0.

@@ -128,7 +128,7 @@ class CategoryEncoder(ColumnEncoder):
     def correct(self, value: Values, before: int | None, k: int | None) -> None:
         """Move one count of the record's category from class index `before` to `k`.
 
-        None stands for no label: nothing is subtracted, or nothing is added.
+        None means no label: nothing is subtracted, or nothing is added.
         """
         row = self._rows.get(as_category(value[self._place]) or "")
         if row is None:

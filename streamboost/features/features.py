@@ -183,7 +183,7 @@ class Features:
             encoder.learn(values, k)
 
     def correct(self, values: Values, before: Label | None, label: Label | None) -> None:
-        """Replace the label `before` of a record by `label`; None stands for no label."""
+        """Replace the label `before` of a record by `label`; None means no label."""
         k = None if label is None else self._get_or_add_class_index(label)
         values = self._append_missing_values([values])[0]
         for encoder in self._encoders.values():

@@ -76,7 +76,7 @@ class ColumnEncoder:
         """Update the state with a labelled record, whose class index is `k`."""
 
     def correct(self, value: Values, before: int | None, k: int | None) -> None:
-        """Replace the class index `before` of a record by `k`; None stands for no label.
+        """Replace the class index `before` of a record by `k`; None means no label.
 
         Counts of the earlier label are subtracted. Models that cannot subtract learn the corrected
         label as another example.

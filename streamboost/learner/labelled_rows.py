@@ -88,7 +88,7 @@ class AnnotatedRows:
         return len(self._rows)
 
     def add(self, id: str, row: AnnotatedRow) -> None:
-        """Add the newest row; it replaces an older row of the same id."""
+        """Add annotations of the newest row, in place of an older row of the same id."""
         self._rows.pop(id, None)  # so that the new entry is the last
         self._rows[id] = row
 

@@ -224,7 +224,7 @@ class SlidingRows:
         self._evict_excess_rows(code, tick, order)
 
     def _evict_excess_rows(self, code: int, tick: int, order: int) -> None:
-        """Evict rows that are too many or too old after an append; it may be the new row.
+        """Evict rows that are too many or too old after an append, perhaps the new row.
 
         `code`, `tick` and `order` are those of the new row.
         """

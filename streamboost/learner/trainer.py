@@ -325,7 +325,7 @@ class Trainer:
         return self._worker.finished() if self.running else None
 
     def wait(self, version: int) -> "Committee":
-        """Wait until the running training has made the committee `version`; return it.
+        """Wait for the end of the running training; return its committee, number `version`.
 
         Raises
         ------

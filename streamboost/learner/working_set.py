@@ -25,7 +25,7 @@ def zipf_weights(n: int) -> np.ndarray:
 def inverse_propensity_weights(propensity: np.ndarray, clip: float) -> np.ndarray:
     """Return weights (n,): 1 / propensity, but at most `clip`, and 1 where it is NaN.
 
-    NaN stands for a record without a request.
+    NaN means that the record had no request.
 
     >>> inverse_propensity_weights(np.array([1.0, 0.5, 0.01, np.nan]), clip=10)
     array([ 1.,  2., 10.,  1.])

@@ -32,7 +32,7 @@ class Pool(UtilityWindow):
 
     @property
     def is_full(self) -> bool:
-        """Whether the pool holds as many records as it can."""
+        """Whether the pool holds its largest number of records."""
         return self._count == len(self._excluded)
 
     def admit(self, id: str, row: np.ndarray, utility: float) -> PoolChoice | None:
