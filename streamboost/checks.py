@@ -1,4 +1,4 @@
-"""Validation of a learner's arguments, before its state changes."""
+"""Validation and conversion of the arguments of a learner's methods."""
 
 from collections.abc import Iterable, Sequence
 from operator import index
@@ -68,10 +68,10 @@ def as_rows(X: Any, n_features: int | None) -> np.ndarray:
 
 
 def as_wide(rows: Any, n_features: int) -> np.ndarray:
-    """Pad rows, (n, D) or a list of n, to float32 (n, `n_features`) with NaN.
+    """Return `rows` as float32 (n, `n_features`), with NaN in the columns that a row lacks.
 
-    Columns may have been added since a row was made: they are missing. None in place of a row is a
-    row of missing values. Rows that are long enough are not changed.
+    `rows` is an array (n, D) or a list of n arrays (D,) of any length. None in the list gives a row
+    of NaN. Rows of at least `n_features` columns are not changed.
     """
     if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] >= n_features:
         return rows
@@ -105,14 +105,14 @@ def as_ids(ids: Sequence[str], n: int) -> list[str]:
 def as_labels(y: Any, n: int, kind: type | None, *, name: str = "y") -> list[Label]:
     """Return `y` as `n` labels, all str or all int.
 
-    `kind` is the type of the learner's labels so far, None before the first. `name` is the name
-    of `y` in errors.
+    `kind` is the type of the learner's earlier labels, str or int; None if there are none. Error
+    messages call the argument `name`.
 
     Raises
     ------
     DataError
-        When the number is wrong, or a label is neither text nor a whole number of 64 bits, or
-        not of the type of the others.
+        When there are not `n` labels, when a label is neither text nor a 64-bit integer, or when
+        the labels are of different types.
     """
     labels = list(y.tolist() if isinstance(y, np.ndarray) else y)
     if len(labels) != n:
@@ -136,14 +136,19 @@ def as_labels(y: Any, n: int, kind: type | None, *, name: str = "y") -> list[Lab
 def as_array(labels: Iterable[Label]) -> np.ndarray:
     """Return labels of one type as an array: int64 for whole numbers, object for text.
 
-    numpy's text arrays would use the length of the longest label, and strip trailing NULs.
+    Text is not stored in numpy's text type, which pads all labels to the longest and strips
+    trailing NULs.
     """
     known = list(labels)
     return np.array(known, dtype=object if known and isinstance(known[0], str) else np.int64)
 
 
 def as_propensity(propensity: Any, n: int) -> np.ndarray:
-    """Return `propensity` as float64 (n,), NaN without a request; None means all NaN."""
+    """Return `propensity` as float64 (n,); None gives an array of NaN.
+
+    An entry is the probability with which a record's label was requested; NaN means no request.
+    Raises DataError for other values.
+    """
     if propensity is None:
         return np.full(n, np.nan)
     values = np.asarray(propensity, dtype=np.float64)
@@ -160,7 +165,10 @@ def as_propensity(propensity: Any, n: int) -> np.ndarray:
 
 
 def as_predictions(predicted: Any, n: int) -> list[Label | None]:
-    """Return `predicted` as `n` labels, None without a prediction; None means all None."""
+    """Return `predicted` as a list of `n` labels, None for a record without a prediction.
+
+    The argument None gives a list of None. Raises DataError if there are not `n` entries.
+    """
     if predicted is None:
         return [None] * n
     known = list(predicted.tolist() if isinstance(predicted, np.ndarray) else predicted)
@@ -172,7 +180,11 @@ def as_predictions(predicted: Any, n: int) -> list[Label | None]:
 def as_records(
     records: Sequence[tuple[Any, ...]] | None, n: int, required: bool
 ) -> Sequence[tuple[Any, ...]]:
-    """Return the values of `n` records, which are required if `required`, and else not allowed."""
+    """Return the field values of `n` records; an empty tuple for each if not `required`.
+
+    Raises DataError if `records` is missing although `required`, is given although not `required`,
+    or does not have `n` entries.
+    """
     if required != (records is not None):
         raise DataError(
             "records is missing: features learn from the values that rows were made of"
@@ -185,7 +197,9 @@ def as_records(
 
 
 def as_seed(name: str, seed: Any) -> int:
-    """Return `seed`, the argument `name`, as an int, or raise ConfigurationError.
+    """Return the value `seed` of the argument called `name` as an int of at least 0.
+
+    Raises ConfigurationError for any other value.
 
     >>> as_seed("random_state", 7)
     7
@@ -200,7 +214,10 @@ def as_seed(name: str, seed: Any) -> int:
 
 
 def as_sources(sources: Sequence[str | None] | None, n: int) -> list[str | None]:
-    """Return the annotators of `n` labels, None where unknown; None means all None."""
+    """Return the annotators' names of `n` labels, None for an unknown annotator.
+
+    The argument None gives a list of None. Raises DataError for other values.
+    """
     known: list[str | None] = [None] * n if sources is None else list(sources)
     if len(known) != n:
         raise DataError(f"{len(known)} sources for {n} labels: give one each, None for none")
@@ -211,7 +228,7 @@ def as_sources(sources: Sequence[str | None] | None, n: int) -> list[str | None]
 
 
 def as_tick(tick: Any) -> int:
-    """Return `tick` as an int of 64 bits, or raise DataError."""
+    """Return `tick`, milliseconds since the epoch, as an int; DataError beyond 64 bits."""
     try:
         value = index(tick)
     except TypeError:
@@ -222,7 +239,7 @@ def as_tick(tick: Any) -> int:
 
 
 def as_weights(weight: Any, n: int) -> np.ndarray:
-    """Return `weight` as float64 (n,), or raise DataError; None means all 1."""
+    """Return training weights as float64 (n,); None gives ones, invalid weights DataError."""
     if weight is None:
         return np.ones(n)
     try:

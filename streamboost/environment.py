@@ -14,7 +14,10 @@ _PACKAGES = ("llvmlite", "numba", "numpy", "river", "scikit-learn")
 
 @cache
 def environment() -> dict[str, str]:
-    """Return package versions and processor; equal values give bitwise equal results."""
+    """Return versions of packages and the processor by name.
+
+    Trainings in two environments of equal values give bitwise equal results.
+    """
     # Imported here: it would delay the answer of --help.
     from llvmlite import binding
 
@@ -30,7 +33,7 @@ def environment() -> dict[str, str]:
 
 
 def differences(before: dict[str, str] | None, now: dict[str, str]) -> str:
-    """Return a text with the differences between two environments; empty if equal.
+    """Return a text that lists the differences of two `environment()` results; "" if equal.
 
     >>> differences({"numpy": "2.1", "numba": "0.60"}, {"numpy": "2.2", "numba": "0.60"})
     'numpy 2.1 is now 2.2'

@@ -17,7 +17,7 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def escaped(text: str) -> str:
     r"""Escape control characters as in JSON, so that the text is one safe line.
 
-    JSON and basic strings of TOML mean the same afterwards.
+    A JSON or TOML string keeps its meaning.
 
     >>> print(escaped("red \x1b[31m\nINFO trained\u202e"))
     red \u001b[31m\nINFO trained\u202e
@@ -30,7 +30,7 @@ def escaped(text: str) -> str:
 def escaped_block(text: str) -> str:
     r"""Escape each line of a text, and indent all lines after the first.
 
-    None of them can be taken for the beginning of another message.
+    So no line of the text can be taken for the beginning of another log message.
 
     >>> print(escaped_block("2 problems:\n  a\x1b\n2026-01-01 ERROR forged"))
     2 problems:

@@ -45,7 +45,8 @@ class Scored:
     classes
         (K,), the labels of the columns of `probabilities`.
     probabilities
-        float64 (n, K); before the first committee, the shares of the labels so far.
+        float64 (n, K), of the classes; before the first committee, the frequencies of the labels
+        learned so far.
     margins
         float64 (n,), the largest raw score minus the second largest; 0 before the first
         committee.
@@ -54,12 +55,13 @@ class Scored:
     temperature
         The divisor of the log probabilities.
     experts
-        float64 (E, n, L), the log probabilities by each expert, if there are several, of the L
-        classes learned, which come first.
+        float64 (E, n, L), the log probabilities of the L classes learned so far by each of E
+        experts. These are the first L of `classes`. None if the committee is the only expert.
     known
-        bool (L,), whether the committee has the class.
+        bool (L,), whether the committee was trained on the class.
     scores
-        float64 (n, its classes), the committee's own scores, if there are several experts.
+        float64 (n, classes of the committee), the committee's raw scores; None if it is the only
+        expert.
     """
 
     labels: np.ndarray
@@ -77,7 +79,10 @@ class Scored:
 
 
 def score_with_committee(committee: "Committee | CorrectedCommittee", X: np.ndarray) -> Scored:
-    """Score `X` (n, D); columns that the committee does not have are ignored."""
+    """Return the committee's predictions for `X` (n, D).
+
+    Columns beyond those that the committee was trained on are ignored.
+    """
     scores = _raw_scores(committee, X)
     return Scored(
         labels=_best_labels(committee, scores),
@@ -89,7 +94,10 @@ def score_with_committee(committee: "Committee | CorrectedCommittee", X: np.ndar
 
 
 def score_with_shares(counts: Mapping[Label, int], n: int) -> Scored:
-    """Predict the most frequent label of `counts` for `n` records, and the labels' shares."""
+    """Return predictions for `n` records from label `counts`, without a committee.
+
+    Each record gets the most frequent label, and the labels' relative frequencies as probabilities.
+    """
     label = max(counts, key=counts.__getitem__) if counts else None
     shares = np.array(list(counts.values()), dtype=np.float64)
     return Scored(
@@ -111,7 +119,9 @@ def uncalibrated(scored: Scored) -> Scored:
 
 
 def map_classes(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
-    """Return `scored` with its classes renamed or merged by `now`; None drops a class.
+    """Return `scored` with its classes replaced by their current names in `now`.
+
+    Probabilities of classes with the same new name are added. None as new name drops the class.
 
     This maps the predictions of a committee that was trained before classes were merged or dropped.
     """
@@ -135,7 +145,7 @@ def map_classes(scored: Scored, now: Mapping[Label, Label | None]) -> Scored:
 
 
 def committee_predictions(committee: "Committee", scored: Scored) -> Scored:
-    """Return the predictions of `committee` without other experts, at temperature 1."""
+    """Return the predictions by `committee` alone: without other experts or calibration."""
     if scored.scores is None:
         return uncalibrated(scored)
     return replace(
@@ -159,9 +169,10 @@ def evidence(
     X: np.ndarray,
     scored: Scored | None = None,
 ) -> np.ndarray:
-    """Return the array that a utility needs for `X` (n, D); `scored` avoids a second scoring.
+    """Return the array from which a query strategy computes the utilities of `X` (n, D).
 
-    Margins are (n,), probabilities and vote shares (n, K).
+    `needs` names the kind of array: margins (n,), probabilities (n, K), vote shares (n, K), or `X`
+    itself for "nothing". If `scored` has the predictions for `X`, they are not computed again.
     """
     if needs == "nothing":
         return X
@@ -194,7 +205,10 @@ def _best_labels(committee: "Committee | CorrectedCommittee", scores: np.ndarray
 
 
 def top_two_gap(scores: np.ndarray) -> np.ndarray:
-    """Return the difference (n,) of the largest and second largest of each row of (n, K)."""
+    """Return the largest minus the second largest value (n,) in each row of `scores` (n, K).
+
+    With fewer than two columns, the difference is 0.
+    """
     if not len(scores) or scores.shape[1] < 2:  # a single class has margin 0
         return np.zeros(len(scores))
     best = np.partition(scores, -2, axis=1)
@@ -202,6 +216,9 @@ def top_two_gap(scores: np.ndarray) -> np.ndarray:
 
 
 def top_probabilities(scored: Scored) -> np.ndarray:
-    """Return the probability (n,) of each predicted label at temperature 1; 0 without classes."""
+    """Return the uncalibrated probability (n,) of each record's most probable class.
+
+    It is 0 if there are no classes yet.
+    """
     best: np.ndarray = uncalibrated(scored).probabilities.max(axis=1, initial=0.0)
     return best

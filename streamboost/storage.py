@@ -90,7 +90,9 @@ def write_arrays(
     kind: str,
     manifest: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write `arrays` and `manifest` to `path`, atomically and durably.
+    """Write `arrays` and `manifest` to a sealed file at `path`, atomically and synced to disk.
+
+    `kind` says what the file holds; `read_arrays` checks it.
 
     Raises
     ------
@@ -132,13 +134,13 @@ def _make_contiguous(arrays: Mapping[str, np.ndarray]) -> Arrays:
 
 
 def _make_metadata(kind: str, manifest: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the file's metadata; the digest is first, so that its zeros are found first."""
+    """Return the file's metadata, which begins with zeros in the place of the digest."""
     header = {"sha256": _BLANK, "format": FORMAT, "kind": kind, "manifest": dict(manifest or {})}
     return {"streamboost": json.dumps(header)}
 
 
 def write_bytes(path: str | os.PathLike[str], blob: bytes) -> None:
-    """Write `blob` to `path`, atomically and durably.
+    """Write `blob` to the file `path`, atomically and synced to disk.
 
     Raises
     ------
@@ -153,7 +155,8 @@ def write_bytes(path: str | os.PathLike[str], blob: bytes) -> None:
 def _replace_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield the path of a temporary file, which replaces `path` at the end of the context.
 
-    The file is synced to disk before: a reader finds the old or the new file, never a part.
+    The temporary file is synced to disk before it replaces `path`. So a reader finds either the old
+    or the complete new file.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -183,7 +186,7 @@ def _write_error(path: str | os.PathLike[str], reason: object) -> ModelFileError
 
 
 def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[Arrays, dict[str, Any]]:
-    """Read a sealed file: its arrays and its manifest.
+    """Return the arrays and the manifest of the sealed file at `path`.
 
     Raises
     ------

@@ -92,7 +92,7 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
         self._config = QueryConfig(
             strategy=strategy, budget=budget, burst=burst, audit=0, window=window
         )
-        if self._config.needs == "votes" and _voting_ensemble(classifier) is None:
+        if self._config.needs == "votes" and _find_voting_ensemble(classifier) is None:
             others = [name for name, one in UTILITIES.items() if one.needs != "votes"]
             raise ConfigurationError(
                 f"query strategy is {strategy!r}, and {type(classifier).__name__} has no members "
@@ -129,22 +129,23 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
         if not cold and self._learned > 1.05 * self._rescored_at:
             self._querier.rescore(self._learned, lambda _: self._newest_utilities())
             self._rescored_at = self._learned
-        utility = self._utility(x, y_pred)
+        utility = self._label_utility(x, y_pred)
         requests = self._querier.decide([""], np.empty((1, 0)), utility, cold=cold)
         if self._config.needs != "nothing":
             self._newest.append(copy(x))
         return len(requests) > 0
 
     def _newest_utilities(self) -> np.ndarray:
-        """Return the utilities of the newest records, oldest first."""
-        return np.concatenate([self._utility(x) for x in self._newest])
+        """Return the label utilities (n,) of the newest records, oldest first."""
+        return np.concatenate([self._label_utility(x) for x in self._newest])
 
-    def _utility(
+    def _label_utility(
         self, x: dict[base.typing.FeatureName, Any], y_pred: Mapping[Any, float] | None = None
     ) -> np.ndarray:
-        """Return the utility (1,) of a record, whose probabilities are `y_pred` if given.
+        """Return the utility (1,) of the label of record `x`.
 
-        Some classifiers omit classes of probability 0.
+        `y_pred` are the record's predicted probabilities; None: the classifier predicts them now.
+        Classes that a classifier omits have probability 0.
         """
         if self._config.needs == "votes":
             chances = _vote_shares(self.classifier, x)
@@ -153,7 +154,7 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
         probabilities = np.zeros((1, max(len(chances), len(self._labels))))
         probabilities[0, : len(chances)] = list(chances.values())
         if self._config.needs == "margins":
-            return self._config.measure(_margins(probabilities))
+            return self._config.measure(_top_two_log_ratio(probabilities))
         return self._config.measure(probabilities)
 
     @classmethod
@@ -161,15 +162,18 @@ class BudgetedActiveLearner(active.base.ActiveLearningClassifier):
         yield {"classifier": StreamBoostClassifier()}
 
 
-def _voting_ensemble(classifier: Any) -> Any:
-    """Return the ensemble in `classifier`, the last step of a pipeline; None if there is none."""
+def _find_voting_ensemble(classifier: Any) -> Any:
+    """Return `classifier` or its last pipeline step if it is an ensemble that votes, else None."""
     if isinstance(classifier, compose.Pipeline):
-        return _voting_ensemble(next(reversed(classifier.steps.values())))
+        return _find_voting_ensemble(next(reversed(classifier.steps.values())))
     return classifier if isinstance(classifier, base.Ensemble | StreamBoostClassifier) else None
 
 
 def _vote_shares(classifier: Any, x: dict[base.typing.FeatureName, Any]) -> Mapping[Any, float]:
-    """Return the share of the members that vote for each class; members without a vote abstain."""
+    """Return, by class, the share of the ensemble's members that predict this class for `x`.
+
+    Members without a prediction are not counted.
+    """
     if isinstance(classifier, compose.Pipeline):
         *transformers, last = classifier.steps.values()
         for transformer in transformers:
@@ -181,11 +185,11 @@ def _vote_shares(classifier: Any, x: dict[base.typing.FeatureName, Any]) -> Mapp
     return {label: n / votes.total() for label, n in votes.items()}
 
 
-def _margins(probabilities: np.ndarray) -> np.ndarray:
-    """Return log(p1 / p2) (n,) of probabilities (n, K), p1 the largest and p2 the second.
+def _top_two_log_ratio(probabilities: np.ndarray) -> np.ndarray:
+    """Return the log ratio (n,) of the largest and second largest of probabilities (n, K).
 
-    This is the margin between the raw scores of a softmax. It is infinite if only one class is
-    possible, and 0 with fewer than two classes.
+    The log ratio equals the margin between the raw scores of a softmax. It is infinite if all but
+    one probability are 0, and 0 if there are fewer than two classes.
     """
     if probabilities.shape[1] < 2:
         return np.zeros(len(probabilities))

@@ -1,4 +1,4 @@
-"""Fields of River's feature dictionaries, which are added as features appear."""
+"""Conversion of River's feature dictionaries to field values, with type inference."""
 
 from collections.abc import Callable, Hashable, Mapping
 from datetime import date
@@ -44,9 +44,10 @@ class Fields:
         self._all: Callable[[Mapping[Hashable, Any]], Values] | None = None
 
     def values(self, x: Mapping[Hashable, Any], *, add_missing: bool = False) -> Values:
-        """Return the values of `x` by field, None for missing values.
+        """Return the values of `x` in the order of the fields, None for missing values.
 
-        Features without a field get one if `add_missing`; else they are ignored.
+        With `add_missing`, a field is added for each new feature; without it, new features are
+        ignored.
 
         Raises
         ------
@@ -56,7 +57,7 @@ class Fields:
         types = {*map(type, x.values())}
         if not types <= self._plain:
             if any(issubclass(one, Mapping) for one in types):
-                x = _flatten(x)
+                x = _flatten_dictionaries(x)
             else:
                 self._plain |= types
         if add_missing:
@@ -80,7 +81,7 @@ class Fields:
                 if new[feature].kind == "category":
                     self._first_values[feature] = []
         for feature in list(self._first_values):
-            self._check_for_text(feature, x.get(feature))
+            self._detect_text_category(feature, x.get(feature))
 
     def _add_field(self, name: Hashable, feature: Hashable, field: Field) -> None:
         self._places[feature] = len(self._feature)
@@ -88,8 +89,8 @@ class Fields:
         self._all = itemgetter(*self._feature) if len(self._feature) > 1 else None
         self._features.add(name, field)
 
-    def _check_for_text(self, feature: Hashable, value: Any) -> None:
-        """Record one of a category's first 20 values; if nearly all differ, it becomes a text."""
+    def _detect_text_category(self, feature: Hashable, value: Any) -> None:
+        """Store one of a category's first 20 values; then make it a text if nearly all differ."""
         if not isinstance(value, str):
             return
         seen = self._first_values[feature]
@@ -138,16 +139,18 @@ def _unsupported_value_message(feature: Hashable, value: Any) -> str:
     )
 
 
-def _flatten(x: Mapping[Hashable, Any], max_depth: int = _DEEPEST) -> dict[Hashable, Any]:
-    """Return `x` with nested dictionaries flattened to dotted names.
+def _flatten_dictionaries(
+    x: Mapping[Hashable, Any], max_depth: int = _DEEPEST
+) -> dict[Hashable, Any]:
+    """Return `x` as one flat dictionary: nested keys are joined by dots to one name.
 
-    If two paths give one name, the longer key holds, in any order of the keys.
+    If two paths give the same name, the value with the longer key is kept.
     """
     flat: dict[Hashable, Any] = {}
     within = [feature for feature, value in x.items() if isinstance(value, Mapping)]
     for feature in sorted(within, key=lambda f: (len(str(f)), str(f), type(f).__name__)):
         if max_depth > 1:
-            inner = _flatten(x[feature], max_depth - 1)
+            inner = _flatten_dictionaries(x[feature], max_depth - 1)
             flat |= {f"{feature}.{name}": value for name, value in inner.items()}
     return flat | {f: value for f, value in x.items() if not isinstance(value, Mapping)}
 

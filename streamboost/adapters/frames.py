@@ -1,4 +1,4 @@
-"""Data frames of any library: reads them as records, and returns results of the same library.
+"""Data frames of any library: conversion to records, and of results to the same library.
 
 Uses narwhals, which supports pandas, polars, pyarrow and others; none needs to be installed.
 """
@@ -17,7 +17,7 @@ __all__ = ["as_list", "frame_like", "records_of", "series_like"]
 
 def records_of(X: Any) -> list[dict[Hashable, Any]]:
     """Return the rows of the frame `X` as dictionaries, with None for missing values."""
-    frame = _as_frame(X)
+    frame = _as_narwhals_frame(X)
     columns = [
         [None if gone else value for value, gone in zip(s.to_list(), s.is_null(), strict=True)]
         for s in frame.iter_columns()
@@ -27,7 +27,7 @@ def records_of(X: Any) -> list[dict[Hashable, Any]]:
     return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _as_frame(X: Any) -> nw.DataFrame[Any]:
+def _as_narwhals_frame(X: Any) -> nw.DataFrame[Any]:
     frame = to_frame(X)
     if frame is None:
         raise DataError(
@@ -46,11 +46,13 @@ def as_list(values: Any) -> list[Any]:
 
 
 def series_like(X: Any, values: Sequence[Any]) -> Any:
-    """Return `values` as a series of the library of the frame `X`, with its index if it has one.
+    """Return `values` as a series of the library that the frame `X` is from.
 
-    In pandas the series has dtype object, so that values keep their types next to None.
+    The series has the index of `X`, if there is one.
+
+    In pandas its dtype is object, so that values keep their types next to None.
     """
-    frame = _as_frame(X)
+    frame = _as_narwhals_frame(X)
     if frame.implementation.is_pandas_like():
         return frame.implementation.to_native_namespace().Series(
             list(values), index=X.index, dtype=object
@@ -61,16 +63,17 @@ def series_like(X: Any, values: Sequence[Any]) -> Any:
 
 
 def frame_like(X: Any, values: np.ndarray, columns: Sequence[Hashable]) -> Any:
-    """Return `values` (n, K) as a frame of the library of the frame `X`, with its index.
+    """Return `values` (n, K) as a frame of the library that the frame `X` is from.
 
-    Columns are named by text, unless the library supports other names.
+    The frame has the index of `X`, if there is one. `columns` are its column names, converted to
+    text unless the library supports other names.
 
     Raises
     ------
     DataError
         When two column names have the same text.
     """
-    frame = _as_frame(X)
+    frame = _as_narwhals_frame(X)
     if frame.implementation.is_pandas_like():
         pandas = frame.implementation.to_native_namespace()
         names = pandas.Index(list(columns), dtype=object)

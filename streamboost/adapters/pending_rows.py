@@ -12,7 +12,7 @@ from streamboost.features.layout import Values
 __all__ = ["PendingRows"]
 
 _FEW = 32
-"""Limit of values to be a key themselves; longer records are replaced by a digest."""
+"""Most values that are used as a dictionary key themselves; a digest replaces more values."""
 
 _BY_VALUE = 2
 """The newest marshal format that writes equal values equally, regardless of references."""
@@ -23,16 +23,17 @@ _Key = bytes | Values
 
 
 class PendingRows:
-    """Stores the feature rows of predicted records by their values, until the labels arrive.
+    """Stores the feature rows of predicted records until their labels arrive.
 
-    River passes the same features twice, and no id of the record. Of equal records, the first
-    predicted gets the first label. A record may be asked for its label and for its probabilities:
-    consecutive calls for different outputs, before any label, count as the same record.
+    River passes the features of a record twice, to predict and to learn, and no record id. So rows
+    are found by the record's values. Of records with equal values, the one predicted first gets the
+    first label. Consecutive predictions of different outputs (label and probabilities) for equal
+    values count as one record.
 
     Parameters
     ----------
     size
-        Number of records stored; the oldest is evicted first.
+        Largest number of records stored; the oldest is evicted first.
     """
 
     def __init__(self, size: int) -> None:
@@ -46,9 +47,9 @@ class PendingRows:
         return self._count
 
     def put(self, values: Sequence[Values], rows: np.ndarray, output: str) -> list[str]:
-        """Store the `rows` (n, D) from which the records `values` were predicted.
+        """Store the feature `rows` (n, D) of n predicted records, given their field `values`.
 
-        `output` names the predicted output. Returns an id of each record.
+        `output` names what was predicted, such as the label. Returns a new id for each record.
         """
         keys = [_lookup_key(values[0])] if len(values) == 1 else list(map(_lookup_key, values))
         newest, ids, outputs = self._newest
@@ -65,19 +66,19 @@ class PendingRows:
         self._rows.setdefault(key, []).append((row, id))
         self._count += 1
         if self._count > self._size:
-            self._pop_oldest(next(iter(self._rows)))
+            self._pop_oldest_row(next(iter(self._rows)))
         return id
 
     def pop(self, values: Values) -> tuple[np.ndarray | None, str]:
-        """Remove and return the row and id of a predicted record.
+        """Remove and return the feature row and id of the record with these field values.
 
-        Returns None and an empty id for an unknown record.
+        Returns None and "" if no such record is stored.
         """
         self._newest = [], [], set()
-        return self._pop_oldest(_lookup_key(values))
+        return self._pop_oldest_row(_lookup_key(values))
 
-    def _pop_oldest(self, key: _Key) -> tuple[np.ndarray | None, str]:
-        """Remove and return the oldest row and id of this key; None and "" if absent."""
+    def _pop_oldest_row(self, key: _Key) -> tuple[np.ndarray | None, str]:
+        """Remove and return the oldest feature row and id under `key`; None and "" if absent."""
         equal = self._rows.get(key)  # one lookup: the hash covers all values
         if equal is None:
             return None, ""
@@ -88,9 +89,9 @@ class PendingRows:
 
 
 def _lookup_key(values: Values) -> _Key:
-    """Return the dictionary key of a record's values, without missing values at the end.
+    """Return a hashable key for a record's values; missing values at the end do not matter.
 
-    The key is a digest, or a few floats themselves.
+    Only a few floats are a key themselves. Other values are replaced by their digest.
     """
     n = len(values)
     while n and values[n - 1] is None:
@@ -104,12 +105,15 @@ def _lookup_key(values: Values) -> _Key:
     try:
         written = marshal.dumps(values, _BY_VALUE)
     except ValueError:  # an object, or lists in lists
-        written = "\0".join(map(_full_text, values)).encode()
+        written = "\0".join(map(_unabbreviated_repr, values)).encode()
     return blake2b(written, digest_size=16).digest()
 
 
-def _full_text(value: Any) -> str:
-    """Return the complete text of a value; numpy abbreviates digits and long arrays."""
+def _unabbreviated_repr(value: Any) -> str:
+    """Return `repr` of a value, with all elements and digits of arrays.
+
+    If a value has no `repr`, the name of its type is returned.
+    """
     value = value.tolist() if isinstance(value, np.ndarray) else value
     try:
         return repr(value)

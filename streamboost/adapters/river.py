@@ -132,7 +132,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             estimator=self._trained,
             working_set=working_set,
             schedule=schedule or _default_schedule(as_experts(experts)),
-            random_state=_random_seed() if seed is None else seed,
+            random_state=_draw_random_seed() if seed is None else seed,
             coverage=0.9 if coverage is None else coverage,
             label_lags=label_lags,
             features=self._features,
@@ -145,7 +145,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def committee(self) -> "Committee | None":
         """The current committee, for explanations or for saving; None before the first training.
 
-        Its classes are the numbers of the labels in order of appearance, and its first
+        Its classes are integers: class i is the i-th label that appeared, counted from 0. Its first
         `label_lags` columns are the lagged labels.
         """
         return self._learner.committee
@@ -174,13 +174,13 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             number = self._numbers[y] = len(self._labels)
             self._labels.append(y)
             self._set_class_weights()
-        depends_on_time = self._depends_on_time
+        depends_on_time = self._rows_depend_on_time
         row, id = (
             self._pending_rows.pop(values) if depends_on_time or self._uses_stacking else (None, "")
         )
         if row is not None and depends_on_time:
             self._features.observe(values)
-        elif row is None or len(row) < n_features or _has_missing(row):
+        elif row is None or len(row) < n_features or _has_missing_values(row):
             row = self._learner.arrive([values])[0]  # this also counts unreadable values
         if self.coverage is not None:
             self._learner.evaluator.observe(self._learner.score([row]), [number])
@@ -210,7 +210,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
     def predict_votes_one(
         self, x: dict[base.typing.FeatureName, Any]
     ) -> dict[base.typing.ClfTarget, float]:
-        """Return the share of the committee's members that vote for each label learned so far.
+        """Return, by label, the share of the committee's members that vote for this label.
 
         The members are the committees after 1, 2, ... rounds. Empty before the first training.
         """
@@ -271,38 +271,42 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
         return {None if number is None else self._labels[int(number)] for number in numbers}
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return a DataFrame of the type of `X`: a row for each row, a column for each label.
+        """Return the probability of each label (column) for each row of the DataFrame `X`.
 
-        pandas names the columns by the labels, other libraries by the labels' text.
+        The result is a DataFrame of the same library. Column names are the labels in pandas, and
+        the labels' text in other libraries.
         """
         scored = self._score_and_store_rows(self._field_values(X), "probabilities")
         return frame_like(X, self._label_probabilities(scored), self._labels)
 
     def predict_many(self, X: Any) -> Any:
-        """Return a Series: the most probable label of each row of `X` (DataFrame)."""
+        """Return the most probable label of each row of the DataFrame `X` as a Series."""
         numbers = self._score_and_store_rows(self._field_values(X), "label").labels
         labels = [None if number is None else self._labels[number] for number in numbers]
         return series_like(X, labels)
 
     @property
-    def _depends_on_time(self) -> bool:
-        """Whether the row of a record depends on the time at which it is made."""
+    def _rows_depend_on_time(self) -> bool:
+        """Whether a record's feature row may change between its prediction and its label."""
         return self.label_lags > 0 or not self._features.fixed
 
     def _score_and_store_rows(self, values: list[Values], output: str) -> Scored:
-        """Predict records, and store their rows for `output` until the labels arrive."""
+        """Return predictions for records, and store their feature rows until the labels arrive.
+
+        `output` names what the caller returns, such as the label (see `PendingRows.put`).
+        """
         rows = self._learner.rows(values)
         scored = self._learner.score_rows(rows)
-        if self._depends_on_time or self._uses_stacking:  # the label needs row and predictions
+        if self._rows_depend_on_time or self._uses_stacking:  # the label needs row and predictions
             self._learner.remember(self._pending_rows.put(values, rows, output), scored)
         return scored
 
     def _field_values(self, X: Any) -> list[Values]:
-        """Return the values of the rows of a DataFrame."""
+        """Return the field values of each row of a DataFrame."""
         return [self._fields.values(record) for record in records_of(X)]
 
     def _set_class_weights(self) -> None:
-        """Set the trained estimator's class weights, by class number instead of label."""
+        """Set the estimator's class weights, by the integers that represent the labels in it."""
         weights = self._trained.get_params().get("class_weight")
         if isinstance(weights, dict):
             given = self.estimator.get_params()["class_weight"] if self.estimator else {}
@@ -310,7 +314,7 @@ class StreamBoostClassifier(base.MiniBatchClassifier):
             self._trained.set_params(class_weight=by_number)
 
     def _label_probabilities(self, scored: Scored) -> np.ndarray:
-        """Return the probability of each label so far, (n, K); 0 for labels not trained on yet."""
+        """Return probabilities (n, K) of all K labels learned; 0 for labels not trained on yet."""
         probabilities = np.zeros((len(scored), len(self._labels)))
         probabilities[:, scored.classes] = scored.probabilities
         return probabilities
@@ -324,13 +328,13 @@ def _default_schedule(experts: tuple[str, ...]) -> Schedule:
     return Schedule(growth=growth, retrain_every=every, extend_every=None)
 
 
-def _has_missing(row: np.ndarray) -> bool:
-    """Return whether a row (D,) has missing values; for few values faster than numpy."""
+def _has_missing_values(row: np.ndarray) -> bool:
+    """Return whether a row (D,) has a missing value (NaN)."""
     total = sum(row.tolist())
     return bool(total != total)
 
 
-def _random_seed() -> int:
+def _draw_random_seed() -> int:
     drawn = np.random.SeedSequence().entropy
     assert isinstance(drawn, int)
     return drawn

@@ -78,7 +78,10 @@ class Decisions:
         return decided
 
     def decided_columns(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray:
-        """Return the column of each decided class, int64 (n,), for `P` (n, K); -1: no decision."""
+        """Return the column in `P` (n, K) of each record's decided class, int64 (n,); -1: none.
+
+        `P` are the probabilities of `classes`, one column for each.
+        """
         if not P.shape[1]:
             return np.full(len(P), -1)
         if self.costs:
@@ -95,15 +98,15 @@ class Decisions:
         return np.where((among & (P > 0.0)).any(axis=1), chosen, -1)
 
     def cost_matrix(self, classes: Sequence[Any]) -> np.ndarray:
-        """Return costs, float64 (K, K): at [j, k] of a decision for class k if j is true."""
+        """Return the cost matrix float64 (K, K): true classes are rows, decided classes columns."""
         names = [str(label) for label in classes]
         rows = [[self.costs.get(j, {}).get(k, float(j != k)) for k in names] for j in names]
         return np.array(rows, dtype=np.float64).reshape(len(names), len(names))
 
     def decision_cost(self, P: np.ndarray, classes: Sequence[Any]) -> np.ndarray | None:
-        """Return the cost of each record's decision for every possible true class, float64 (n, K).
+        """Return, float64 (n, K), what each record's decision costs for each possible true class.
 
-        NaN for records without a decision; None if there are no costs.
+        The rows of records without a decision are NaN. Returns None if no `costs` were given.
         """
         if not self.costs:
             return None
@@ -137,30 +140,34 @@ class Decisions:
         return f"Decisions({given})"
 
 
-def _validated_costs(true: Any, costs: Any) -> dict[str, float]:
+def _validated_costs(true_class: Any, costs: Any) -> dict[str, float]:
     if not isinstance(costs, Mapping):
         raise ConfigurationError(
-            f"costs.{true} is {costs!r}: name the classes that may be decided on where {true} is "
-            f"true, such as costs.{true}.other = 10"
+            f"costs.{true_class} is {costs!r}: name the classes that may be decided on where "
+            f"{true_class} is true, such as costs.{true_class}.other = 10"
         )
     found = {}
     for decided, cost in costs.items():
-        where = f"costs.{true}.{decided} is {cost!r}"
+        where = f"costs.{true_class}.{decided} is {cost!r}"
         if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) <= _MOST:
             raise ConfigurationError(f"{where}: give a finite number")
         if cost < 0:
             raise ConfigurationError(
                 f"{where}: costs are not negative; give 0 for a decision that does no harm"
             )
-        if str(decided) == str(true) and cost:
+        if str(decided) == str(true_class) and cost:
             raise ConfigurationError(f"{where}: the right decision costs nothing; leave it out")
         found[str(decided)] = float(cost)
     return found
 
 
-def _validated_threshold(label: Any, p: Any) -> float:
-    if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
+def _validated_threshold(class_name: Any, probability: Any) -> float:
+    if (
+        isinstance(probability, bool)
+        or not isinstance(probability, int | float)
+        or not 0 < probability <= 1
+    ):
         raise ConfigurationError(
-            f"threshold.{label} is {p!r}: give a probability above 0 and at most 1"
+            f"threshold.{class_name} is {probability!r}: give a probability above 0 and at most 1"
         )
-    return float(p)
+    return float(probability)

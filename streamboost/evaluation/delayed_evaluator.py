@@ -1,4 +1,4 @@
-"""Delayed evaluation of predictions with requested labels: metrics, calibration, label sets."""
+"""Delayed evaluation of predictions with requested labels, calibration and prediction sets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ __all__ = ["DelayedEvaluator"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingRequest:
-    """Prediction of a record whose label was requested."""
+    """Stored prediction of a record whose label was requested and has not arrived."""
 
     classes: list[Label]
     known: int  # labels known on arrival, including labels newer than the committee
@@ -30,16 +30,16 @@ class _PendingRequest:
 
 
 class DelayedEvaluator:
-    """Stores predictions until requested labels arrive; then updates metrics and calibration.
+    """Stores predictions until their labels arrive; then updates metrics and calibration.
 
     Parameters
     ----------
     block
-        m, the records in a block of the audit, 0 without audits.
+        Number of records in an audit block, of which one is requested at random; 0 without audits.
     calibrate
-        Scale probabilities by the temperature fitted to the labels; False: leave them unchanged.
+        Whether to scale probabilities by a temperature fitted to the labels.
     coverage
-        The share of label sets that should contain the true label.
+        Share of prediction sets that should contain the true label.
     pool
         Number of newest records that may be requested after their arrival.
     """
@@ -52,7 +52,7 @@ class DelayedEvaluator:
         self._pending: dict[str, _PendingRequest] = {}
 
     def calibrated(self, scored: Scored) -> Scored:
-        """Return `scored` with calibrated probabilities; the other fields are unchanged."""
+        """Return a copy of `scored` with calibrated probabilities."""
         if not self.calibrate or self.temperature.value == 1.0 or scored.version == 0:
             return scored
         probabilities = self.temperature.apply(scored.probabilities)
@@ -61,13 +61,13 @@ class DelayedEvaluator:
     def prediction_sets_of(self, scored: Scored) -> list[list[Label | None]]:
         """Return each record's prediction set, a list of labels with the most probable first.
 
-        Labels that the committee was not trained on have probability 0 and follow the others. None
-        is the last entry and represents labels that have not appeared yet.
+        Labels that the committee was not trained on have probability 0, and are last. After them,
+        None represents all labels that have not appeared yet.
         """
         # Thresholds are drawn from uncalibrated probabilities: a changing temperature would make
         # newer probabilities incomparable.
         P = uncalibrated(scored).probabilities
-        threshold, unseen = self._current_threshold()
+        threshold, unseen = self._threshold_and_unseen_probability()
         order = np.argsort(-P, axis=1, kind="stable")
         sizes = np.count_nonzero(is_in_set(P, threshold), axis=1)
         classes = scored.classes.tolist()
@@ -81,19 +81,22 @@ class DelayedEvaluator:
             for row, size in zip(order.tolist(), sizes.tolist(), strict=True)
         ]
 
-    def _current_threshold(self) -> tuple[float, float]:
-        """Return the threshold of prediction sets, and the probability of a label not seen yet."""
+    def _threshold_and_unseen_probability(self) -> tuple[float, float]:
+        """Return the least probability of a label in prediction sets, and that of unseen labels.
+
+        The second number is the probability that a record has a label that has not appeared yet.
+        """
         unseen = new_label_probability(self.evaluation.counts)
         return self.label_sets.threshold(unseen), unseen
 
     def arrive(self, ids: Sequence[str], scored: Scored, requests: Requests) -> None:
-        """Store the predictions of arriving records, and the requests for some of them."""
+        """Store the predictions for arriving records, and the label requests for some of them."""
         raw_probabilities = uncalibrated(scored).probabilities
         propensities = dict(zip(requests.ids, requests.propensity.tolist(), strict=True))
         in_pool = self.evaluation.pool > 0
         rows = [i for i, id in enumerate(ids) if in_pool or id in propensities]
         if scored.version:
-            threshold_and_unseen = self._current_threshold()
+            threshold_and_unseen = self._threshold_and_unseen_probability()
             expected = self.label_sets.arrive(
                 raw_probabilities, scored.probabilities, threshold_and_unseen[1]
             )
@@ -125,7 +128,10 @@ class DelayedEvaluator:
         threshold_and_unseen: tuple[float, float],
         expected: np.ndarray,
     ) -> None:
-        """Store the committee's uncalibrated predictions of `rows` with a possible request."""
+        """Store the committee's uncalibrated predictions of `rows`, which may be requested.
+
+        `propensities` are the inclusion probabilities by id of the records that were requested now.
+        """
         if not rows:
             return
         known = len(self.evaluation.labels)
@@ -138,10 +144,10 @@ class DelayedEvaluator:
             self._pending[ids[i]] = _PendingRequest(classes, known, row, *about)
 
     def ask(self, requests: Requests) -> None:
-        """Register label requests for records of the pool; each record is requested at most once.
+        """Register label requests for records of the pool, at most one for each record.
 
-        Records that a query round selected represent only themselves, however small their
-        inclusion probability: the audit draws from the other records and compensates for them.
+        A record that was selected for its utility represents only itself in the estimates, whatever
+        its inclusion probability. Audited records represent all other records.
         """
         propensities = np.where(requests.selected, 1.0, requests.propensity)
         for id, chance in zip(requests.ids, propensities.tolist(), strict=True):
@@ -151,16 +157,20 @@ class DelayedEvaluator:
             self._pending.pop(id, None)
 
     def label(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
-        """Record labels in arrival order; labels without a request do not affect the estimates."""
+        """Learn the labels of the records `ids`, in arrival order.
+
+        Only labels that were requested affect the unbiased estimates.
+        """
         self.evaluation.label_validated(ids, labels)
         for id, label in zip(ids, labels, strict=True):
             if (request := self._pending.pop(id, None)) is not None:
                 self._update_with_label(request, label)
 
     def prediction_of(self, id: str) -> tuple[list[Label], np.ndarray] | None:
-        """Return classes and probabilities (K,) of a record with an open request, or None.
+        """Return the classes and probabilities (K,) predicted for a record with an open request.
 
-        These are the probabilities of its arrival, with the current temperature.
+        The probabilities were predicted on arrival, and are scaled by the current temperature.
+        Returns None if the record has no open request.
         """
         request = self._pending.get(id)
         if request is None:
@@ -176,18 +186,21 @@ class DelayedEvaluator:
         self.evaluation.correct(id, before, label)
 
     def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
-        """Map one class to another from now on; past estimates are unchanged."""
+        """Replace the class `label` by `into` from now on; past estimates are unchanged."""
         self.evaluation.rename(label, into)
 
     def observe(self, scored: Scored, labels: Sequence[Label]) -> None:
-        """Learn from the labels of records just scored, for streams where all labels arrive."""
+        """Learn labels of records that were scored just now, without storing predictions.
+
+        This is for streams where every label arrives.
+        """
         if not scored.version:
             return
         raw_probabilities = uncalibrated(scored).probabilities
         with np.errstate(divide="ignore"):
             logits = np.log(raw_probabilities)
         classes, known = scored.classes.tolist(), len(self.evaluation.labels)
-        threshold_and_unseen = self._current_threshold()
+        threshold_and_unseen = self._threshold_and_unseen_probability()
         expected = self.label_sets.arrive(
             raw_probabilities, scored.probabilities, threshold_and_unseen[1]
         ).tolist()
@@ -197,7 +210,7 @@ class DelayedEvaluator:
             )
 
     def expire(self, ids: Sequence[str]) -> None:
-        """Remove the open requests of these records, which stay unanswered."""
+        """Close the open requests of these records as unanswered."""
         self.evaluation.expire(ids)
         for id in ids:
             self._pending.pop(id, None)
@@ -214,7 +227,7 @@ class DelayedEvaluator:
         self.label_sets.learn(held, request.expected, request.weight)
 
     def state(self) -> Arrays:
-        """Return everything that changes after construction, as arrays for `resume`."""
+        """Return the mutable state for `resume`, as arrays by name."""
         evaluation, arrays = self.evaluation.state()
         pending = [
             (id, one.classes, one.known, one.threshold, one.unseen, one.weight, one.expected)
@@ -234,7 +247,7 @@ class DelayedEvaluator:
         }
 
     def resume(self, arrays: Arrays) -> None:
-        """Restore the result of `state` of an evaluator with equal settings."""
+        """Set the state to one that `state` returned for an evaluator with equal settings."""
         about = unpack_json(arrays["about"])
         self.evaluation.resume(about["evaluation"], part(arrays, "evaluation."))
         self.temperature.resume(about["temperature"])

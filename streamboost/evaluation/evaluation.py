@@ -57,12 +57,11 @@ _FEWEST = 10
 """Least number of labels that impute an open request."""
 
 _AT_ONCE = 2**16
-"""Records times classes that are summed up in one call: one stride each takes three times as
-long."""
+"""Records times classes that are summed up in one call: smaller calls take longer in total."""
 
 
 class _PendingSums(NamedTuple):
-    """Sums over pending predictions, and imputed sums for open requests."""
+    """Sums over the records in the queue, and imputed sums for open requests."""
 
     judged: SufficientStats
     open: list[SufficientStats]
@@ -83,8 +82,8 @@ class Evaluation:
         Records to wait for an answer; a request that is open longer counts as unanswered. Bounds
         the memory, with O(K²) numbers for K classes.
     pool
-        Number of newest records that may be requested after their arrival, by `ask`; 0 if
-        requests are decided on arrival.
+        Number of newest records that `ask` may request after their arrival. 0: all requests are
+        made on arrival.
 
     Attributes
     ----------
@@ -149,12 +148,12 @@ class Evaluation:
 
     @property
     def labels(self) -> dict[Label, int]:
-        """The class number of each known label, in order of appearance."""
+        """The index of each known label; labels are numbered in order of appearance."""
         return self._known.codes
 
     @property
     def counts(self) -> list[int]:
-        """Number of labelled records of each class, by class number."""
+        """Number of labelled records of each class, in the order of `labels`."""
         return self._known.counts
 
     @property
@@ -192,11 +191,11 @@ class Evaluation:
         asked = as_propensity(propensity, len(scored))
         if inclusion_probabilities is None:
             inclusion_probabilities = np.full(len(ids), 1.0 / max(self.block, 1))
-        columns = [self._class_number(label) for label in scored.classes.tolist()]
+        columns = [self._class_index(label) for label in scored.classes.tolist()]
         labels = scored.labels.tolist()
         for label in dict.fromkeys(labels):
             if label is not None:
-                self._class_number(label)
+                self._class_index(label)
         known = self._known
         P = np.zeros((len(ids), len(known)))
         P[:, columns] = scored.probabilities
@@ -207,34 +206,35 @@ class Evaluation:
         self._strides.outcomes.forget(ids)  # from now on these ids denote the new records
         waits = range(len(ids)) if self.pool else np.flatnonzero(asked > 0.0).tolist()
         for i in waits:
-            self._close_request(ids[i])
+            self._close_request_unanswered(ids[i])
             self._open[ids[i]] = number + i
             self._queue.rows["waits"][number + i - self._queue.first] = True
-        self._fold_final_records()
+        self._move_final_records_to_sums()
 
     def add_unlabelled_sums(self, unlabelled: UnlabelledSums) -> None:
-        """Add the sums of records without requests that were scored elsewhere.
+        """Add sums over records without requests that another process scored.
 
-        Call `arrive` with the requested records of the same batch first; then the estimates cover
-        all of its records.
+        Call `arrive` with the requested records of the same batch before. Then the estimates cover
+        all records of the batch.
         """
-        codes = [self._class_number(label) for label in unlabelled.classes]
+        codes = [self._class_index(label) for label in unlabelled.classes]
         baselines = self._known.last, self._known.commonest
         tally = unlabelled.renumber_classes(codes, len(self._known), baselines)
         self._blocks.add(self._queue.first + len(self._queue), tally)
-        self._fold_final_records()
+        self._move_final_records_to_sums()
 
     def ask(self, ids: Sequence[str], propensity: Any) -> list[str]:
-        """Register requests for records of the pool; return ids that left it without a request.
+        """Register requests for pool records; return ids that left the pool without a request.
 
-        Call after every `arrive`, when records leave the pool, and after every query round.
+        Call this after every `arrive`, as records leave the pool then, and after every query round.
 
         Parameters
         ----------
         ids
             The ids of the requested records.
         propensity
-            (n,), the inclusion probability for audit requests, and 1 for requests of a round.
+            (n,), the inclusion probability of audited records; 1 for records selected by a query
+            round.
         """
         for id, chance in zip(ids, as_propensity(propensity, len(ids)).tolist(), strict=True):
             if id in self._open:
@@ -245,8 +245,8 @@ class Evaluation:
         left_ids = [self._queue.ids[i] for i in places.tolist()]
         self._n_left_pool = left
         for id in left_ids:
-            self._close_request(id)
-        self._fold_final_records()
+            self._close_request_unanswered(id)
+        self._move_final_records_to_sums()
         return left_ids
 
     def label(self, ids: Sequence[str], labels: Any) -> None:
@@ -260,9 +260,9 @@ class Evaluation:
         self.label_validated(ids, as_labels(labels, len(ids), self._known.kind, name="labels"))
 
     def label_validated(self, ids: Sequence[str], labels: Sequence[Label]) -> None:
-        """Record labels as `label` does, without validation; all must be of one type."""
+        """Do the same as `label` without validation; all labels must be of one type."""
         for id, label in zip(ids, labels, strict=True):
-            self._class_number(label)
+            self._class_index(label)
             code = self._known.add(label)
             if id in self._open:
                 number = self._open.pop(id)
@@ -271,55 +271,56 @@ class Evaluation:
                 row["waited"] = self._queue.first + len(self._queue) - number
                 if not row["chance"] > 0.0:
                     row["chance"] = 1.0
-        self._fold_final_records()
+        self._move_final_records_to_sums()
 
     def correct(self, id: str, before: Label, label: Label | None) -> None:
         """Replace the known label `before` of a record; None retracts the label.
 
-        If the label is not part of the estimates, only the baselines change. A label after a
-        retraction does not enter the estimates.
+        If `before` is not part of the estimates, only the baselines change. A new label after a
+        retraction is not part of the estimates.
         """
         if label is not None:
-            self._class_number(label)
+            self._class_index(label)
         truth = self._known.correct(before, label)
         place = self._queue.find(id)
         if place is None:
-            self._strides.correct(id, truth, self._decision_cost)
+            self._strides.correct(id, truth, self._decision_costs)
         elif self._queue.rows[place]["truth"] >= 0:
             self._queue.rows[place]["truth"] = truth
 
     def rename(self, label: Label, into: Label | None) -> None:
-        """Map one class to another from now on, or drop it (`into` is None).
+        """Replace the class `label` by `into` from now on; None drops the class.
 
-        Records that are part of the sums are not changed; nor are other records of a dropped class.
+        Records that are already summed up keep their class. If the class is dropped, the records in
+        the queue keep it, too.
         """
         if label not in self.labels:
             return
         if into is not None:
-            code = self._class_number(into)
+            code = self._class_index(into)
             self._queue.recode(self.labels[label], code, len(self._known))
         self._known.rename_or_remove_class(label, into)
 
     def expire(self, ids: Sequence[str]) -> None:
-        """Close the open requests of these records as unanswered."""
+        """Close the open requests of these records; they count as unanswered."""
         for id in ids:
-            self._close_request(id)
-        self._fold_final_records()
+            self._close_request_unanswered(id)
+        self._move_final_records_to_sums()
 
     def since_start(self) -> Report:
         """Return the report over all evaluated records."""
-        return self._report([self._strides.total], self._pending_sums(0, 0))
+        return self._make_report([self._strides.total], self._sum_pending_records(0, 0))
 
     def recent(self) -> Report:
         """Return the report over the sliding window of the newest evaluated records."""
         newest, start, skipped = self._window_sums()
-        return self._report(newest, self._pending_sums(start, skipped))
+        return self._make_report(newest, self._sum_pending_records(start, skipped))
 
     def both_reports(self) -> tuple[Report, Report]:
         """Return the reports `since_start()` and `recent()`; faster than two calls."""
-        whole, (newest, *since) = self._pending_sums(0, 0), self._window_sums()
-        part = self._pending_sums(*since) if any(since) else whole
-        return self._report([self._strides.total], whole), self._report(newest, part)
+        whole, (newest, *since) = self._sum_pending_records(0, 0), self._window_sums()
+        part = self._sum_pending_records(*since) if any(since) else whole
+        return self._make_report([self._strides.total], whole), self._make_report(newest, part)
 
     def in_numbers(self) -> dict[str, Any]:
         """Return both reports and the numbers of open and unanswered requests, as JSON values."""
@@ -331,24 +332,24 @@ class Evaluation:
             "unanswered": self.unanswered,
         }
 
-    def _class_number(self, label: Label) -> int:
-        """Return the class number of a label; a new label is added to all sums."""
+    def _class_index(self, label: Label) -> int:
+        """Return the class index of `label`; a new label gets the next index and sums of 0."""
         if label not in self.labels:
             self._known.code(label)
             self._strides.widen(len(self._known))
         return self.labels[label]
 
-    def _close_request(self, id: str) -> None:
+    def _close_request_unanswered(self, id: str) -> None:
         number = self._open.pop(id, None)
         if number is not None:
             row = self._queue.rows[number - self._queue.first]
             row["waits"] = False
             self.unanswered += bool(row["chance"] > 0.0)
 
-    def _fold_final_records(self) -> None:
-        """Add records to the sums once their requests are answered or expired.
+    def _move_final_records_to_sums(self) -> None:
+        """Move records with final labels from the queue to the sums once their requests are answered or expired.
 
-        Records are added in complete strides, groups by which the sliding window advances.
+        Records are added label is final groups by which the sliding window advances.
         """
         queue = self._queue
         while self._n_final < len(queue):
@@ -358,41 +359,48 @@ class Evaluation:
             if n == 0 and len(queue) - self._n_final <= self.patience + self.pool:
                 break
             if n == 0:
-                self._close_request(queue.ids[self._n_final])
+                self._close_request_unanswered(queue.ids[self._n_final])
             self._n_final += max(n, 1)
             if self._n_final == self._stride:
-                self._fold_stride(self._stride)
+                self._move_oldest_records_to_sums(self._stride)
         while self._blocks:
             end, others = self._blocks.complete_batches(queue.first + self._n_final)
             if others + end - queue.first < self._stride:
                 break
-            self._fold_stride(end - queue.first)
+            self._move_oldest_records_to_sums(end - queue.first)
 
-    def _fold_stride(self, n: int) -> None:
-        """Add the first `n` records of the queue to the metrics' sums, and remove them from it.
+    def _move_oldest_records_to_sums(self, n_records: int) -> None:
+        """Add the oldest `n_records` records of the queue, to the metrics' sums, and remove them from it.
 
         They form one stride of the sliding window, with the batches up to their last record.
         """
-        queue, rows, n_classes = self._queue, slice(n), len(self._known)
-        others = self._blocks.sums(queue.first + n, n_classes, drop=True)
+        queue, rows, n_classes = self._queue, slice(n_records), len(self._known)
+        others = self._blocks.sums(queue.first + n_records, n_classes, drop=True)
         judged, waited = self._judged_records(rows), queue.rows["waited"][rows]
         self._strides.add(queue.ids[rows], judged, waited, others)
-        queue.drop(n)
-        self._n_final, self._n_left_pool = self._n_final - n, max(self._n_left_pool - n, 0)
+        queue.drop(n_records)
+        self._n_final, self._n_left_pool = (
+            self._n_final - n_records,
+            max(self._n_left_pool - n_records, 0),
+        )
 
-    def _decision_cost(self, P: np.ndarray) -> np.ndarray | None:
+    def _decision_costs(self, P: np.ndarray) -> np.ndarray | None:
         return (
             None if self._decisions is None else self._decisions.decision_cost(P, list(self.labels))
         )
 
     def _judged_records(self, rows: slice) -> JudgedRecords:
-        """Return the records at `rows` of the queue for evaluation, with the cost of decisions."""
+        """Return the records at `rows` of the queue with labels, weights and decision costs."""
         judged = self._queue.judged_records(rows, len(self._known), self.block)
-        return replace(judged, decision_cost=self._decision_cost(judged.P))
+        return replace(judged, decision_cost=self._decision_costs(judged.P))
 
     def _window_sums(self) -> tuple[list[SufficientStats], int, int]:
-        """Return the sliding window's sums, its first index in the queue and in the batches."""
-        covered, first = self._n_covered(), self._queue.first
+        """Return sums of the sliding window, and where the window begins in queue and batches.
+
+        The sums are over records of the window that have left the queue. The two numbers are the
+        index of the window's first record in the queue, and that of its first batch.
+        """
+        covered, first = self._n_records_in_estimates(), self._queue.first
         records = covered + int(self._blocks.complete_batches(first + covered)[1])
         if records <= self.window:
             newest = self._strides.newest((self.window - records) // self._stride)
@@ -403,50 +411,56 @@ class Evaluation:
         strides = -(-(records - self.window) // self._stride)
         return [], strides * self._stride, 0
 
-    def _n_covered(self) -> int:
-        """Return the number of records at the front of the queue that the estimates cover."""
+    def _n_records_in_estimates(self) -> int:
+        """Return the number of oldest records in the queue that are part of the estimates."""
         reached = self._queue.n_final_or_labelled()
         if self.pool:  # the other records may still be requested
             reached = min(reached, self._n_left_pool)
         reached = max(reached, self._n_final)
         return max(self._blocks.estimates_end(self._queue.first + reached) - self._queue.first, 0)
 
-    def _report(self, tallies: Iterable[SufficientStats], waiting: "_PendingSums") -> Report:
-        """Return the report over the sums `tallies` and the pending records."""
-        whole = SufficientStats(len(self._known))
-        for tally in (waiting.judged, *tallies, *waiting.open):
-            whole.merge(tally)
-        return make_report(whole, list(self.labels), waiting.n_open)
+    def _make_report(self, tallies: Iterable[SufficientStats], pending: "_PendingSums") -> Report:
+        """Return the report over the sums `tallies` and the `pending` records together."""
+        total = SufficientStats(len(self._known))
+        for tally in (pending.judged, *tallies, *pending.open):
+            total.merge(tally)
+        return make_report(total, list(self.labels), pending.n_open)
 
-    def _pending_sums(self, start: int, skipped: int) -> "_PendingSums":
-        """Return the sums of pending records from `start` on, and of batches from `skipped` on."""
-        queue, covered, n_classes = self._queue, self._n_covered(), len(self._known)
-        whole = self._blocks.sums(queue.first + covered, n_classes, skip=skipped)
+    def _sum_pending_records(self, first_row: int, first_batch: int) -> "_PendingSums":
+        """Return sums over records and batches that are not yet moved to the sums.
+
+        Records of the queue count from index `first_row` on, and batches from `first_batch` on.
+        """
+        queue, covered, n_classes = self._queue, self._n_records_in_estimates(), len(self._known)
+        whole = self._blocks.sums(queue.first + covered, n_classes, skip=first_batch)
         strides = [
-            slice(at, min(at + self._stride, covered)) for at in range(start, covered, self._stride)
+            slice(at, min(at + self._stride, covered))
+            for at in range(first_row, covered, self._stride)
         ]
         n = max(_AT_ONCE // (self._stride * max(n_classes, 1)), 1)
         for at in range(0, len(strides), n):
             whole.add(
-                _concatenate_judged([self._judged_records(rows) for rows in strides[at : at + n]])
+                _concatenate_records([self._judged_records(rows) for rows in strides[at : at + n]])
             )
-        places = np.flatnonzero(queue.rows["waits"][start:covered]) + start
-        return _PendingSums(whole, [self._imputed_sums(places)] if len(places) else [], len(places))
+        places = np.flatnonzero(queue.rows["waits"][first_row:covered]) + first_row
+        return _PendingSums(
+            whole, [self._impute_open_requests(places)] if len(places) else [], len(places)
+        )
 
-    def _imputed_sums(self, places: np.ndarray) -> SufficientStats:
-        """Return the sums imputed for the open requests at these queue indices."""
+    def _impute_open_requests(self, queue_indices: np.ndarray) -> SufficientStats:
+        """Return the sums that impute the labels of the open requests at `queue_indices`."""
         queue, n_classes = self._queue, len(self._known)
         labels = queue.newest_outcomes(_MAX_DONORS, self.block)
         labels += self._strides.outcomes.newest(_MAX_DONORS - len(labels))
-        sure = queue.rows["P"][places].max(axis=1, initial=0.0)
-        inverse_probability = queue.inverse_probability(slice(None), self.block)[places]
-        waited = len(queue) - places
+        sure = queue.rows["P"][queue_indices].max(axis=1, initial=0.0)
+        inverse_probability = queue.inverse_probability(slice(None), self.block)[queue_indices]
+        waited = len(queue) - queue_indices
         return impute_open_requests(
-            sure, inverse_probability, waited, labels, n_classes, self._decision_cost
+            sure, inverse_probability, waited, labels, n_classes, self._decision_costs
         )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         state, arrays = self._strides.state()
         ids, queue = self._queue.state()
         arrays |= {"queue": self._queue.probabilities(len(self._known))}
@@ -461,7 +475,7 @@ class Evaluation:
         return state, arrays | waiting
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` of an evaluation that has equal settings."""
+        """Set the state to one that `state` returned for an evaluation that has equal settings."""
         self._known.resume(state)
         self._strides.resume(state, arrays)
         self.unanswered = state["unanswered"]
@@ -477,56 +491,56 @@ class Evaluation:
         self._open = {id: i for i, id in enumerate(self._queue.ids) if waits[i]}
 
 
-def _concatenate_judged(runs: Sequence[JudgedRecords]) -> JudgedRecords:
-    """Concatenate groups of evaluated records, at least one, in order."""
+def _concatenate_records(groups: Sequence[JudgedRecords]) -> JudgedRecords:
+    """Return one group with the records of all `groups` (at least one), in order."""
     P, predicted, truth, others = (
-        np.concatenate([getattr(one, name) for one in runs])
+        np.concatenate([getattr(one, name) for one in groups])
         for name in ("P", "predicted", "truth", "others")
     )
-    decision_cost = [one.decision_cost for one in runs if one.decision_cost is not None]
+    decision_cost = [one.decision_cost for one in groups if one.decision_cost is not None]
     return JudgedRecords(
         P, predicted, truth, others, np.concatenate(decision_cost) if decision_cost else None
     )
 
 
 def impute_open_requests(
-    sure: np.ndarray,
+    confidence: np.ndarray,
     inverse_probability: np.ndarray,
-    waited: np.ndarray,
-    labels: list[Outcome],
+    n_records_since: np.ndarray,
+    answered: list[Outcome],
     K: int,
     decision_cost: DecisionCost,
 ) -> SufficientStats:
-    """Return the sums that impute open requests from the answered requests `labels`.
+    """Return sums that impute the labels of open requests from the `answered` requests.
 
-    An open request is imputed from requests that took at least as long: its weight is distributed
-    to these (redistribution to the right, Efron 1967), or to the slowest ones. So fast labels do
-    not replace slow labels.
+    The weight of an open request is distributed to requests whose answer took at least as long as
+    the request has been open (redistribution to the right, Efron 1967). If there are none, it goes
+    to the slowest answers. So fast answers do not replace slow ones.
 
     Parameters
     ----------
-    sure, inverse_probability, waited
+    confidence, inverse_probability, n_records_since
         (m,), of the open requests: the predicted label's probability, 1 / pi, and the number of
         records since.
-    labels
+    answered
         Outcomes of answered requests.
     K
         Number of classes.
     decision_cost
         Computes `JudgedRecords.decision_cost` from probabilities.
     """
-    P, tally = np.zeros((len(labels), K)), SufficientStats(K)
-    if not len(labels) or not len(sure):
+    P, tally = np.zeros((len(answered), K)), SufficientStats(K)
+    if not len(answered) or not len(confidence):
         return tally
-    for i, one in enumerate(labels):
+    for i, one in enumerate(answered):
         P[i, : len(one.P)] = one.P
-    took, others = (np.array([one[i] for one in labels], np.float64) for i in (5, 4))
+    took, others = (np.array([one[i] for one in answered], np.float64) for i in (5, 4))
     slowest = np.sort(took)[-min(_FEWEST, len(took))]
-    slower = (took > waited[:, None]) | (took >= slowest)
-    shares = similarity_weights(sure, P.max(axis=1, initial=0.0), others + 1.0) * slower
+    slower = (took > n_records_since[:, None]) | (took >= slowest)
+    shares = similarity_weights(confidence, P.max(axis=1, initial=0.0), others + 1.0) * slower
     given = inverse_probability @ (shares / shares.sum(axis=1, keepdims=True))
-    predicted = np.array([one.predicted for one in labels])
-    truth = np.array([one.truth for one in labels])
+    predicted = np.array([one.predicted for one in answered])
+    truth = np.array([one.truth for one in answered])
     judged = JudgedRecords(P, predicted, truth, others, decision_cost(P))
     tally.add(replace(judged, others=others + given))
     alone = SufficientStats(K)

@@ -1,8 +1,8 @@
-"""Pending predictions of an evaluation, and sums over records whose labels are final.
+"""Predictions that wait for labels, and sums over records whose labels are final.
 
-`PendingPredictions` holds the newest records with their predictions. `Strides` adds up final
-records in groups (strides) and keeps the prediction and label of each for label corrections.
-`ClassCounts` numbers the labels.
+`PendingPredictions` holds the newest records with their predictions. `Strides` adds up records in groups (strides) and keeps the prediction and label of each record for label corrections.
+`ClassCounts`
+numbers the labels. A label is final once it has arrived or can no longer arrive.
 """
 
 from collections import OrderedDict, deque
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class ClassCounts:
-    """Numbers the labels in order of appearance, and computes the predictions of two baselines.
+    """Numbers the labels in order of appearance, and tracks the newest and most frequent label.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class ClassCounts:
     counts
         The count of each label.
     last, commonest
-        The numbers of the newest and of the most frequent label; -1: none.
+        Indices of the newest and of the most frequent label, which two baselines predict; -1: none.
     """
 
     def __init__(self) -> None:
@@ -54,14 +54,14 @@ class ClassCounts:
         return type(next(iter(self.codes))) if self.codes else None
 
     def code(self, label: Label) -> int:
-        """Return the class number of a label; a new label gets the next number."""
+        """Return the class index of a label; a new label gets the next index."""
         if label not in self.codes:
             self.codes[label] = len(self.codes)
             self.counts.append(0)
         return self.codes[label]
 
     def add(self, label: Label) -> int:
-        """Count an arriving label; return its class number."""
+        """Count an arriving label; return its class index."""
         code = self.last = self.code(label)
         self.counts[code] += 1
         if self.commonest < 0 or self.counts[code] > self.counts[self.commonest]:
@@ -69,26 +69,29 @@ class ClassCounts:
         return code
 
     def correct(self, before: Label, label: Label | None) -> int:
-        """Replace one counted label, or remove it if `label` is None; return its number or -1."""
+        """Replace the counted label `before` by `label`; return the class index of `label`.
+
+        If `label` is None, one `before` is subtracted, and -1 is returned.
+        """
         truth = -1 if label is None else self.code(label)
         self.counts[self.codes[before]] -= 1
         if truth >= 0:
             self.counts[truth] += 1
-        self._update_most_frequent()
+        self._update_most_frequent_label()
         return truth
 
     def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
-        """Move the counts of one class to another, which may be new; None drops the counts."""
+        """Add the count of class `label` to class `into`, which may be new; None drops it."""
         before = self.codes[label]
         counted, self.counts[before] = self.counts[before], 0
         code = -1 if into is None else self.code(into)
         if code >= 0:
             self.counts[code] += counted
-        self._update_most_frequent()
+        self._update_most_frequent_label()
         if self.last == before:
             self.last = code
 
-    def _update_most_frequent(self) -> None:
+    def _update_most_frequent_label(self) -> None:
         self.commonest = int(np.argmax(self.counts)) if any(self.counts) else -1
 
     def state(self) -> dict[str, Any]:
@@ -101,14 +104,14 @@ class ClassCounts:
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state`; other keys are ignored."""
+        """Set the state to one that the method `state` returned; ignore other keys."""
         self.codes = {label: code for code, label in enumerate(state["labels"])}
         self.counts = list(state["counts"])
         self.last, self.commonest = state["last"], state["commonest"]
 
 
 PARTS = 10
-"""Number of strides of a sliding window: groups of consecutive records by which it advances."""
+"""Number of strides of records in a sliding window: groups of consecutive records by which it advances."""
 
 _MOST_BYTES = 8 * 2**20
 _MOST = 20_000
@@ -122,7 +125,7 @@ DecisionCost = Callable[[np.ndarray], np.ndarray | None]
 
 
 class Outcome(NamedTuple):
-    """Prediction and label of one record that is included in the sums."""
+    """Prediction and label of one record that is included in the sums: its predictions, label and weights."""
 
     stride: int
     """The number of the record's stride."""
@@ -136,7 +139,7 @@ class Outcome(NamedTuple):
     """Delay of the label in records."""
 
     def sums(self, truth: int, n_classes: int, decision_cost: DecisionCost) -> SufficientStats:
-        """Return the sums of this record alone, if its class number is `truth` (-1: unknown)."""
+        """Return the sums over this record alone if its class index were `truth` (-1: unknown)."""
         P = np.zeros((1, n_classes))
         P[0, : len(self.P)] = self.P
         tally = SufficientStats(n_classes)
@@ -163,7 +166,10 @@ class Outcomes:
     def add(
         self, ids: Sequence[str], judged: JudgedRecords, waited: np.ndarray, stride: int
     ) -> None:
-        """Add the outcomes of a stride's labelled records; evict the oldest beyond the limit."""
+        """Add outcomes of the labelled records in a group; evict the oldest beyond the limit.
+
+        `stride` is the number of the group, and `waited` (n,) the delay of each label in records.
+        """
         for i in np.flatnonzero(judged.truth >= 0).tolist():
             self._store_outcome(
                 ids[i],
@@ -185,7 +191,7 @@ class Outcomes:
             self.pop(next(iter(self._kept)))
 
     def pop(self, id: str) -> Outcome | None:
-        """Remove and return the outcome of a record; None if not stored."""
+        """Remove and return the outcome of the record `id`; None if it is not stored."""
         outcome = self._kept.pop(id, None)
         if outcome is not None:
             self._bytes -= outcome.P.nbytes + _EACH
@@ -199,11 +205,12 @@ class Outcomes:
     def correct(
         self, id: str, truth: int, n_classes: int, decision_cost: DecisionCost
     ) -> tuple[int, SufficientStats] | None:
-        """Change a record's class number to `truth`; -1: the label is retracted.
+        """Change the class index of the record `id` to `truth`; -1 retracts the label.
 
         `decision_cost` computes `JudgedRecords.decision_cost`.
 
-        Returns the record's stride and the change of its sums, or None for an unknown record.
+        Returns the number of the record's group and the difference of the sums. Returns None for an
+        unknown record.
         """
         outcome = self._kept.get(id)
         if outcome is None:
@@ -217,13 +224,13 @@ class Outcomes:
         return outcome.stride, change
 
     def state(self) -> tuple[list[Any], Arrays]:
-        """Return the complete state for `resume`: values for JSON, and arrays."""
+        """Return the complete state for `resume`: JSON values, and arrays by name."""
         about = [(id, one.stride, len(one.P), *one[2:]) for id, one in self._kept.items()]
         P = [one.P for one in self._kept.values()]
         return about, {"P": np.concatenate(P) if P else np.zeros(0)}
 
     def resume(self, about: list[Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._kept, self._bytes, start = OrderedDict(), 0, 0
         for id, stride, n, predicted, *rest in about:
             P = arrays["P"][start : start + n].copy()
@@ -234,7 +241,7 @@ class Outcomes:
 class Strides:
     """Sufficient statistics of the metrics, in total and for each of the newest strides.
 
-    A stride is a group of consecutive records, a tenth of the sliding window.
+    A stride is a group of consecutive records, a tenth of of each of the sliding window.
 
     Attributes
     ----------
@@ -253,11 +260,11 @@ class Strides:
         self._decided_since = 0  # strides before the current decisions
 
     def newest(self, n: int) -> list[SufficientStats]:
-        """Return the sums of each of the newest `n` strides, or of all that are stored."""
+        """Return the sums of each of the newest `n` strides, or of all if fewer are stored."""
         return list(self._recent)[max(len(self._recent) - n, 0) :]
 
     def widen(self, n_classes: int) -> None:
-        """Extend the sums to `n_classes` classes."""
+        """Extend the sums to `n_classes` classes; those of new classes are 0."""
         for tally in (self.total, *self._recent):
             tally.widen(n_classes)
 
@@ -267,7 +274,9 @@ class Strides:
         """Add the statistics of a stride: of the records `ids` (n,), and the sums `others`.
 
         `judged` are the records' predictions and final labels. `others` are the sums over records
-        that were scored elsewhere. `waited` (n,) is the delay of each label in records.
+        that were scored elsewhere. `others` are sums over records without requests that another process scored.
+
+        `waited` (n,) is the delay of each label in records.
         """
         stride = SufficientStats(self.total.n_classes)
         stride.add(judged)
@@ -278,7 +287,9 @@ class Strides:
         self._added += 1
 
     def correct(self, id: str, truth: int, decision_cost: DecisionCost) -> None:
-        """Change the class number of a stored record to `truth`; -1: the label is retracted.
+        """Change the class index of the record `id` to `truth`; -1 retracts the label.
+
+        Records whose outcome is not stored are ignored.
 
         `decision_cost` computes `JudgedRecords.decision_cost`.
         """
@@ -300,7 +311,7 @@ class Strides:
             tally.cost[:] = 0.0
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the complete state for `resume`: values for JSON, and arrays."""
+        """Return the complete state for `resume`: JSON values, and arrays by name."""
         outcomes, counted = self.outcomes.state()
         state = {
             "outcomes": outcomes,
@@ -315,7 +326,7 @@ class Strides:
         return state, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`; other keys are ignored."""
+        """Set the state to one that the method `state` returned; ignore other keys."""
         self.total = SufficientStats.resume(part(arrays, "total."))
         self.outcomes.resume(state["outcomes"], part(arrays, "outcomes."))
         self._added = state["folded"]
@@ -332,7 +343,7 @@ _NEAR = 0.1
 
 
 class PendingPredictions:
-    """Queue of the newest records in arrival order, with their predictions.
+    """Queue of the newest records in arrival order, with their predictions and labels.
 
     The records are stored in an array with free space at its end. When this is used up, they move
     to the front, or into an array of twice the size if they fill half of it. A record costs
@@ -343,7 +354,7 @@ class PendingPredictions:
     ids
         The ids of the records.
     first
-        Number of dropped records before them.
+        Number of records that were dropped from the queue: the number of the first in it.
     """
 
     def __init__(self) -> None:
@@ -357,7 +368,7 @@ class PendingPredictions:
 
     @property
     def rows(self) -> np.ndarray:
-        """Writable structured array (n,) of the records, of `_pending_record_dtype`."""
+        """Writable structured array (n,) of the queued records (see `_pending_record_dtype`)."""
         return self._rows[self._start : self._start + len(self.ids)]
 
     def append(
@@ -368,7 +379,7 @@ class PendingPredictions:
         propensity: np.ndarray,
         inclusion_probability: np.ndarray,
     ) -> int:
-        """Append records to the queue; return the number of the first of them.
+        """Append n records to the queue; return the number of the first appended record.
 
         `P` (n, K) are the probabilities, and `predicted` (3,) or (n, 3) the class by each
         predictor. `propensity` (n,) is the inclusion probability of each requested record, NaN
@@ -403,7 +414,7 @@ class PendingPredictions:
         self.first += n
 
     def recode(self, before: int, code: int, n_classes: int) -> None:
-        """Replace class number `before` by `code` in all predictions and labels."""
+        """Replace class index `before` by `code` in all predictions and labels of the queue."""
         self._reserve_capacity(0, n_classes)
         rows = self.rows
         for name in ("predicted", "truth"):
@@ -419,7 +430,10 @@ class PendingPredictions:
         return None
 
     def probabilities(self, n_classes: int, rows: slice = slice(None)) -> np.ndarray:
-        """Return the probabilities of the records at `rows`, (n, K); 0 for newer classes."""
+        """Return the probabilities (n, K) predicted for the records at `rows`.
+
+        K is `n_classes`. Classes that were unknown on a record's arrival have probability 0.
+        """
         known = self.rows["P"][rows]
         P = np.zeros((len(known), n_classes))
         P[:, : known.shape[1]] = known
@@ -431,7 +445,10 @@ class PendingPredictions:
 
     @classmethod
     def resume(cls, ids: Sequence[str], known: Arrays, P: np.ndarray) -> "PendingPredictions":
-        """Restore a queue from the result of `state` and `P` (n, K), numbered from 0."""
+        """Create a queue from the result of `state` and the probabilities `P` (n, K).
+
+        The first record gets the number 0.
+        """
         arrivals = cls()
         arrivals.append(ids, P, known["predicted"], known["chance"], known["design"])
         for name in ("waits", "truth", "waited"):
@@ -439,9 +456,9 @@ class PendingPredictions:
         return arrivals
 
     def n_final_or_labelled(self) -> int:
-        """Return the number of oldest records that are labelled, final, or older than a label.
+        """Return the number of records up to the newest labelled one, with final ones after it.
 
-        These are the records up to the newest labelled record, and final records directly after.
+        Final records, whose label can no longer arrive, count if they follow directly.
         """
         came = np.flatnonzero(self.rows["truth"] >= 0)
         reached = int(came[-1]) + 1 if len(came) else 0
@@ -449,10 +466,10 @@ class PendingPredictions:
         return reached + int(waits[0]) if len(waits) else len(self)
 
     def judged_records(self, rows: slice, n_classes: int, block: int) -> JudgedRecords:
-        """Return the records at `rows` for evaluation, with the weight of each answered record.
+        """Return the records at `rows` with labels, and a weight for each labelled record.
 
-        The weight is at most `block`, plus a share of the weights of records whose label will
-        never arrive.
+        The weight is 1 / inclusion probability, at most `block`. Weights of requested records whose
+        label will never arrive are added to those of similar labelled records.
         """
         found = self.rows[rows]
         known = found["truth"] >= 0
@@ -471,7 +488,7 @@ class PendingPredictions:
         )
 
     def newest_outcomes(self, n: int, block: int) -> list[Outcome]:
-        """Return the outcomes of the newest `n` labelled records, or of all if there are fewer."""
+        """Return outcomes of the newest `n` labelled records, or of all if there are fewer."""
         places = np.flatnonzero(self.rows["truth"] >= 0)[::-1][:n].tolist()
         found = []
         for i in places:
@@ -490,13 +507,18 @@ class PendingPredictions:
         return np.asarray(1.0 / np.maximum(own, 1.0 / max(block, 1)))
 
 
-def similarity_weights(missing: np.ndarray, known: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the shares (m, n) in which known labels impute missing labels.
+def similarity_weights(
+    missing_confidence: np.ndarray, known_confidence: np.ndarray, known_weight: np.ndarray
+) -> np.ndarray:
+    """Return the weight (m, n) of each of n known labels for each of m missing labels.
 
-    Annotators skip hard records. So labels of records with similar confidence, `missing` (m,) and
-    `known` (n,), get more weight, and so do labels of larger `weight` (n,).
+    Annotators skip hard records. So a known label gets more weight the closer the predicted
+    probabilities of both records are: `missing_confidence` (m,) and `known_confidence` (n,). The
+    weights are multiplied by `known_weight` (n,).
     """
-    return np.asarray(weight / (_NEAR + np.abs(missing[:, None] - known)))
+    return np.asarray(
+        known_weight / (_NEAR + np.abs(missing_confidence[:, None] - known_confidence))
+    )
 
 
 def _pending_record_dtype(n_classes: int) -> np.dtype:

@@ -102,9 +102,10 @@ class PredictionSets:
         self._drawn: tuple[float, float] | None = None  # the threshold with its `unseen`
 
     def threshold(self, unseen: float = 0.0) -> float:
-        """Return the least probability with which a label is part of a set.
+        """Return the least probability of a label to be in a prediction set.
 
-        It is 0 if sets hold all labels, as before the first label, and 2 if sets are empty.
+        The result is 0 if sets hold all labels, as before the first label arrives. The result is 2
+        if sets are empty.
 
         Parameters
         ----------
@@ -134,14 +135,14 @@ class PredictionSets:
     def arrive(
         self, probabilities: np.ndarray, expected: np.ndarray, unseen: float = 0.0
     ) -> np.ndarray:
-        """Update with n unlabelled records; return the probability (n,) that each set is right.
+        """Add n arriving records; return the probability (n,) that each set has the true label.
 
         Parameters
         ----------
         probabilities
-            (n, K), to be compared with the threshold.
+            (n, K), the probabilities that are compared with the threshold.
         expected
-            (n, K), the probability of each label, calibrated.
+            (n, K), the calibrated probability of each label.
         unseen
             The probability of a label that has not appeared yet.
         """
@@ -191,7 +192,7 @@ class PredictionSets:
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state` of an object with equal coverage."""
+        """Set the state to one that `state` returned for an object with equal coverage."""
         self.level = state["level"]
         self._labels = state["labels"]
         self._weight = state["weight"]
@@ -201,12 +202,15 @@ class PredictionSets:
 
 
 def is_in_set(probability: Any, threshold: float) -> np.ndarray:
-    """Return whether labels of these probabilities are in the set: bool, of the same shape."""
-    return np.asarray(_clip_probability(probability) >= threshold)
+    """Return whether labels of these probabilities are in a prediction set.
+
+    The result is bool, in the shape of `probability`.
+    """
+    return np.asarray(_clip_below_one(probability) >= threshold)
 
 
 def new_label_probability(counts: Sequence[int]) -> float:
-    """Return the probability that the next label is new (Good 1953).
+    """Return the probability that the next label is one that has not appeared (Good 1953).
 
     Parameters
     ----------
@@ -223,11 +227,11 @@ def new_label_probability(counts: Sequence[int]) -> float:
 
 
 def _log_odds_bins(probabilities: np.ndarray) -> np.ndarray:
-    """Return the histogram bin of each probability's log odds, intp of the same shape."""
-    p = _clip_probability(probabilities)
+    """Return the index of the histogram bin for the log odds of each probability."""
+    p = _clip_below_one(probabilities)
     return np.asarray((np.log(p / (1.0 - p)) - _EDGES[0]) / _WIDTH).astype(np.intp)
 
 
-def _clip_probability(probability: Any) -> Any:
-    """Clip probabilities below 1, so that a threshold can exceed any of them."""
+def _clip_below_one(probability: Any) -> Any:
+    """Return probabilities clipped to slightly less than 1, so that a threshold can be above."""
     return np.minimum(np.maximum(probability, _LEAST), 1.0 - _LEAST)

@@ -97,7 +97,7 @@ _BY_PREDICTED = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedRecords:
-    """Evaluated records in arrival order, whose labels are final: known, or never to arrive.
+    """Records with predictions and final labels, in arrival order.
 
     Attributes
     ----------
@@ -106,12 +106,13 @@ class JudgedRecords:
     predicted
         int64 (n, 3), the class that each of `PREDICTORS` gave, -1 for none.
     truth
-        int64 (n,), the class, -1 if the label was not requested or never arrived.
+        int64 (n,), the class index; -1 if the label was not requested or will never arrive.
     others
-        float64 (n,), 1/pi - 1: number of further records that each requested record represents.
+        float64 (n,), how many records without a request each requested record represents: 1/pi - 1
+        for inclusion probability pi.
     decision_cost
-        float64 (n, K), the cost of the decision by true class, NaN without a decision; None: there
-        are no decisions.
+        float64 (n, K), the cost of each record's decision for each possible true class, NaN for
+        records without a decision. None if no decisions are evaluated.
     """
 
     P: np.ndarray
@@ -162,13 +163,13 @@ class SufficientStats:
         return float(self.sums["counts"][3])
 
     def widen(self, n_classes: int) -> None:
-        """Extend the sums to `n_classes` classes."""
+        """Extend the sums to `n_classes` classes; those of new classes are 0."""
         before = self.state()
         self._allocate_sums(n_classes)
         self._copy_sums(before)
 
     def merge(self, other: "SufficientStats", times: float = 1.0) -> None:
-        """Add the sums of `other`, multiplied by `times`; both have the same classes."""
+        """Add the sums of `other`, multiplied by `times`. Both must have the same classes."""
         self._all += other._all if times == 1.0 else times * other._all
 
     def add(self, judged: JudgedRecords) -> None:
@@ -188,7 +189,7 @@ class SufficientStats:
             )
 
     def state(self) -> Arrays:
-        """Return all sums as arrays by name, for `resume`."""
+        """Return all sums as arrays by name, which `resume` restores."""
         return {**self.sums, "means": self.means, "cost": self.cost}
 
     @classmethod
@@ -225,11 +226,10 @@ def _shapes_of_sums(n_classes: int) -> dict[str, tuple[int, ...]]:
 
 
 MOST = 256
-"""Batches that may wait for labels before neighbouring batches are merged."""
+"""Largest number of batches that wait for labels before neighbouring batches are merged."""
 
 FINEST = 10
-"""Neighbouring batches are merged up to this fraction of the number of records after them. The
-newest batches stay separate, so that a window can begin between them."""
+"""Neighbouring batches are merged if all newer batches have this many times as many records."""
 
 _MEANS = [
     MEAN_COLUMNS.index(name)
@@ -239,7 +239,7 @@ _MEANS = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnlabelledSums:
-    """Sums over records without a label request that another process scored.
+    """Sums over records that another process scored and whose labels were not requested.
 
     Attributes
     ----------
@@ -256,10 +256,10 @@ class UnlabelledSums:
     def from_scored(
         cls, scored: Scored, asked: Sequence[int], block: int, chances: np.ndarray | None = None
     ) -> "UnlabelledSums":
-        """Return the sums over the records of `scored`, without the requested rows `asked`.
+        """Return sums over the records of `scored` except the requested rows `asked`.
 
-        `chances` (n,) are the inclusion probabilities; None: 1 / `block`. Each record represents at
-        most `block` records.
+        `chances` (n,) are the inclusion probabilities of the records; None: 1 / `block` for each. A
+        record represents at most `block` records.
         """
         classes: list[Label] = scored.classes.tolist()
         rows = np.ones(len(scored), dtype=bool)
@@ -279,7 +279,10 @@ class UnlabelledSums:
         return cls(classes, tally)
 
     def pack(self) -> bytes:
-        """Return the compressed sums in float32, which is as exact as the scores are."""
+        """Return the sums as compressed float32 numbers, for `unpack`.
+
+        float32 suffices, as the scores have that precision.
+        """
         sums = self.tally.sums
         parts = [
             np.array([self.tally.records]),
@@ -295,7 +298,7 @@ class UnlabelledSums:
 
     @classmethod
     def unpack(cls, classes: Sequence[Label], packed: bytes) -> "UnlabelledSums":
-        """Return the sums from the result of `pack`; raise ValueError for other bytes."""
+        """Return the sums from the bytes that `pack` returned; raise ValueError for others."""
         K = len(classes)
         shapes: dict[str, tuple[int, ...]] = {
             "records": (1,),
@@ -328,9 +331,10 @@ class UnlabelledSums:
     def renumber_classes(
         self, codes: Sequence[int], n_classes: int, baselines: Sequence[int]
     ) -> SufficientStats:
-        """Return the sums for `n_classes` classes, with own classes renumbered to `codes`.
+        """Return the sums with class i renumbered to `codes[i]`, for `n_classes` classes.
 
-        `baselines` are the classes that the two baselines predict for all these records; -1: none.
+        `baselines` are the indices of the classes that the two baselines predict for all these
+        records; -1: none.
         """
         places, K = np.asarray(codes, dtype=np.intp), len(codes)
         whole, own = SufficientStats(n_classes), self.tally
@@ -355,11 +359,12 @@ class UnlabelledSums:
 
 
 class BatchSums:
-    """Sums of batches; a batch is complete when all its label requests are answered or expired.
+    """Sums over batches of records, in order, which wait until the batches are complete.
 
-    One late answer delays all later batches. If many wait, neighbours are merged, the coarser the
-    older they are: O(log n) sums wait for n batches (exponential histograms, Datar, Gionis, Indyk
-    and Motwani 2002).
+    A batch is complete when all its label requests are answered or expired. One open request delays
+    its batch and all later ones. If many batches wait, neighbours are merged, older ones into
+    larger groups. So n batches take O(log n) sums (exponential histograms, Datar, Gionis, Indyk and
+    Motwani 2002).
     """
 
     def __init__(self) -> None:
@@ -369,13 +374,13 @@ class BatchSums:
         return bool(self._waiting)
 
     def add(self, end: int, tally: SufficientStats) -> None:
-        """Add the sums `tally` of a batch; its last requested record is the one before `end`."""
+        """Add the sums `tally` of a batch whose last requested record has the number `end` - 1."""
         self._waiting.append((end, tally))
         if len(self._waiting) > MOST:
             self._merge_old_batches()
 
     def _merge_old_batches(self) -> None:
-        """Merge neighbouring batches whose size is small compared with the records after them."""
+        """Merge neighbouring batches that are small compared with all newer batches together."""
         kept: deque[tuple[int, SufficientStats]] = deque()
         newer = 0.0  # records after the oldest batch that is kept so far
         while self._waiting:
@@ -389,27 +394,30 @@ class BatchSums:
         self._waiting = kept
 
     def complete_batches(self, n_final: int) -> tuple[int, float]:
-        """Return the end of the newest complete batch, and the records in all complete batches.
+        """Return the `end` of the newest complete batch, and the number of complete records.
 
-        All records before number `n_final` are final.
+        The second number counts the records of all complete batches.
+
+        `n_final` is the number of the first record whose label may still arrive.
         """
         number, records = 0, 0.0
-        for end, tally in self._iterate_complete(n_final):
+        for end, tally in self._iterate_complete_batches(n_final):
             number, records = end, records + tally.records
         return number, records
 
     def estimates_end(self, n_final: int) -> int:
-        """Return the record number up to which all records can be part of the estimates.
+        """Return the number of the first record that cannot be part of the estimates yet.
 
-        Requested records of an incomplete batch do not count without its other records.
+        The requested records of a batch become part of the estimates together with its other
+        records, once the batch is complete. `n_final` is as in `complete_batches`.
         """
         ends = [end for end, _ in self._waiting]
         return n_final if not ends or ends[-1] <= n_final else self.complete_batches(n_final)[0]
 
     def oldest_batches(self, first: int, records: float) -> tuple[int, int]:
-        """Return how many of the oldest batches hold `records` records, and the end of the last.
+        """Return how many oldest batches have `records` records together, and the last one's `end`.
 
-        Numbers start with `first`.
+        The records are numbered from `first` on.
         """
         start, n = first, 0
         for end, tally in self._waiting:
@@ -422,8 +430,11 @@ class BatchSums:
     def sums(
         self, n_final: int, n_classes: int, *, skip: int = 0, drop: bool = False
     ) -> SufficientStats:
-        """Return the sums of complete batches without the oldest `skip`; `drop` removes them."""
-        total, found = SufficientStats(n_classes), list(self._iterate_complete(n_final))
+        """Return the sums over the complete batches except the oldest `skip` batches.
+
+        With `drop`, all complete batches are removed.
+        """
+        total, found = SufficientStats(n_classes), list(self._iterate_complete_batches(n_final))
         for _, tally in found[skip:]:
             tally.widen(n_classes)
             total.merge(tally)
@@ -431,11 +442,11 @@ class BatchSums:
             self._waiting.popleft()
         return total
 
-    def _iterate_complete(self, n_final: int) -> Iterator[tuple[int, SufficientStats]]:
+    def _iterate_complete_batches(self, n_final: int) -> Iterator[tuple[int, SufficientStats]]:
         return takewhile(lambda one: one[0] <= n_final, self._waiting)
 
     def state(self, first: int) -> tuple[list[int], Arrays]:
-        """Return the state, with numbers relative to `first`: a JSON part and arrays."""
+        """Return the state for `resume`: record numbers relative to `first`, and arrays."""
         arrays = {
             f"block{i}.{name}": array
             for i, (_, tally) in enumerate(self._waiting)
@@ -444,7 +455,7 @@ class BatchSums:
         return [end - first for end, _ in self._waiting], arrays
 
     def resume(self, ends: Sequence[int], arrays: Arrays) -> None:
-        """Restore the result of `state`, with numbers from 0."""
+        """Restore the state from the result of `state`; records are numbered from 0 then."""
         self._waiting.clear()
         for i, end in enumerate(ends):
             own: dict[str, Any] = {

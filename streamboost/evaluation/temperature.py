@@ -59,9 +59,9 @@ class Temperature:
         return self._value
 
     def learn(self, logits: np.ndarray, k: int, weight: float = 1.0) -> None:
-        """Update the temperature with a record's log probabilities (K,) and class number `k`.
+        """Update the temperature with a record's log probabilities (K,) and class index `k`.
 
-        A class of probability 0 is ignored.
+        The record is ignored if its class has probability 0.
         """
         if not np.isfinite(logits[k]):
             return
@@ -73,12 +73,12 @@ class Temperature:
         self._value = None
 
     def apply(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return the probabilities (n, K) at this temperature; zeros stay 0."""
+        """Return probabilities (n, K) scaled by the temperature; zeros stay 0."""
         cooled = (probabilities / probabilities.max(axis=1, keepdims=True)) ** (1.0 / self.value)
         return np.asarray(cooled / cooled.sum(axis=1, keepdims=True))
 
     def state(self) -> dict[str, Any]:
-        """Return everything that changes after construction, as JSON values for `resume`."""
+        """Return the mutable state for `resume`, as JSON values."""
         return {
             "value": self.value,
             "loss": self._loss.tolist(),
@@ -87,7 +87,7 @@ class Temperature:
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._value = state["value"]
         self._loss = np.array(state["loss"])
         self._weight = state["weight"]

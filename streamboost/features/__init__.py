@@ -1,4 +1,4 @@
-"""Fields of records as columns of arrays: numbers, categories, texts, times and vectors."""
+"""Conversion of record fields to numeric columns: numbers, categories, texts, times, vectors."""
 
 from streamboost.features.features import Features
 from streamboost.features.fields import Field

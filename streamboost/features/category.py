@@ -1,4 +1,4 @@
-"""Category encoder: category codes and target encoding, learned from labelled records."""
+"""Encoder of categories as codes and as class rates (target encoding), learned from labels."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -16,17 +16,18 @@ MOST_VALUES = 65_536
 values that occur only once cannot fill the memory."""
 
 _SET = 253
-"""Largest number of values with their own code: trees split 254 codes, and one is for rare values.
+"""Largest number of categories with a code of their own. Trees split up to 254 codes, and rare
+categories share one.
 """
 
 _RARE = 0.0
 _LONGEST = 256
 _HUGE = 10**4_000  # Python does not format integers of more than 4,300 digits
 _RATED_CLASSES = 16
-"""Largest number of classes with a rate column: the first classes learned."""
+"""Largest number of classes with a rate column. Only the first classes learned have one."""
 
 _PRIOR = 10.0
-"""Weight, in labels, of the rate over all values, added to the labels of a value."""
+"""Number of labels that the rate over all categories counts as in a category's smoothed rate."""
 
 
 def as_category(value: Any) -> str | None:
@@ -79,7 +80,7 @@ class CategoryEncoder(ColumnEncoder):
         self._classes: list[Hashable] = []
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Write this encoder's columns of n records into `X` (n, D), which is filled with NaN."""
+        """Fill this encoder's columns in `X` (n, D); return how many values were unreadable."""
         unreadable: Counter[Hashable] = Counter()
         rows, codes, place, column = self._rows, self._codes, self._place, self.columns[0]
         for i, value in enumerate(values):
@@ -95,7 +96,10 @@ class CategoryEncoder(ColumnEncoder):
         return unreadable
 
     def _class_rates(self, row: int | None) -> np.ndarray:
-        """Return the smoothed class rates (n,) of the category at `row` (None: a new category)."""
+        """Return the smoothed rate of each class (n,) among the labels of one category.
+
+        `row` is the index of the category in the table of counts; None: a new category.
+        """
         n = len(self._rates)
         overall = self._totals[:n] + 1.0
         prior = overall / overall.sum() * _PRIOR
@@ -121,10 +125,13 @@ class CategoryEncoder(ColumnEncoder):
             self._counts[row, k] += 1.0
             self._totals[k] += 1.0
         if self._codes[row] == _RARE and self._labels[row] >= self._min_frequency:
-            self._assign_code(row)
+            self._assign_category_code(row)
 
     def correct(self, value: Values, before: int | None, k: int | None) -> None:
-        """Move one count from class index `before` to `k`; None is no known class."""
+        """Move one count of the record's category from class index `before` to `k`.
+
+        None means no label: nothing is subtracted, or nothing is added.
+        """
         row = self._rows.get(as_category(value[self._place]) or "")
         if row is None:
             return
@@ -135,7 +142,7 @@ class CategoryEncoder(ColumnEncoder):
                 self._totals[one] += step
 
     def rename_or_remove_class(self, before: int, k: int | None) -> None:
-        """Merge class index `before` into `k`, or remove the class if None."""
+        """Merge the class of index `before` into the class of index `k`; None removes it."""
         n = self._counts.shape[1]
         if before >= n:
             return
@@ -145,8 +152,11 @@ class CategoryEncoder(ColumnEncoder):
         self._counts[:, before] = 0.0
         self._totals[before] = 0.0
 
-    def _assign_code(self, row: int) -> None:
-        """Assign a code to the category at `row`; if no code is free, add the rate columns."""
+    def _assign_category_code(self, row: int) -> None:
+        """Assign a code to the category at index `row`.
+
+        If no code is free, the columns of class rates are added.
+        """
         if self._numbered < _SET:
             self._numbered += 1
             self._codes[row] = float(self._numbered)
@@ -158,7 +168,7 @@ class CategoryEncoder(ColumnEncoder):
             self._rates.append(self._layout.add_column(f"{self._name}: rate of {label}"))
 
     def grow(self, classes: Sequence[Hashable]) -> None:
-        """Set the classes, in the order of their first label; new classes are at the end."""
+        """Set the known classes, in the order of their first label: new ones are at the end."""
         self._classes = list(classes)
         wanted = min(len(classes), _RATED_CLASSES)
         if wanted > self._counts.shape[1]:
@@ -169,7 +179,7 @@ class CategoryEncoder(ColumnEncoder):
             self._add_rate_columns()
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return everything that changes after construction: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         state = {
             "column": self.columns[0],
             "values": list(self._rows),
@@ -182,7 +192,7 @@ class CategoryEncoder(ColumnEncoder):
         return state, {"counts": self._counts[: len(self._rows)].copy()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self.columns = [state["column"]]
         self._rows = {value: row for row, value in enumerate(state["values"])}
         self._codes = list(state["codes"])

@@ -1,4 +1,4 @@
-"""Feature encoding: converts records of mixed fields to rows of an array, learned online."""
+"""Feature encoding: converts records of mixed fields to rows of numbers, learned online."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -111,11 +111,11 @@ class Features:
 
     @property
     def text_columns(self) -> list[int]:
-        """Indices of the text models' columns: the log probability of each of the first classes."""
+        """Indices of the columns with the text models' log probability of each class."""
         return self._texts.columns if self._texts else []
 
     def add(self, name: Hashable, field: Field) -> None:
-        """Add a field, which is the last of a record's values and missing in earlier records."""
+        """Add a field after all other fields; earlier records lack a value for the field."""
         place = len(self.fields)
         self.fields[name] = field
         self.fixed = self.fixed and field.kind in ("number", "vector")
@@ -140,16 +140,16 @@ class Features:
         encoder.grow(self.classes)
 
     def values(self, record: Mapping[Any, Any]) -> Values:
-        """Return the raw values of a record's fields, None for a missing value."""
+        """Return the raw values of `record` in the order of the fields, None for missing values."""
         return tuple([getter(name)(record) for name in self.fields])
 
     def arrive(self, values: Sequence[Values]) -> np.ndarray:
-        """Observe the arrival of records in order, and return their rows, float32 (n, D).
+        """Observe arriving records, given their `values`, and return their rows, float32 (n, D).
 
-        Values of fields that were added later may be omitted at the end of a record's values.
+        A record's values may end before the fields that were added last, which are missing then.
         """
-        values = self._pad_values(values)
-        X = self._missing_rows(len(values))
+        values = self._append_missing_values(values)
+        X = self._new_rows_of_nan(len(values))
         for encoder in self._encoders.values():
             if encoder.is_stateful:
                 for i in range(len(values)):
@@ -160,44 +160,47 @@ class Features:
         return X
 
     def observe(self, values: Values) -> None:
-        """Observe the arrival of a record whose row was computed earlier by `rows`."""
-        values = self._pad_values([values])[0]
+        """Observe an arriving record, whose row was computed by `rows` before."""
+        values = self._append_missing_values([values])[0]
         for encoder in self._encoders.values():
             encoder.observe(values)
 
     def rows(self, values: Sequence[Values]) -> np.ndarray:
-        """Return the rows of records, float32 (n, D), without a change of state."""
-        values = self._pad_values(values)
-        X = self._missing_rows(len(values))
+        """Return the rows float32 (n, D) of records, given their `values`; change no state."""
+        values = self._append_missing_values(values)
+        X = self._new_rows_of_nan(len(values))
         for encoder in self._encoders.values():
             encoder.fill(values, X)
         return X
 
     def learn(self, values: Values, label: Label) -> None:
         """Update all encoders with the label of one record, given its `values`."""
-        k = self._class_index(label)
+        k = self._get_or_add_class_index(label)
         if self.fixed:
             return
-        values = self._pad_values([values])[0]
+        values = self._append_missing_values([values])[0]
         for encoder in self._encoders.values():
             encoder.learn(values, k)
 
     def correct(self, values: Values, before: Label | None, label: Label | None) -> None:
-        """Correct the label of a record from `before` to `label`; None is no label."""
-        k = None if label is None else self._class_index(label)
-        values = self._pad_values([values])[0]
+        """Replace the label `before` of a record by `label`; None means no label."""
+        k = None if label is None else self._get_or_add_class_index(label)
+        values = self._append_missing_values([values])[0]
         for encoder in self._encoders.values():
             encoder.correct(values, None if before is None else self._classes[before], k)
 
     def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
-        """Merge a class into another, or remove it if None; the columns of the class are kept."""
+        """Merge the class `label` into the class `into`, or remove the class if `into` is None.
+
+        The columns of the class are kept.
+        """
         if label in self._classes:
-            k = None if into is None else self._class_index(into)
+            k = None if into is None else self._get_or_add_class_index(into)
             for encoder in self._encoders.values():
                 encoder.rename_or_remove_class(self._classes[label], k)
 
-    def _class_index(self, label: Label) -> int:
-        """Return the index of the class `label`; a new class gets the next index."""
+    def _get_or_add_class_index(self, label: Label) -> int:
+        """Return the class index of `label`; a new class gets the next index and columns."""
         k = self._classes.get(label)
         if k is None:
             k = self._classes[label] = len(self._classes)
@@ -206,32 +209,32 @@ class Features:
         return k
 
     def categories_only(self, values: Values) -> Values | None:
-        """Return a record's values with all but the categories set to None, for `correct`.
+        """Return `values` with all but the categories set to None; `correct` needs no others.
 
         Returns None if there are no categorical fields.
         """
         kinds = [field.kind for field in self.fields.values()]
         if "category" not in kinds:
             return None
-        values = self._pad_values([values])[0]
+        values = self._append_missing_values([values])[0]
         return tuple(
             as_category(value) if kind == "category" else None
             for value, kind in zip(values, kinds, strict=True)
         )
 
-    def _pad_values(self, values: Sequence[Values]) -> Sequence[Values]:
+    def _append_missing_values(self, values: Sequence[Values]) -> Sequence[Values]:
         n = len(self.fields)
         if (len(values) == 1 and len(values[0]) == n) or {*map(len, values)} <= {n}:
             return values
         return [value + (None,) * (n - len(value)) for value in values]
 
-    def _missing_rows(self, n: int) -> np.ndarray:
+    def _new_rows_of_nan(self, n: int) -> np.ndarray:
         X = np.empty((n, len(self._layout)), dtype=np.float32)
         X.fill(np.nan)
         return X
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the complete state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the complete state for `resume`: a JSON dictionary, and arrays by name."""
         parts = {key: encoder.state() for key, encoder in self._encoders.items()}
         about = {
             "fields": [(name, field.given()) for name, field in self.fields.items()],
@@ -255,7 +258,7 @@ class Features:
         return features
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` in an encoder with the same fields."""
+        """Set the state to one that an encoder with the same fields returned."""
         self._classes = {label: k for k, label in enumerate(about["classes"])}
         self.unreadable = Counter(dict(about["unreadable"]))
         self._layout.names[:] = about["names"]

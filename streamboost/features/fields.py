@@ -1,4 +1,4 @@
-"""Field types: the kind of values of a record's field, and its options."""
+"""Field types: what kind of values a field of the records has, with options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Type of a field's values, with its options.
+    """Type of the values of a record field, with options.
 
     Attributes
     ----------
@@ -51,12 +51,12 @@ class Field:
 
     def __post_init__(self) -> None:
         if self.kind not in _OPTIONS:
-            raise ConfigurationError(f"type is {self.kind!r}{_suggestion(self.kind, _OPTIONS)}")
-        if not _is_count(self.min_frequency):
+            raise ConfigurationError(f"type is {self.kind!r}{_did_you_mean(self.kind, _OPTIONS)}")
+        if not _is_positive_integer(self.min_frequency):
             raise ConfigurationError(
                 f"min_frequency is {self.min_frequency!r}: give a whole number of at least 1"
             )
-        if self.kind == "vector" and not _is_count(self.size):
+        if self.kind == "vector" and not _is_positive_integer(self.size):
             raise ConfigurationError(
                 f"size is {self.size!r}: say how many numbers a vector has, as in "
                 '{ type = "vector", size = 384 }'
@@ -64,7 +64,7 @@ class Field:
         as_zone(self.zone)
 
     def given(self) -> str | dict[str, Any]:
-        """Return the configuration of this field, from which `as_field` creates an equal field."""
+        """Return the configuration of this field; `as_field` creates an equal field from it."""
         default = Field(self.kind, size=self.size)
         options = {
             name: getattr(self, name)
@@ -75,7 +75,7 @@ class Field:
 
 
 def as_field(name: Any, given: "Field | str | Mapping[str, Any]") -> Field:
-    """Create a field from its configuration: the kind, or a table with `type` and options.
+    """Return the field `name` from its configuration: a kind, or a table with `type` and options.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def as_field(name: Any, given: "Field | str | Mapping[str, Any]") -> Field:
     if isinstance(given, Field):
         return given
     try:
-        return _parse_field({"type": given} if isinstance(given, str) else given)
+        return _field_from_config({"type": given} if isinstance(given, str) else given)
     except ConfigurationError as error:
         raise ConfigurationError(f"field {name!r}: {error}") from error
 
@@ -111,16 +111,16 @@ def as_zone(name: str) -> tzinfo:
         ) from error
 
 
-def _parse_field(given: Any) -> Field:
-    if not isinstance(given, Mapping) or "type" not in given:
+def _field_from_config(config: Any) -> Field:
+    if not isinstance(config, Mapping) or "type" not in config:
         raise ConfigurationError(
-            f"{given!r} does not say what it holds: write one of {_quoted_list(get_args(Kind))}, "
+            f"{config!r} does not say what it holds: write one of {_quoted_list(get_args(Kind))}, "
             "or a table with `type`"
         )
-    kind = given["type"]
+    kind = config["type"]
     if kind not in get_args(Kind):
-        raise ConfigurationError(f"type is {kind!r}{_suggestion(kind, _OPTIONS)}")
-    options = {name: value for name, value in given.items() if name != "type"}
+        raise ConfigurationError(f"type is {kind!r}{_did_you_mean(kind, _OPTIONS)}")
+    options = {name: value for name, value in config.items() if name != "type"}
     for option in options:
         if option not in _OPTIONS[kind]:
             allowed = _OPTIONS[kind]
@@ -131,7 +131,7 @@ def _parse_field(given: Any) -> Field:
     return Field(kind, **options)
 
 
-def _is_count(value: Any) -> bool:
+def _is_positive_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
@@ -139,6 +139,6 @@ def _quoted_list(words: Any) -> str:
     return ", ".join(f"{word!r}" for word in words)
 
 
-def _suggestion(word: Any, words: Any) -> str:
-    near = get_close_matches(str(word), words, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f": write one of {_quoted_list(words)}"
+def _did_you_mean(word: Any, choices: Any) -> str:
+    near = get_close_matches(str(word), choices, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f": write one of {_quoted_list(choices)}"

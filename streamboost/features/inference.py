@@ -34,7 +34,7 @@ _ENOUGH = 20
 """Least number of values to decide that nearly all differ."""
 
 _SOME = 5
-"""The same, if the name of the field suggests an identifier."""
+"""Least number of values to decide this if the name of the field suggests an identifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def infer(
     exclude: Collection[str] = (),
     named: Mapping[str, Field] = MappingProxyType({}),
 ) -> Inference:
-    """Infer the type of each field in `records`, with reasons; 200 to 500 records are sufficient.
+    """Infer the type of each field in `records`, with reasons; 200 to 500 records suffice.
 
     The types are number (also as text, and true and false), time, category, text and vector. Nearly
     unique text and whole numbers are identifiers, and are left out, except for amounts. Whole
@@ -67,9 +67,9 @@ def infer(
     Parameters
     ----------
     records : records as parsed from JSON
-    reserved : paths of other use, such as the id, which are ignored without a reason
+    reserved : paths that are used otherwise, such as the id; they get neither a type nor a reason
     exclude : paths to leave out, with all nested fields
-    named : known fields; if absent from all records, they are added in this order
+    named : fields of known type by path; if absent from all records, they are added in this order
 
     >>> found = infer([{"id": 1, "amount": 3.5, "note": "so far so good"}], reserved=["id"])
     >>> [(name, field.kind) for name, field in found.fields.items()]
@@ -93,7 +93,7 @@ def infer(
         elif lies_in(path, left_out):
             reasons[path] = "excluded, as the file says"
         elif not lies_in(path, hidden):
-            nested = _count_nested(path, records, values)
+            nested = _count_records_with_nested_fields(path, records, values)
             plain = sum(value is not None for value in given)
             if nested > plain:
                 if plain:
@@ -113,8 +113,13 @@ def infer(
     return Inference(fields, reasons)
 
 
-def _count_nested(path: str, records: Sequence[Mapping[str, Any]], seen: Collection[str]) -> int:
-    """Return the number of `records` in which the value at `path` has nested fields."""
+def _count_records_with_nested_fields(
+    path: str, records: Sequence[Mapping[str, Any]], seen: Collection[str]
+) -> int:
+    """Return the number of `records` in which the value at `path` has nested fields.
+
+    `seen` are the paths of all values in the records.
+    """
     if not any(other.startswith(f"{path}.") for other in seen):
         return 0
     read = getter(path)
@@ -124,7 +129,10 @@ def _count_nested(path: str, records: Sequence[Mapping[str, Any]], seen: Collect
 
 
 def _named_field_reason(path: str, field: Field, records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the reason for a configured field's type, with the number of unreadable values."""
+    """Return the text that says why a field has a configured type.
+
+    The text has the number of values in `records` that do not fit this type.
+    """
     features = Features({path: field})
     values = [value for value in map(features.values, records) if value[0] not in (None, "")]
     features.arrive(values)
@@ -162,7 +170,7 @@ def _infer_field(path: str, values: Sequence[Any]) -> _Inferred:
 
 
 def _numeric_text_hint(sample: FieldSample) -> str:
-    """Return a hint for a field if most of its values can be read as numbers."""
+    """Return a hint, as text, if most values of a text field can be read as numbers, else ""."""
     n = sample.plain + sample.written
     if 2 * n <= sample.n:
         return ""
@@ -174,7 +182,7 @@ def _numeric_text_hint(sample: FieldSample) -> str:
 
 
 def _json_hint(values: Sequence[Any]) -> str:
-    """Return a hint for a field if its text is JSON, as in the cells of a CSV file."""
+    """Return a hint, as text, if the values of a field are JSON text, as in CSV files, else ""."""
     n = count_json_texts(values)
     told = f"; text with JSON inside in {n} of {len(values)} records: write JSON Lines to use it"
     return told if n else ""
@@ -209,7 +217,7 @@ def _infer_from_numbers(path: str, sample: FieldSample) -> _Inferred:
 
 
 def _identifier_reason(path: str, sample: FieldSample) -> str | None:
-    """Return why whole numbers are identifiers, or None if they are amounts.
+    """Return the reason why whole numbers are identifiers; None if they are amounts.
 
     Amounts may also be nearly unique. The name of the field decides first. Otherwise amounts vary
     in size, whereas identifiers count up, have equal lengths, or are uniform over a range.

@@ -1,4 +1,4 @@
-"""Column layout of the features, and the base class of the column encoders."""
+"""Names and kinds of the feature columns, and the base class of the column encoders."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -18,7 +18,7 @@ ALL_READ: Counter[Hashable] = Counter()
 
 
 def is_missing(value: Any) -> bool:
-    """Return True if a value of any type is missing: None, empty text, NaN, pandas' NaT or NA."""
+    """Return True if `value` is missing: None, empty text, NaN, or pandas' NaT or NA."""
     if isinstance(value, str):
         return not value.strip()
     try:
@@ -63,35 +63,35 @@ class ColumnEncoder:
     columns: list[int]
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Write this encoder's columns of n records into `X` (n, D), which is filled with NaN.
+        """Write this encoder's columns of n records into `X` (n, D), which is NaN before.
 
-        Returns the number of unreadable values of each field.
+        Returns, by field, the number of values that are not of the field's type.
         """
         raise NotImplementedError
 
     def observe(self, value: Values) -> None:
-        """Update the state with an arriving record, after its columns have been computed."""
+        """Update the state with an arriving record, whose columns are computed already."""
 
     def learn(self, value: Values, k: int) -> None:
         """Update the state with a labelled record, whose class index is `k`."""
 
     def correct(self, value: Values, before: int | None, k: int | None) -> None:
-        """Correct the label of a record from class index `before` to `k`; None is no known class.
+        """Replace the class index `before` of a record by `k`; None means no label.
 
         Counts of the earlier label are subtracted. Models that cannot subtract learn the corrected
         label as another example.
         """
 
     def rename_or_remove_class(self, before: int, k: int | None) -> None:
-        """Merge class index `before` into `k`, or remove the class if None."""
+        """Merge the class of index `before` into the class of index `k`; None removes the class."""
 
     def grow(self, classes: Sequence[Hashable]) -> None:
-        """Set the classes, in the order of their first label; new classes are at the end."""
+        """Set the known classes, in the order of their first label: new ones are at the end."""
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return everything that changes after construction: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         return {"columns": self.columns}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self.columns = list(state["columns"])

@@ -62,7 +62,7 @@ class NumberEncoder(ColumnEncoder):
         self.columns.append(self._layout.add_column(str(name)))
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Write this encoder's columns of n records into `X` (n, D), which is filled with NaN."""
+        """Fill this encoder's columns in `X` (n, D); return how many values were unreadable."""
         places = self._places
         if not places:
             return ALL_READ
@@ -74,7 +74,7 @@ class NumberEncoder(ColumnEncoder):
         if len(rows) == 1 and _are_float32(rows[0]):
             X[0, together] = rows[0]
             return ALL_READ
-        if not _is_text(rows):
+        if not _contains_text(rows):
             try:
                 table = np.array(rows, dtype=np.float64)
                 if table.ndim <= 2 and not (np.abs(table) > _LARGEST).any():
@@ -93,15 +93,18 @@ class NumberEncoder(ColumnEncoder):
         return unreadable
 
 
-def _is_text(rows: Sequence[Sequence[Any]]) -> bool:
-    """Return True if any value is text, as numpy accepts more text as numbers than `as_number`."""
+def _contains_text(rows: Sequence[Sequence[Any]]) -> bool:
+    """Return True if any value in `rows` is text.
+
+    Text is read by `as_number`, since numpy reads more texts as numbers.
+    """
     return any(issubclass(kind, str) for kind in {*map(type, chain.from_iterable(rows))})
 
 
 def _are_float32(row: Sequence[Any]) -> bool:
-    """Return True if all values of a record are floats in the range of float32.
+    """Return True if all values in `row` are floats in the range of float32.
 
-    For a few values, Python is faster than numpy. NaN as the first value gives False, and the
-    caller continues with numpy.
+    The result is False, too, if the first value is NaN. This is a fast check; after False the
+    caller converts the values with numpy.
     """
     return {*map(type, row)} == _FLOATS and min(row) >= -_LARGEST and max(row) <= _LARGEST

@@ -7,7 +7,7 @@ from typing import Any, Final
 __all__ = ["MOST_POSITIONS", "flat", "getter", "is_null", "is_vector", "lies_in"]
 
 MOST_POSITIONS = 8
-"""Largest number of items of a list that `flat` reads: a longer list is rarely a row of fields."""
+"""Largest number of items of a list that `flat` reads. Longer lists are rarely lists of fields."""
 
 _DEEPEST = 8
 """Largest number of nested levels that `flat` reads."""
@@ -41,25 +41,28 @@ def getter(path: str) -> Callable[[Mapping[str, Any]], Any]:
     return read_two_levels
 
 
-def _value_at(value: Any, path: str, otherwise: Any) -> Any:
-    """Return the value at `path` within `value`, which may be of any type, else `otherwise`."""
-    if isinstance(value, Mapping):
-        if path in value:
-            return value[path]
+def _value_at(container: Any, path: str, default: Any) -> Any:
+    """Return the value at `path` in `container`, or `default` if it is absent.
+
+    `container` may be of any type; only objects and lists have values at paths.
+    """
+    if isinstance(container, Mapping):
+        if path in container:
+            return container[path]
         cut = path.rfind(".")
         while cut >= 0:
-            if path[:cut] in value:
-                inner = _value_at(value[path[:cut]], path[cut + 1 :], _ABSENT)
+            if path[:cut] in container:
+                inner = _value_at(container[path[:cut]], path[cut + 1 :], _ABSENT)
                 if inner is not _ABSENT:
                     return inner
             cut = path.rfind(".", 0, cut)
-        return otherwise
-    if isinstance(value, list):
+        return default
+    if isinstance(container, list):
         position, dot, rest = path.partition(".")
-        if position.isdecimal() and int(position) < len(value):
-            inner = value[int(position)]
-            return _value_at(inner, rest, otherwise) if dot else inner
-    return otherwise
+        if position.isdecimal() and int(position) < len(container):
+            inner = container[int(position)]
+            return _value_at(inner, rest, default) if dot else inner
+    return default
 
 
 def is_null(record: Mapping[str, Any], path: str) -> bool:
@@ -72,7 +75,7 @@ def is_null(record: Mapping[str, Any], path: str) -> bool:
 
 
 def flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten a record to a dictionary of paths and values, in order.
+    """Return a flat dictionary with the path and value of each field, in order.
 
     Lists of numbers are kept as vectors; of other lists, the first items are read. Empty objects
     and lists, and values nested deeper than eight levels, are omitted.
@@ -81,26 +84,28 @@ def flat(record: Mapping[str, Any]) -> dict[str, Any]:
     {'a': 1, 'device.os': 'ios', 'at': [1.5, 2], 'tags.0': 'x', 'tags.1': 'y'}
     """
     found: dict[str, Any] = {}
-    for path, value in _iterate_leaves(record, _DEEPEST):
+    for path, value in _iterate_paths_and_values(record, _DEEPEST):
         found.setdefault(path, value)
     return found
 
 
-def _iterate_leaves(within: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]]:
+def _iterate_paths_and_values(
+    record: Mapping[str, Any], max_depth: int
+) -> Iterator[tuple[str, Any]]:
     # As in `getter`, if two values have the same path, the longer key has priority.
     names = (
-        sorted(within, key=_count_dots, reverse=True)
-        if any(map(_count_dots, within))
-        else list(within)
+        sorted(record, key=_count_dots, reverse=True)
+        if any(map(_count_dots, record))
+        else list(record)
     )
     for name in names:
-        value = within[name]
+        value = record[name]
         if isinstance(value, list) and not is_vector(value):
             value = {str(place): item for place, item in enumerate(value[:MOST_POSITIONS])}
         if not isinstance(value, Mapping):
             yield name, value
-        elif levels > 1:
-            for path, leaf in _iterate_leaves(value, levels - 1):
+        elif max_depth > 1:
+            for path, leaf in _iterate_paths_and_values(value, max_depth - 1):
                 yield f"{name}.{path}", leaf
 
 

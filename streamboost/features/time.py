@@ -47,14 +47,14 @@ def as_datetime(value: Any, zone: tzinfo) -> datetime | None:
 
 
 def _is_decimal(text: str) -> bool:
-    """Return True if `text` is a number; eight digits are a date, as in ISO 8601."""
+    """Return True if `text` is a number, and not an ISO 8601 date of eight digits."""
     bare = text.strip().removeprefix("-")
     is_number = bare.replace(".", "", 1).isdecimal() or is_plain(bare)
     return is_number and not (bare.isdecimal() and len(bare) == 8)
 
 
 class TimeEncoder(ColumnEncoder):
-    """Encoder of a time field, with four columns."""
+    """Encoder of a time field: hour, weekday, day of the year, seconds since the record before."""
 
     is_stateful = True
 
@@ -67,13 +67,13 @@ class TimeEncoder(ColumnEncoder):
         self._newest = math.nan  # seconds since the epoch
 
     def observe(self, value: Values) -> None:
-        """Update the state with an arriving record, after its columns have been computed."""
+        """Update the state with an arriving record, whose columns are computed already."""
         moment = as_datetime(value[self._place], self._zone)
         if moment is not None:
             self._newest = moment.timestamp()
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Write this encoder's columns of n records into `X` (n, D), which is filled with NaN."""
+        """Fill this encoder's columns in `X` (n, D); return how many values were unreadable."""
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
             given = value[self._place]
@@ -87,10 +87,10 @@ class TimeEncoder(ColumnEncoder):
         return +unreadable
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return everything that changes after construction: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         return {"columns": self.columns, "newest": self._newest}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self.columns = list(state["columns"])
         self._newest = state["newest"]

@@ -60,7 +60,7 @@ _UNTIL = 4_102_444_800
 
 @dataclass(frozen=True, slots=True)
 class FieldSample:
-    """Statistics of a field's present values, which are neither null nor empty."""
+    """Statistics of the values of one field that are neither null nor empty."""
 
     n: int
     distinct: int
@@ -85,13 +85,13 @@ class FieldSample:
 
     @classmethod
     def from_values(cls, values: Sequence[Any]) -> "FieldSample":
-        """Return the statistics of a field's values, one for each record of a sample."""
-        there = [value for value in values if not _is_missing(value)]
+        """Return the statistics of `values`, the field's value in each record of a sample."""
+        there = [value for value in values if not _is_missing_value(value)]
         texts = [value.strip() for value in there if isinstance(value, str)]
         written = [text for text in texts if _WRITTEN.fullmatch(text)]
         if written:  # then `nan` is a missing number
-            there = [value for value in there if not _is_placeholder(value)]
-            texts = [text for text in texts if not _is_placeholder(text)]
+            there = [value for value in there if not _is_placeholder_text(value)]
+            texts = [text for text in texts if not _is_placeholder_text(text)]
         lists = [value for value in there if is_vector(value)]
         plain = [value for value in there if isinstance(value, int | float)]
         zeros = sum(_IN_FRONT.fullmatch(text) is not None for text in written)
@@ -105,16 +105,19 @@ class FieldSample:
             written=len(written),
             leading_zeros=zeros > 0.02 * len(there),
             booleans=sum(isinstance(value, bool) for value in there),
-            times=sum(map(_is_time, texts)),
+            times=sum(map(_is_iso_time, texts)),
             n_texts=len(texts) - sum(map(is_plain, written)),
             lists=lists,
             words=sum(len(text.split()) for text in texts) / max(len(texts), 1),
-            since_1990=bool(numbers) and sum(map(_is_recent, numbers)) >= 0.9 * len(numbers),
+            since_1990=bool(numbers)
+            and sum(map(_is_timestamp_since_1990, numbers)) >= 0.9 * len(numbers),
         )
 
 
 def is_plain(text: str) -> bool:
-    """Return True if text is a number and not a code: no leading zeros, no `1e0`, no `+1`.
+    """Return True if `text` is a number that does not look like a code.
+
+    Leading zeros, an integer with exponent such as `1e0`, and a plus sign look like codes.
 
     >>> [is_plain(text) for text in ("0", "-0.5", "1e-05", "1.5E3", "20260101")]
     [True, True, True, True, True]
@@ -130,20 +133,22 @@ def count_json_texts(values: Sequence[Any]) -> int:
     >>> count_json_texts(['{"a": 1}', "[1, 2]", "[draft]", {"a": 1}])
     2
     """
-    return sum(isinstance(value, str) and _is_json(value.strip()) for value in values)
+    return sum(isinstance(value, str) and _is_json_text(value.strip()) for value in values)
 
 
 def are_distinct(sample: FieldSample) -> bool:
     """Return True if nearly all values are distinct.
 
-    At most 1 % may be repeated. Even with thousands of categories, some repeat by chance in a few
-    hundred records.
+    At most 1 % of the values may be repeated. In a few hundred records, even fields with thousands
+    of categories have more repetitions.
     """
     return sample.n - sample.distinct <= max(1, 0.01 * sample.n)
 
 
 def is_named_as(meaning: str, path: str) -> bool:
-    """Return True if the last name in `path` suggests a meaning: "time", "code", "identifier".
+    """Return True if the last name in `path` suggests `meaning`.
+
+    Meanings are "time", "code" and "identifier".
 
     >>> is_named_as("identifier", "customer.cardNo"), is_named_as("time", "createdAt")
     (True, True)
@@ -166,7 +171,7 @@ def have_equal_length(numbers: Sequence[int], least: int) -> bool:
 
 
 def is_evenly_spaced(numbers: Sequence[int]) -> bool:
-    """Return True if numbers are uniform over a wide range, like random identifiers.
+    """Return True if numbers are spread uniformly over a wide range, as random identifiers are.
 
     The test is Kolmogorov-Smirnov at the level of 5 % (Kolmogorov 1933).
     """
@@ -179,15 +184,15 @@ def is_evenly_spaced(numbers: Sequence[int]) -> bool:
     return furthest < 1.36 / math.sqrt(n)
 
 
-def _is_missing(value: object) -> bool:
+def _is_missing_value(value: object) -> bool:
     return value is None or value == [] or (isinstance(value, str) and not value.strip())
 
 
-def _is_placeholder(value: object) -> bool:
+def _is_placeholder_text(value: object) -> bool:
     return isinstance(value, str) and _NO_VALUE.fullmatch(value.strip()) is not None
 
 
-def _is_json(text: str) -> bool:
+def _is_json_text(text: str) -> bool:
     if text[:1] not in ("{", "["):
         return False
     try:
@@ -197,7 +202,7 @@ def _is_json(text: str) -> bool:
 
 
 def _integers_only(values: Sequence[Any]) -> list[int] | None:
-    """Return the integers among the values; None if there are fractions or no integers."""
+    """Return the integers among the values; None if there are fractions, or no integers."""
     found = []
     for value in values:
         if isinstance(value, int) or (isinstance(value, str) and _WHOLE.fullmatch(value.strip())):
@@ -216,11 +221,11 @@ def _as_float(value: int | float | str) -> float:
         return float("inf")
 
 
-def _is_recent(number: float) -> bool:
+def _is_timestamp_since_1990(number: float) -> bool:
     return any(_SINCE <= number / unit <= _UNTIL for unit in (1, 1_000))
 
 
-def _is_time(text: str) -> bool:
+def _is_iso_time(text: str) -> bool:
     # A date has at least eight characters; digits alone are a number.
     if len(text) < 8 or text.isdecimal():
         return False

@@ -21,7 +21,10 @@ class VectorEncoder(ColumnEncoder):
         self.columns = [layout.add_column(f"{name}[{i}]") for i in range(size)]
 
     def fill(self, values: Sequence[Values], X: np.ndarray) -> Counter[Hashable]:
-        """Write the vectors into `X` (n, D); other lists and values count as unreadable."""
+        """Write the vectors of n records into `X` (n, D), which is NaN before.
+
+        Returns, by field, the number of values that are not a list of `size` numbers.
+        """
         unreadable: Counter[Hashable] = Counter()
         for value, row in zip(values, X, strict=True):
             given = value[self._place]

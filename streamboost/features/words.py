@@ -16,16 +16,16 @@ LONGEST = 10_000
 _FIRST, _SECOND = np.uint64(0x9E3779B1), np.uint64(0x85EBCA6B)
 
 
-def hash_words(texts: Sequence[str], places: int = 2**32) -> tuple[np.ndarray, np.ndarray]:
-    """Hash and count the words and pairs of neighbouring words in a record's texts.
+def hash_words(texts: Sequence[str], n_buckets: int = 2**32) -> tuple[np.ndarray, np.ndarray]:
+    """Return hashes and counts of words and of pairs of neighbouring words in `texts`.
 
-    Words of all texts share their hashes. If there are several texts, each word is also hashed
-    together with its text, as a word in a title is more informative. Case is ignored. Punctuation
-    marks are words.
+    Equal words in different texts of the record have the same hash. If there are several texts,
+    each word also has a second hash that depends on the text's position, as a word in a title is
+    more informative. Case is ignored. Punctuation marks are words.
 
     Returns
     -------
-    hashes : int64 (n,), ascending, distinct, below `places`, a power of 2 up to 2^32
+    hashes : int64 (n,), ascending, distinct, below `n_buckets`, a power of 2 up to 2^32
     counts : float32 (n,)
     """
     parts: list[np.ndarray] = []
@@ -36,6 +36,6 @@ def hash_words(texts: Sequence[str], places: int = 2**32) -> tuple[np.ndarray, n
         parts += [single, single[:-1] * _FIRST ^ single[1:] * _SECOND]
         if len(texts) > 1:
             parts.append(single * np.uint64(31) + np.uint64((place + 1) * 0xC2B2AE35))
-    every = np.concatenate(parts) & np.uint64(places - 1) if parts else np.zeros(0, np.uint64)
+    every = np.concatenate(parts) & np.uint64(n_buckets - 1) if parts else np.zeros(0, np.uint64)
     hashes, counts = np.unique(every.astype(np.int64), return_counts=True)
     return hashes, counts.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Stream learner, with its working set, training schedule, queries and evaluation."""
+"""Stream learner: learns from a record stream by working set, schedule, queries and evaluation."""
 
 from streamboost.evaluation.decisions import Decisions
 from streamboost.evaluation.evaluation import Evaluation

@@ -12,7 +12,7 @@ from streamboost.learner.labelled_rows import AnnotatedRow
 __all__ = ["MOST_SOURCES", "Annotator", "Annotators", "confident_label", "estimate_reliability"]
 
 MOST_SOURCES = 1_000
-"""Most annotators counted separately: labels with ever new names cannot fill the memory."""
+"""Largest number of annotators counted separately, so that new names cannot fill the memory."""
 
 _OTHERS = "further names"
 
@@ -20,24 +20,25 @@ _SURE = 0.9
 """Least probability of a confident prediction."""
 
 _PRIOR, _PRIOR_RIGHT = 5.0, 4.5
-"""Prior for an annotator: number of labels, and number of correct ones among them."""
+"""Number of labels, and of correct ones, that are added to every annotator's counts as prior."""
 
 _WORST, _BEST = 0.05, 0.98
 
 
 @dataclass(slots=True)
 class Annotator:
-    """Counts of one annotator's labels, and how often others agreed.
+    """Counts of one annotator's labels, and of those that others or the committee agreed with.
 
     Attributes
     ----------
     labels
         Number of labels learned, including second labels of a record.
     shared, agreed
-        Pairs with another annotator's label of the same record, and the pairs with equal labels.
+        Number of pairs with another annotator's label of the same record, and of pairs with equal
+        labels.
     judged, confirmed
-        Labels of records without another annotator's label whose prediction on arrival was
-        confident (0.9 or more), and the labels equal to that prediction.
+        Number of labels that are their record's only label and whose record was predicted with a
+        probability of 0.9 or more on arrival; and how many of these labels equal the prediction.
     """
 
     labels: int = 0
@@ -48,12 +49,12 @@ class Annotator:
 
     @property
     def reliability(self) -> float:
-        """The estimated share of correct labels, between 0.05 and 0.98."""
+        """Estimated share of the annotator's labels that are correct, between 0.05 and 0.98."""
         return float(estimate_reliability(self.agreed + self.confirmed, self.shared + self.judged))
 
 
 class Annotators:
-    """Statistics of all annotators. Labels without a source count for one unnamed annotator.
+    """Statistics of all annotators; labels without a source count as one unnamed annotator's.
 
     >>> annotators, row = Annotators(), AnnotatedRow(1, [("ann", "ok")])
     >>> annotators.observe(row)
@@ -75,7 +76,7 @@ class Annotators:
         return self._known[name]
 
     def observe(self, row: AnnotatedRow) -> None:
-        """Count the newest vote of a row; its earlier votes have already been counted."""
+        """Count the newest vote of `row`. The row's earlier votes must have been counted before."""
         source, label = row.votes[-1]
         who, others = self.get_or_create(source), row.votes[:-1]
         who.labels += 1
@@ -100,16 +101,16 @@ class Annotators:
         return [(name, *astuple(one)) for name, one in self._known.items()]
 
     def resume(self, state: Iterable[Any]) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._known = {name: Annotator(*counts) for name, *counts in state}
 
 
 def estimate_reliability(n_right: Any, n_labels: Any) -> Any:
-    """Return the estimated reliability from `n_right` correct labels of `n_labels`."""
+    """Return the estimated share of correct labels if `n_right` of `n_labels` were correct."""
     return np.clip((n_right + _PRIOR_RIGHT) / (n_labels + _PRIOR), _WORST, _BEST)
 
 
 def confident_label(classes: Sequence[Label], probabilities: np.ndarray) -> Label | None:
-    """Return the label that probabilities (K,) predict with confidence, or None."""
+    """Return the label of the largest of `probabilities` (K,) if it is at least 0.9, else None."""
     k = int(probabilities.argmax())
     return classes[k] if probabilities[k] >= _SURE else None

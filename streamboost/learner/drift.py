@@ -1,4 +1,4 @@
-"""Drift detection with River's detectors on the committee's errors and margins."""
+"""Drift detection by River's detectors on the committee's errors or margins."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ _WINDOW, _NEWEST = 100, 30  # KSWIN compares the newest of its window with as ma
 
 
 class Detector:
-    """Detects rises of a signal in [0, 1], 1 being worst, and estimates where they began.
+    """Detects rises of a signal in [0, 1], where 1 is worst, and estimates when a rise began.
 
     Wraps a detector of River with River's settings. Its state cannot be exported, so the values
     since the last change are stored, and a restored detector processes them again. At 4,096 values
@@ -37,7 +37,7 @@ class Detector:
         "adwin" (Bifet & Gavaldà, 2007), "page_hinkley" (Page, 1954), which detects rises only,
         or "kswin" (Raab et al., 2020).
     seed
-        Seed of the older values that KSWIN samples.
+        Seed of KSWIN's random sample of older values.
 
     Examples
     --------
@@ -51,9 +51,9 @@ class Detector:
         self._kind = kind
         self._seed = seed
         self._values: list[float] = []
-        self._changes = self._make_detector()
+        self._changes = self._create_river_detector()
 
-    def _make_detector(self) -> Any:
+    def _create_river_detector(self) -> Any:
         from river import drift
 
         if self._kind == "adwin":
@@ -63,19 +63,22 @@ class Detector:
         return drift.KSWIN(window_size=_WINDOW, stat_size=_NEWEST, seed=self._seed)
 
     def update(self, value: float) -> int | None:
-        """Add a value; return the number of newest values after a detected rise, else None."""
+        """Add a value of the signal; detect whether the signal has risen.
+
+        Returns the estimated number of values since the rise began; None if no rise is detected.
+        """
         self._values.append(float(value))
         self._changes.update(float(value))
         if self._changes.drift_detected:
-            n = self._n_since_change() if self._is_worse() else 0
+            n = self._count_values_since_change() if self._is_change_a_rise() else 0
             self.restart()
             return n or None
         if len(self._values) == _LONGEST:
             self.resume(self._values[-_CONTINUED:])
         return None
 
-    def _is_worse(self) -> bool:
-        """Return whether the detected change is a rise: newest values above the mean of all."""
+    def _is_change_a_rise(self) -> bool:
+        """Return whether the newest values are above the mean of all at the detected change."""
         if self._kind == "page_hinkley":
             return True
         if self._kind == "adwin":
@@ -84,29 +87,29 @@ class Detector:
             newest, whole = _NEWEST, self._values[-_WINDOW:]
         return bool(np.mean(whole[-newest:]) > np.mean(whole))
 
-    def _n_since_change(self) -> int:
-        """Return the estimated number of values since the change, if the change is a rise."""
+    def _count_values_since_change(self) -> int:
+        """Return the estimated number of values since the detected rise began."""
         values = np.array(self._values)
         return len(values) - 1 - int(np.cumsum(values - values.mean()).argmin())
 
     def restart(self) -> None:
-        """Remove all values, and restart the detection."""
+        """Remove all stored values, and restart the detector."""
         self.resume([])
 
     def state(self) -> np.ndarray:
-        """Return the mutable state for `resume`: the stored values, float64 (n,)."""
+        """Return the stored values, float64 (n,), as the state for `resume`."""
         return np.array(self._values, dtype=np.float64)
 
     def resume(self, values: Iterable[float]) -> None:
-        """Restore the result of `state` of a detector with equal settings."""
+        """Set the state to one that `state` returned for a detector with equal settings."""
         self._values = [float(value) for value in values]
-        self._changes = self._make_detector()
+        self._changes = self._create_river_detector()
         for value in self._values:
             self._changes.update(value)
 
 
 class DriftWatch:
-    """Detects drift from a schedule's signals, and marks the labelled rows from before the drift.
+    """Detects drift by the signals of a `Schedule`, and marks in the rows where it began.
 
     The error signal is that of each labelled record's prediction on arrival. The margin signal is
     that of each queried record, a difference of the committee's own probabilities that needs no
@@ -128,11 +131,15 @@ class DriftWatch:
 
     @property
     def uses_errors(self) -> bool:
-        """Whether errors are a signal: then predictions of labelled records are needed."""
+        """Whether errors are a signal, which needs the predictions of labelled records."""
         return "error" in self._signals
 
     def observe_error(self, predicted: Label, label: Label, rows: LabelledRows) -> None:
-        """Update the error signal with the newest of `rows`: its true and its predicted class."""
+        """Update the error signal with the newest labelled record.
+
+        `predicted` is the class predicted for the record, `label` its true class. If this detects a
+        drift, the drift is marked in `rows`.
+        """
         n = self._signals["error"].update(predicted != label)
         if n is not None:
             rows.mark_drift(rows.total - n + 1)
@@ -140,7 +147,10 @@ class DriftWatch:
     def observe_margins(
         self, scored: Scored, committee: "Committee | None", rows: LabelledRows, seen: int
     ) -> None:
-        """Update the margin signal with queried records; `seen` records were queried before."""
+        """Update the margin signal with arriving records, and mark a detected drift in `rows`.
+
+        `seen` is the number of records that arrived before.
+        """
         detector = self._signals.get("margin")
         if detector is None or committee is None or not scored.version:
             return
@@ -159,12 +169,12 @@ class DriftWatch:
             self._version, self._rounds = committee.version, committee.n_rounds
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         about = {"version": self._version, "rounds": self._rounds, "seed": self._seed}
         return about, {name: detector.state() for name, detector in self._signals.items()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` of a watch with an equal schedule."""
+        """Set the state to one that `state` returned for a watch with an equal schedule."""
         self._version, self._rounds = state["version"], state["rounds"]
         self._create_detectors(state["seed"])
         for name, detector in self._signals.items():

@@ -47,7 +47,10 @@ class Trainable(Protocol):
         committee: "Committee | None" = None,
         n_estimators: int | None = None,
     ) -> "Committee":
-        """Train a committee on rows (n, D) with labels (n,), or extend `committee`."""
+        """Return a committee trained on `X` (n, D) with labels `y` (n,).
+
+        If `committee` is given, the result is this committee extended by `n_estimators` rounds.
+        """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters the estimator was made with."""
@@ -57,7 +60,7 @@ class Trainable(Protocol):
 
 
 def default_estimator() -> Trainable:
-    """Return the default estimator for streams, with settings for few labels (tens or more)."""
+    """Return the default estimator for streams, with settings that suit tens of labels."""
     from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 
     return SketchLogitBoostClassifier(
@@ -70,7 +73,7 @@ def default_estimator() -> Trainable:
 
 
 def adapt_to_size(estimator: Trainable, n_rows: int) -> Trainable:
-    """Return `estimator`, with other settings if it is the default and `n_rows` is large.
+    """Return `estimator`, or a larger one if it is the default and `n_rows` is at least 3,000.
 
     Settings for tens of labels underfit thousands. From 3,000 rows on, the default estimator has
     larger trees, finer bins and smaller steps. Trained on 12,000 rows, committees then have an
@@ -87,7 +90,7 @@ def adapt_to_size(estimator: Trainable, n_rows: int) -> Trainable:
 
 
 def every_label_estimator() -> Trainable:
-    """Return the estimator for fully labelled streams: fewer, larger, more regularized trees."""
+    """Return the default estimator for streams in which every record gets a label."""
     from streamboost.boosting.log_loss.sketch import SketchLogitBoostClassifier
 
     return SketchLogitBoostClassifier(
@@ -100,7 +103,7 @@ def every_label_estimator() -> Trainable:
 
 
 def class_weight_of(estimator: Trainable, label: Label, counts: Mapping[Label, int]) -> float:
-    """Return the weight of a record of class `label`, given the `counts` of the labels so far."""
+    """Return the estimator's class weight of `label`; `counts` are the label counts so far."""
     weights = getattr(estimator, "class_weight", None)
     if weights is None:
         return 1.0
@@ -120,7 +123,7 @@ def describe_estimator(estimator: Trainable) -> dict[str, Any]:
         a parameter.
     """
     name = type(estimator).__name__
-    if _exported_class(name) is not type(estimator):
+    if _public_estimator_class(name) is not type(estimator):
         raise ConfigurationError(
             f"a snapshot cannot name the estimator {name}: use one of the estimators that "
             "streamboost exports"
@@ -144,7 +147,7 @@ def rebuild_estimator(description: dict[str, Any]) -> Trainable:
     ModelFileError
         When this release has no estimator of that name.
     """
-    made = _exported_class(description["name"])
+    made = _public_estimator_class(description["name"])
     if made is None or not hasattr(made, "train"):
         raise ModelFileError(
             f"the snapshot's estimator is {description['name']!r}, which this release of "
@@ -158,12 +161,15 @@ def rebuild_estimator(description: dict[str, Any]) -> Trainable:
 
 
 def _to_json_value(value: Any) -> Any:
-    """Return a parameter as a JSON value; a dictionary as pairs, as its keys may be numbers."""
+    """Return a parameter as a JSON value.
+
+    A dictionary becomes a list of pairs, as keys in JSON cannot be numbers.
+    """
     if isinstance(value, dict):
         return [[_to_json_value(key), _to_json_value(one)] for key, one in value.items()]
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
-def _exported_class(name: str) -> Any:
+def _public_estimator_class(name: str) -> Any:
     package = import_module("streamboost")
     return getattr(package, name) if name in package.__all__ else None

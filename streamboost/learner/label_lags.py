@@ -20,7 +20,7 @@ class LabelLags:
     Parameters
     ----------
     label_lags
-        Number of columns: the newest label's first, then that of the label before, etc.
+        Number of columns: the first has the newest label, the second the label before, and so on.
 
     Raises
     ------
@@ -48,9 +48,9 @@ class LabelLags:
             self._newest = [float(code), *self._newest[:-1]]
 
     def rows(self, n: int) -> np.ndarray:
-        """Return the label codes, in order of appearance, `n` times: float32 (n, lags).
+        """Return `n` equal rows of the newest labels' codes, newest first: float32 (n, lags).
 
-        NaN where there are fewer labels than lags.
+        The code of a label is its index in order of first appearance. Lags without a label are NaN.
         """
         return np.tile(np.array(self._newest, dtype=np.float32), (n, 1))
 
@@ -60,6 +60,6 @@ class LabelLags:
         return {"labels": list(self._codes), "newest": known}
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state` with the same number of lags."""
+        """Set the state to one that an object with the same number of lags returned."""
         self._codes = {label: code for code, label in enumerate(state["labels"])}
         self._newest = [float("nan") if code is None else float(code) for code in state["newest"]]

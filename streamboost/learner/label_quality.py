@@ -12,10 +12,10 @@ from streamboost.learner.labelled_rows import AnnotatedRow, LabelledRows
 __all__ = ["LabelQuality", "RelabelRequests"]
 
 _WRONG = 0.5
-"""Trust below which a label is a candidate for relabelling."""
+"""Probability of being right below which a label is a candidate for relabelling."""
 
 _MOST_VOTES = 3
-"""Votes from which on a record is not relabelled again."""
+"""Number of votes from which on a record is not relabelled again."""
 
 _LEAST = 0.01
 """Least prior probability of a class, as the committee was young when the record arrived."""
@@ -41,7 +41,8 @@ class RelabelRequests:
     doubt
         float64 (m,), the probability that the current label is wrong.
     excluded_annotators
-        Names of annotators that must not answer: with a label for the record, or unreliable.
+        For each record, names of annotators that must not answer: unreliable ones, and those that
+        gave a label for the record.
     """
 
     ids: list[str]
@@ -53,13 +54,13 @@ class RelabelRequests:
 
 
 class LabelQuality:
-    """Estimates whether labels are right, from all votes and the prediction on arrival.
+    """Estimates the probability that a label is right, from votes and the prediction on arrival.
 
-    The posterior of Dawid and Skene (1979), with the prediction as prior, which does not depend on
-    the label; CROWDLAB (Goh, Tkachenko and Mueller 2022) combines both in the same way. For a
-    single label, an annotator's reliability is that of `Annotator`. For all labels, the reliability
-    is estimated from there by expectation maximization over the posteriors, so that predictions
-    without confidence contribute, too.
+    The probability is the posterior of Dawid and Skene (1979). Its prior is the prediction on
+    arrival, which does not depend on the label. CROWDLAB (Goh, Tkachenko and Mueller 2022) combines
+    votes and predictions in the same way. For a single label, an annotator's reliability is
+    `Annotator.reliability`. For all labels together, expectation maximization improves these
+    reliabilities.
     """
 
     def __init__(self, rows: LabelledRows, annotators: Annotators) -> None:
@@ -68,13 +69,16 @@ class LabelQuality:
         self._seen = -1  # number of labels when no label looked wrong
 
     def trust(self, row: AnnotatedRow, label: Label) -> float:
-        """Return the probability that `label` is right for `row`; 1 for an unknown class."""
+        """Return the probability that `label` is right for the record of `row`.
+
+        The result is 1 if no labelled record has that class.
+        """
         if label not in self._rows.counts:
             return 1.0
-        about = self._make_candidates([(row, label)])
-        return float(about.posterior(self._reliabilities(about.names))[0])
+        about = self._make_label_candidates([(row, label)])
+        return float(about.posterior(self._annotator_reliabilities(about.names))[0])
 
-    def _reliabilities(self, names: Sequence[str]) -> np.ndarray:
+    def _annotator_reliabilities(self, names: Sequence[str]) -> np.ndarray:
         return np.array([self._annotators.get_or_create(name).reliability for name in names])
 
     def _prior_probabilities(self, row: AnnotatedRow) -> tuple[list[Label], np.ndarray]:
@@ -92,8 +96,11 @@ class LabelQuality:
         return known, prior
 
     def weights(self, orders: np.ndarray) -> np.ndarray:
-        """Return training weights (n,), with mean 1, by trust in the labels of rows `orders`."""
-        rows, trusts, _ = self._trust_in_all_rows()
+        """Return training weights (n,) with mean 1: proportional to the trust in each label.
+
+        `orders` (n,) identify the rows (`AnnotatedRow.order`). Rows without an id have trust 1.
+        """
+        rows, trusts, _ = self._estimate_trust_in_all_rows()
         trusted = {row.order: one for (_, row, _), one in zip(rows, trusts.tolist(), strict=True)}
         found = np.array([trusted.get(order, 1.0) for order in orders.tolist()])
         return np.asarray(found / max(found.mean(), _LEAST)) if len(found) else found
@@ -105,7 +112,7 @@ class LabelQuality:
         """
         if self._seen == self._rows.total:
             return RelabelRequests([], np.zeros(0), [])
-        rows, trusts, known = self._trust_in_all_rows()
+        rows, trusts, known = self._estimate_trust_in_all_rows()
         found = [
             (trusts[i], id, row)
             for i, (id, row, _) in enumerate(rows)
@@ -121,13 +128,17 @@ class LabelQuality:
             [_excluded_annotators(row, unreliable) for *_, row in chosen],
         )
 
-    def _trust_in_all_rows(
+    def _estimate_trust_in_all_rows(
         self,
     ) -> tuple[list[tuple[str, AnnotatedRow, Label]], np.ndarray, dict[str, float]]:
-        """Return the n rows with an id, the trust (n,) in their labels, and the reliabilities."""
+        """Return all rows that have an id, the trust in their labels, and the reliabilities.
+
+        The trust (n,) is the probability that a row's label is right. The reliabilities are by
+        annotator.
+        """
         rows = list(self._rows.annotated_rows())
-        about = self._make_candidates([(row, label) for _, row, label in rows])
-        known = self._reliabilities(about.names)
+        about = self._make_label_candidates([(row, label) for _, row, label in rows])
+        known = self._annotator_reliabilities(about.names)
         cell, who = about.votes
         for _ in range(_ROUNDS):
             known = estimate_reliability(
@@ -136,7 +147,9 @@ class LabelQuality:
         reliability = dict(zip(about.names, known.tolist(), strict=True))
         return rows, about.posterior(known)[about.own], reliability
 
-    def _make_candidates(self, rows: Sequence[tuple[AnnotatedRow, Label]]) -> "_LabelCandidates":
+    def _make_label_candidates(
+        self, rows: Sequence[tuple[AnnotatedRow, Label]]
+    ) -> "_LabelCandidates":
         place = {name: k for k, name in enumerate(self._rows.counts)}
         own: list[int] = []
         votes: list[tuple[int, int]] = []
@@ -167,7 +180,7 @@ class LabelQuality:
         return self._seen
 
     def resume(self, state: int) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._seen = state
 
 
@@ -178,11 +191,11 @@ class _LabelCandidates:
     Attributes
     ----------
     own
-        (n,), the candidate that is each row's current label.
+        (n,), the index of the candidate with each row's current label.
     row, prior
-        (m,), each candidate's row, and its prior probability.
+        (m,), the index of each candidate's row, and the candidate's prior probability.
     votes
-        (2, v), each vote's candidate, and its annotator's index in `names`.
+        (2, v), for each vote the index of its candidate, and that of its annotator in `names`.
     n_classes
         Number of classes; errors are spread evenly over the other classes.
     """
@@ -195,7 +208,10 @@ class _LabelCandidates:
     n_classes: int
 
     def posterior(self, reliability: np.ndarray) -> np.ndarray:
-        """Return the probability (m,) of each candidate, given the reliability of `names`."""
+        """Return the probability (m,) that each candidate label is right.
+
+        `reliability` is the reliability of each annotator in `names`.
+        """
         cell, who = self.votes
         gain = np.log(reliability / (1.0 - reliability) * max(self.n_classes - 1, 1))
         said = np.bincount(cell, gain[who], len(self.prior))
@@ -205,13 +221,13 @@ class _LabelCandidates:
 
 
 def _unreliable_annotators(reliability: dict[str, float]) -> list[str]:
-    """Return named annotators with an error rate above twice the median."""
+    """Return the names of annotators whose error rate is above twice the median."""
     errs = {name: 1.0 - right for name, right in reliability.items() if name}
     usual = float(np.median(list(errs.values()))) if errs else 0.0
     return [name for name, often in errs.items() if often > max(2.0 * usual, _OFTEN)]
 
 
 def _excluded_annotators(row: AnnotatedRow, unreliable: list[str]) -> list[str]:
-    """Return the annotators to exclude: with a label for the record, or unreliable."""
+    """Return the annotators with a label for this record, and the `unreliable` ones."""
     answered = [source for source, _ in row.votes if source is not None]
     return answered + [name for name in unreliable if name not in answered]

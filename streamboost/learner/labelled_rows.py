@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 ON_CONFLICT = ("last", "first", "vote")
-"""Rules for a record with several labels: the newest, the first, or the most frequent holds."""
+"""Rules that choose between several labels of a record: the newest, first or most frequent one."""
 
 Vote = tuple[str | None, Label]
 """Annotator, or None if unknown, and label."""
@@ -31,20 +31,19 @@ Vote = tuple[str | None, Label]
 
 @dataclass(slots=True)
 class AnnotatedRow:
-    """Annotations of a row that has an id.
+    """Votes and predictions for a labelled row that has a record id.
 
     Attributes
     ----------
     order
-        Number of labels learned, including this one.
-    votes
+        Number of labels learned, including this one. It identifies the row. votes
         Labels by annotator, oldest first; only the newest label of each named annotator.
     values
-        Field values of the record, where there are categories: corrections update running rates.
+        Field values of the record if there are categories: a label correction needs them.
     guess
-        Confident prediction on arrival; None: not confident, or not known.
+        Label predicted on arrival, if its probability was at least 0.9; else None.
     arrival_prediction
-        Labels with their probabilities float32 (K,) on arrival; None: not kept.
+        Labels, and their predicted probabilities float32 (K,) on arrival; None if not stored.
     """
 
     order: int
@@ -54,14 +53,17 @@ class AnnotatedRow:
     arrival_prediction: tuple[list[Label], np.ndarray] | None = None
 
     def add_vote(self, source: str | None, label: Label) -> None:
-        """Add a vote; it replaces an earlier vote of the same named source."""
+        """Add the vote `label` of the annotator `source`, instead of an earlier vote.
+
+        A named annotator has one vote. If `source` is None, no earlier vote is replaced.
+        """
         if source is not None:
             self.votes = [vote for vote in self.votes if vote[0] != source]
         self.votes.append((source, label))
 
 
 def resolve_label(rule: str, votes: Sequence[Vote], current: Label) -> Label:
-    """Return the label chosen from the votes by a rule of `ON_CONFLICT`; `current` in a tie.
+    """Return the label that the rule, one of `ON_CONFLICT`, chooses; `current` in a tie.
 
     >>> resolve_label("vote", [("ann", "ok"), ("bob", "fraud"), (None, "fraud")], "ok")
     'fraud'
@@ -77,7 +79,7 @@ def resolve_label(rule: str, votes: Sequence[Vote], current: Label) -> Label:
 
 
 class AnnotatedRows:
-    """Index of annotated rows by id; entries of evicted rows are removed lazily."""
+    """Index of annotated rows by record id; entries of evicted rows are removed later."""
 
     def __init__(self) -> None:
         self._rows: dict[str, AnnotatedRow] = {}
@@ -86,27 +88,30 @@ class AnnotatedRows:
         return len(self._rows)
 
     def add(self, id: str, row: AnnotatedRow) -> None:
-        """Add the newest row; it replaces an older row of the same id."""
+        """Add annotations of the newest row, in place of an older row of the same id."""
         self._rows.pop(id, None)  # so that the new entry is the last
         self._rows[id] = row
 
     def find(self, id: str) -> AnnotatedRow | None:
-        """Return the annotations of an id, or None; the row may have been evicted."""
+        """Return the annotations of the record `id`, or None.
+
+        The row itself may have been evicted.
+        """
         return self._rows.get(id)
 
     def release(self, ids: Iterable[str]) -> None:
-        """Remove the entries of these ids, which will be reused for other records."""
+        """Remove the entries of these ids, which will denote other records."""
         if self._rows:
             for id in ids:
                 self._rows.pop(id, None)
 
     def retain(self, orders: np.ndarray) -> None:
-        """Remove all entries except the entries with these `orders`, int64 (n,)."""
+        """Remove all entries except those whose `order` is in `orders`, int64 (n,)."""
         held = set(orders.tolist())
         self._rows = {id: row for id, row in self._rows.items() if row.order in held}
 
     def map_classes(self, new_name: Callable[[Label], Label | None]) -> None:
-        """Map the classes of votes and predictions by `new_name`; None drops the vote."""
+        """Replace each class in votes and predictions by `new_name(class)`; None drops the vote."""
         for row in self._rows.values():
             row.guess = None if row.guess is None else new_name(row.guess)
             row.arrival_prediction = None
@@ -114,15 +119,15 @@ class AnnotatedRows:
             row.votes = [(source, label) for source, label in named if label is not None]
 
     def newest(self) -> Iterable[tuple[str, AnnotatedRow]]:
-        """Return ids and rows, newest first."""
+        """Return pairs of id and annotations, newest row first."""
         return reversed(self._rows.items())
 
     def items(self) -> Iterable[tuple[str, AnnotatedRow]]:
-        """Return ids and rows, oldest first."""
+        """Return pairs of id and annotations, oldest row first."""
         return self._rows.items()
 
     def state(self, orders: np.ndarray) -> dict[str, Any]:
-        """Return the entries of rows of these `orders`, for JSON."""
+        """Return the entries whose `order` is in `orders`, as JSON values for `resume`."""
         self.retain(orders)
         classes: dict[tuple[Label, ...], int] = {}
         rows = []
@@ -138,7 +143,7 @@ class AnnotatedRows:
         return {"rows": rows, "classes": list(classes)}
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         classes = [list(names) for names in state["classes"]]
         self._rows = {}
         for id, order, votes, values, guess, arrival_prediction in state["rows"]:
@@ -154,7 +159,7 @@ class AnnotatedRows:
 
 
 _FEW = 64
-"""Entries of evicted rows that are tolerated, in addition to as many as there are rows."""
+"""Entries of evicted rows that may remain, in addition to as many as there are rows."""
 
 
 class _Unlabelled(NamedTuple):
@@ -172,13 +177,13 @@ class Sample:
     Attributes
     ----------
     X
-        float32 (n, D), oldest label first; a view that the next label may change.
+        float32 (n, D), oldest label first; learning the next label may change the array.
     y
         (n,), the labels.
     weight
         float64 (n,), with mean 1 before the weights given with the labels; None: all are 1.
     classes
-        The labels of the rows of positive weight, in the order in which the learner saw them.
+        The classes of the rows of positive weight, in the order of their first label.
     """
 
     X: np.ndarray
@@ -191,7 +196,7 @@ class LabelledRows:
     """The working set's rows, and the count of every label ever learned.
 
     A row with a retracted label is not used in training. It is still found by its id, as the record
-    may be labelled again. There are at most as many such rows as the working set may hold.
+    may be labelled again. The number of such rows is at most the size of the working set.
     """
 
     def __init__(self, working_set: WorkingSet, seeds: np.random.SeedSequence) -> None:
@@ -239,10 +244,11 @@ class LabelledRows:
         id: str = "",
         named: AnnotatedRow | None = None,
     ) -> None:
-        """Add one row (D,) and its label, which arrived after `records` records were queried.
+        """Add the labelled row of one record.
 
-        `weight` is the row's weight in training. If `id` is not empty, the row is found by it,
-        with the annotations `named`.
+        `row` (D,) are the features, and `records` is the number of records that were queried before
+        the label arrived. `weight` is the record's weight in training. If `id` is not empty, `find`
+        returns the row by this id, with the annotations `named`.
         """
         code = self._codes.setdefault(label, len(self._codes))
         self.counts[label] = self.counts.get(label, 0) + 1
@@ -253,7 +259,7 @@ class LabelledRows:
             named.order = self.total
             self._named.add(id, named)
             if len(self._named) > 2 * (len(self._rows) + len(self._unlabelled)) + _FEW:
-                self._named.retain(self._stored_orders())
+                self._named.retain(self._orders_of_all_rows())
 
     def annotated_rows(self) -> Iterator[tuple[str, AnnotatedRow, Label]]:
         """Yield id, annotations and label of each row that has an id."""
@@ -266,13 +272,15 @@ class LabelledRows:
             if row.order in label_of:
                 yield id, row, label_of[row.order]
 
-    def _stored_orders(self) -> np.ndarray:
-        """Return the sequence numbers, int64 (n,), of all rows, also with retracted labels."""
+    def _orders_of_all_rows(self) -> np.ndarray:
+        """Return the sequence each row, int64 (n,), including rows with retracted labels."""
         unlabelled = [row.order for id in self._unlabelled if (row := self._named.find(id))]
         return np.append(self._rows.view().order, np.array(unlabelled, dtype=np.int64))
 
     def find(self, id: str) -> tuple[AnnotatedRow, np.ndarray, Label | None] | None:
-        """Return annotations, features (D,) and label of a record's row, or None if not stored.
+        """Return annotations, features (D,) and label of the row of record `id`.
+
+        Returns None if no row is stored.
 
         The label is None if it was retracted.
         """
@@ -285,9 +293,9 @@ class LabelledRows:
         return named, found[0], self._label_of_code(found[1])
 
     def newest(self, most: int) -> tuple[list[str], list[Label], np.ndarray]:
-        """Return ids, labels and a copy of the features (n, D) of at most `most` rows.
+        """Return ids, labels and features (n, D) of the newest rows with an id, newest first.
 
-        These are the newest rows with an id, newest first.
+        At most `most` rows are returned. The features are a copy.
         """
         rows, labels = self._rows.view(), list(self._codes)
         named = [(id, row.order) for id, row in islice(self._named.newest(), most)]
@@ -303,7 +311,7 @@ class LabelledRows:
         return list(self._codes)[code]
 
     def release(self, ids: Iterable[str]) -> None:
-        """Release ids, to be reused for other records; rows with these ids stay, without an id."""
+        """Release these ids, which will denote other records; their rows stay without an id."""
         ids = list(ids)
         self._named.release(ids)
         if self._unlabelled:
@@ -313,8 +321,8 @@ class LabelledRows:
     def correct(self, id: str, label: Label | None, tick: int, records: int) -> None:
         """Replace the label of the row of `id`, which must exist; None retracts the label.
 
-        This counts as one more label learned, after `records` records were queried. If a retracted
-        row is labelled again, the row becomes the newest.
+        This counts as one more label learned, and `records` is the number of records queried
+        before. If a row with a retracted label is labelled again, the row becomes the newest.
         """
         found = self.find(id)
         assert found is not None
@@ -358,24 +366,25 @@ class LabelledRows:
         return True
 
     def first_order_after(self, records: int) -> int:
-        """Return the number of the first stored label that arrived after `records` queries."""
+        """Return the `order` of the first row labelled after `records` records were queried."""
         rows = self._rows.view()
         later = rows.order[np.searchsorted(rows.records, records, side="right") :]
         return int(later[0]) if len(later) else self.total + 1
 
     def mark_drift(self, order: int) -> None:
-        """Mark a drift that began before the label with this `order` (its number) arrived."""
+        """Mark that a drift began before the label number `order` arrived."""
         self._suspected = order
 
     @property
     def has_suspected_drift(self) -> bool:
-        """Whether a drift is marked; `drop_rows_before_drift` then drops the rows before it."""
+        """Whether a drift is marked, so that `drop_rows_before_drift` would drop older rows."""
         return self._suspected is not None
 
     def drop_rows_before_drift(self) -> bool:
-        """Drop the rows from before a suspected drift, if two classes are left; return whether.
+        """Drop the rows from before a marked drift; return whether this was done.
 
-        They can train if the rows of positive weight are of two classes; until then all rows stay.
+        Nothing is dropped until the newer rows of positive weight have two classes, as a training
+        needs.
         """
         if self._suspected is None:
             return False
@@ -393,11 +402,14 @@ class LabelledRows:
         return True
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         self._rows.widen(n_features)
 
     def sample(self, since: int = 0) -> Sample:
-        """Return the working set's rows, labels and weights, of labels after the first `since`."""
+        """Return the training sample: rows, labels and weights of the working set.
+
+        The first `since` labels learned are left out.
+        """
         rows = self._rows.view()
         later = slice(int(np.searchsorted(rows.order, since, side="right")), None)
         codes, given = rows.codes[later], rows.weight[later]
@@ -413,12 +425,12 @@ class LabelledRows:
 
     @property
     def n_evicted(self) -> int:
-        """Number of labels that arrived before the label of the oldest stored row."""
+        """Number of labels learned before that of the oldest stored row."""
         order = self._rows.view().order
         return int(order[0]) - 1 if len(order) else self.total
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         kept, arrays = self._rows.state()
         state = {
             "counts": list(self.counts.items()),
@@ -427,7 +439,7 @@ class LabelledRows:
             "origin": self.origin,
             "suspected": self._suspected,
             "kept": kept,
-            "named": self._named.state(self._stored_orders()),
+            "named": self._named.state(self._orders_of_all_rows()),
             "unlabelled": list(self._unlabelled),
         }
         unlabelled = list(self._unlabelled.values())
@@ -438,7 +450,7 @@ class LabelledRows:
         }
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` with an equal working set."""
+        """Set the state to one that `state` returned for an equal working set."""
         self.counts = dict(state["counts"])
         self.total = state["total"]
         self.tick = state["tick"]
@@ -459,8 +471,8 @@ class LabelledRows:
 
 
 def _distinct_codes(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the distinct class indices among rows of positive weight, ascending.
+    """Return the distinct class indices the rows of positive weight, ascending.
 
-    The weight of the oldest rows may underflow to 0: training excludes these rows.
+    The weight of old rows may underflow to 0, and training ignores these rows.
     """
     return np.unique(codes if weight is None else codes[weight > 0])

@@ -1,7 +1,7 @@
 """Stream learner: scores records, requests labels and trains on the labels that arrive.
 
-The module holds `StreamLearner` alone. Query decisions (`query_controller`), labelled rows,
-trainings, the stack of experts (`streamboost.stacking`) and the evaluation have their own modules.
+This module has only the class `StreamLearner`. Other modules have the query decisions
+(`query_controller`), labelled rows, trainings, experts (`streamboost.stacking`) and evaluation.
 """
 
 import math
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 __all__ = ["StreamLearner", "without_training_state"]
 
 _NEWEST = 5_000
-"""Newest labelled records that the experts are retrained on after `rename`; few remember more."""
+"""Number of newest labelled records that the experts are retrained on after `rename`."""
 
 
 class StreamLearner:
@@ -239,21 +239,24 @@ class StreamLearner:
         return self._rows.n_labelled
 
     def label_of(self, id: str) -> Label | None:
-        """Return the label of a record of the working set, or None if the record is not found."""
+        """Return the label of the record `id`, or None if the working set has no such record."""
         found = self._rows.find(id)
         return None if found is None else found[2]
 
     def has_row(self, id: str) -> bool:
-        """Return whether `correct` finds the record; its label may have been retracted."""
+        """Return whether a row of the record `id` is stored, whose label `correct` can change."""
         return self._rows.find(id) is not None
 
     def newest_labelled(self, most: int) -> tuple[list[str], list[Label], np.ndarray]:
-        """Return ids, labels and features float32 (n, D) of the newest `most` labelled records."""
+        """Return ids, labels and features float32 (n, D) of the newest labelled records.
+
+        At most `most` records are returned, the newest first.
+        """
         return self._rows.newest(most)
 
     @property
     def evaluation(self) -> Evaluation:
-        """Unbiased estimates for the predictions passed to `query`, from the requested labels."""
+        """Unbiased estimates of the quality of the predictions that were passed to `query`."""
         return self.evaluator.evaluation
 
     @property
@@ -263,7 +266,7 @@ class StreamLearner:
 
     @property
     def missing_random_labels(self) -> int:
-        """Number of labels still to request at random although a committee exists, at least 0."""
+        """Number of labels that will still be requested at random, although a committee exists."""
         return max(self._query_controller.missing_random_labels, 0)
 
     @property
@@ -281,12 +284,15 @@ class StreamLearner:
         return self._lags.n
 
     def columns(self, fields: Sequence[str]) -> list[str]:
-        """Return the name of each column of a row (D,); without `features`, `fields` are used."""
+        """Return the name of each column of a row (D,).
+
+        Lagged labels are first. Without `features`, the other columns are named by `fields`.
+        """
         own = fields if self.features is None else self.features.names
         return [*(f"the label {k + 1} before" for k in range(self._lags.n)), *own]
 
     def arrive(self, values: Sequence[Values]) -> np.ndarray:
-        """Update the features with arriving records (`Features.values`); return float32 (n, D).
+        """Observe arriving records, given their field `values`; return their rows, float32 (n, D).
 
         Keep the row of a record: use the same row to score, to query and, when the label arrives,
         to learn. Raises DataError if the learner has no features.
@@ -294,11 +300,11 @@ class StreamLearner:
         return self.with_lags(self._require_features().arrive(values))
 
     def rows(self, values: Sequence[Values]) -> np.ndarray:
-        """Return the rows (n, D) of records without updating the features."""
+        """Return rows float32 (n, D) of records, given their field `values`; change no state."""
         return self.with_lags(self._require_features().rows(values))
 
     def with_lags(self, X: np.ndarray) -> np.ndarray:
-        """Return `X` float32 (n, D - lags) with the newest labels learned as first columns, (n, D).
+        """Return `X` (n, D - lags) with the lagged labels added as first columns: float32 (n, D).
 
         Keep the row of a record: use the same row to score, to query and, when the label arrives,
         to learn.
@@ -311,14 +317,14 @@ class StreamLearner:
         return self.features
 
     def score(self, X: Any) -> Scored:
-        """Predict records `X` (n, D), NaN where missing.
+        """Return predictions for records `X` (n, D), in which missing values are NaN.
 
         Before the first training, each record gets the most frequent label so far.
         """
         return self.score_rows(self._validated_rows(X))
 
     def score_rows(self, rows: np.ndarray) -> Scored:
-        """Score rows that `rows` or `arrive` returned; as `score`, without validation."""
+        """Do the same as `score` without validation, for rows that `rows` or `arrive` returned."""
         if self.committee is None:
             return score_with_shares(self._rows.class_counts, len(rows))
         scored = self.evaluator.calibrated(self._stacking.score(self.committee, rows))
@@ -350,19 +356,19 @@ class StreamLearner:
         return self.decisions.decide(scored)
 
     def utility(self, X: Any, scored: Scored | None = None) -> np.ndarray:
-        """Return the utility of a label for each record of `X` (n, D); request nothing.
+        """Return the utility (n,) of a label for each record of `X` (n, D), without requests.
 
-        If the records are `scored` already, the committee does not score them again.
+        `scored` are the predictions for these records; None: they are computed now.
         """
         if scored is not None:
             return self._query_controller.rate(self._validated_rows(X), scored, self.committee)
         return self._query_controller.measure(self._validated_rows(X), self.committee)
 
     def remember(self, ids: Sequence[str], scored: Scored) -> None:
-        """Cache the experts' predictions of records until their labels arrive under these `ids`.
+        """Cache the experts' predictions of the records `ids` until their labels arrive.
 
-        `query` does so, too. For records that are not in the cache, the experts are weighted by
-        their predictions at the time of the label, when they may be better than on arrival.
+        `query` calls this. For records that are not in the cache, the experts are weighted by
+        predictions made when the label arrives, which may be better than those on arrival.
         """
         self._stacking.cache(ids, scored)
 
@@ -385,10 +391,10 @@ class StreamLearner:
         return asked
 
     def query_pool(self, n: int) -> Requests:
-        """Request labels for the `n` best records of the pool, as far as the tokens suffice.
+        """Request labels for at most `n` records of the pool: those of highest utility.
 
-        For pool mode only. No record is counted. With labels learned in between, a call is a round
-        of query by committee on a fixed pool (Huang 2009, Algorithm 4).
+        Fewer are requested if the tokens do not suffice. If the labels are learned between the
+        calls, each call is a round of query by committee on a fixed pool (Huang 2009, Algorithm 4).
 
         Raises
         ------
@@ -400,7 +406,7 @@ class StreamLearner:
         return asked
 
     def query_relabels(self, may: Callable[[str], bool] = lambda id: True) -> RelabelRequests:
-        """Request labels again for records whose label looks wrong, within the `relabel` share.
+        """Request another label for records whose label looks wrong, within the `relabel` share.
 
         Each request costs a token. Pass the answers to `learn` or `correct`, as any second label.
         Only records whose id passes the predicate `may` are considered.
@@ -415,14 +421,14 @@ class StreamLearner:
         return again
 
     def use_external_scores(self) -> None:
-        """Use scores of other processes in queries, and pause training in this process."""
+        """Expect that other processes score the records, and pause training in this process."""
         self._query_controller.uses_external_scores = True
         self.trainer.pause()
 
     def observe_scored(
         self, scored: Scored, requests: Requests, records: int, unlabelled: UnlabelledSums | None
     ) -> None:
-        """Add records that other processes scored and for which they decided about requests.
+        """Add records that other processes have scored, with the label requests that they made.
 
         Parameters
         ----------
@@ -437,7 +443,10 @@ class StreamLearner:
             self.evaluator.evaluation.add_unlabelled_sums(unlabelled)
 
     def expire(self, ids: Sequence[str]) -> None:
-        """Expire the requests among `ids`: their tokens stay spent. Other ids are ignored."""
+        """Expire the open requests of the records `ids`; their tokens stay spent.
+
+        Ids without an open request are ignored.
+        """
         ids = list(ids)
         self._query_controller.expire(ids)
         self.evaluator.expire(ids)
@@ -455,7 +464,7 @@ class StreamLearner:
         weight: Any = None,
         sources: Sequence[str | None] | None = None,
     ) -> tuple[Training, ...]:
-        """Learn labels `y` (n,) of records `X` (n, D) in order, and start trainings that are due.
+        """Learn the labels `y` (n,) of records `X` (n, D) in order, and start trainings when due.
 
         If the working set holds the record already, `on_conflict` decides; the row keeps its
         features and ignores `X`. Returns the trainings that were started, each on the rows up to
@@ -505,7 +514,7 @@ class StreamLearner:
         if len(taught) < len(ids):
             self.expire([ids[i] for i in range(len(ids)) if not weights[i]])
         self._query_controller.record_answers([ids[i] for i in taught], chances[taught])
-        again = self._indices_of_second_labels(ids, taught)
+        again = self._find_second_labels(ids, taught)
         new = [i for i in taught if i not in again]
         predictions = [self.evaluator.prediction_of(id) for id in ids]
         self.evaluator.label([ids[i] for i in new], [labels[i] for i in new])
@@ -513,29 +522,33 @@ class StreamLearner:
         for i in taught:
             if i in again:
                 kept = values[i] or None
-                started += self._correct_one(ids[i], labels[i], who[i], tick, kept)
+                started += self._correct_one_label(ids[i], labels[i], who[i], tick, kept)
                 continue
             is_made_now = self.features is not None and X[i] is None
             row = self.arrive([values[i]])[0] if is_made_now else rows[i]
-            named = self._annotate(labels[i], who[i], predictions[i], values[i])
+            named = self._make_annotations(labels[i], who[i], predictions[i], values[i])
             known = float(chances[i]), guesses[i], named
             weighs = float(weights[i])
-            started += self._learn_one(ids[i], row, labels[i], values[i], weighs, tick, *known)
+            started += self._learn_one_label(
+                ids[i], row, labels[i], values[i], weighs, tick, *known
+            )
         return tuple(started)
 
     def learn_unsolicited(
         self, id: str, row: np.ndarray, label: Label, values: Values, weight: float
     ) -> tuple[Training, ...]:
-        """Learn one label without a request; as `learn`, without validation.
+        """Do the same as `learn` without validation, for one label that was not requested.
+
+        Returns the trainings that were started.
 
         `row` float32 (D,) is the result of `arrive` or `rows` for `values`. `label` has the type
         of the other labels, and `weight` is positive.
         """
         self._query_controller.exclude([id])
         self.evaluator.label([id], [label])
-        return self._learn_one(id, row, label, values, weight)
+        return self._learn_one_label(id, row, label, values, weight)
 
-    def _learn_one(
+    def _learn_one_label(
         self,
         id: str,
         row: np.ndarray,
@@ -551,7 +564,7 @@ class StreamLearner:
         if uses_errors and guess is None:
             guess = self.predict(row[None])[0]
         trust = 1.0 if named is None else self.trust(named, label)
-        row = self._update_models(id, row, label, values, weight * trust)
+        row = self._update_stack_and_features(id, row, label, values, weight * trust)
         kept = id if self.on_conflict is not None else ""
         self._rows.append(
             row, label, tick, chance, self._query_controller.records, weight, kept, named
@@ -571,7 +584,7 @@ class StreamLearner:
         return started
 
     def _train_young_committees(self, young: YoungCommittees) -> None:
-        """Train the young committees that are due."""
+        """Train each young committee that has enough new labels since its last training."""
         young.drop_before(self._rows.n_evicted)
         n_estimators = min(self.estimator.get_params().get("n_estimators") or ROUNDS, ROUNDS)
         for birth in young.due_births():
@@ -582,11 +595,14 @@ class StreamLearner:
                 )
                 self._stacking.put_young(birth, committee)
 
-    def _update_models(
+    def _update_stack_and_features(
         self, id: str, row: np.ndarray, label: Label, value: Values, weight: float
     ) -> np.ndarray:
-        """Update stack and features with a label; return `row` widened to the current columns."""
-        row = self._pad_row(row)  # labels before add columns
+        """Update experts and features with the label of `row`; return `row` with all columns.
+
+        The result has NaN in columns that the update added.
+        """
+        row = self._append_missing_columns(row)  # labels before add columns
         weight *= class_weight_of(self.estimator, label, self._rows.counts)
         self._stacking.learn(id, row, label, weight, self.committee)
         if self.features is None:
@@ -595,31 +611,31 @@ class StreamLearner:
         if self.features.fixed:  # no label adds columns
             return row
         self.update_columns()
-        return self._pad_row(row)
+        return self._append_missing_columns(row)
 
-    def _pad_row(self, row: np.ndarray) -> np.ndarray:
+    def _append_missing_columns(self, row: np.ndarray) -> np.ndarray:
         n_features = self.n_features or 0
         return row if len(row) >= n_features else np.asarray(as_wide(row[None], n_features)[0])
 
-    def _indices_of_second_labels(self, ids: Sequence[str], taught: Sequence[int]) -> set[int]:
-        """Return the indices in `taught` of labels for records that already have a row."""
+    def _find_second_labels(self, ids: Sequence[str], positions: Sequence[int]) -> set[int]:
+        """Return which of `positions` in `ids` are second labels of a record that has a row."""
         if self.on_conflict is None:
             return set()
         again, seen = set(), set()
-        for i in taught:
+        for i in positions:
             if ids[i] and (ids[i] in seen or self._rows.find(ids[i]) is not None):
                 again.add(i)
             seen.add(ids[i])
         return again
 
-    def _annotate(
+    def _make_annotations(
         self,
         label: Label,
         source: str | None,
         prediction: tuple[list[Label], np.ndarray] | None,
         values: Values,
     ) -> AnnotatedRow:
-        """Return the annotations of a newly labelled record: its vote and prediction on arrival."""
+        """Return annotations for a newly labelled record: its vote and prediction on arrival."""
         row = AnnotatedRow(0, [(source, label)])
         if prediction is not None:
             row.guess = confident_label(*prediction)
@@ -630,7 +646,7 @@ class StreamLearner:
         return row
 
     def trust(self, row: AnnotatedRow, label: Label) -> float:
-        """Return the probability that a row's `label` is right; 1 without relabelling."""
+        """Return the probability that the `label` of `row` is right; 1 without relabelling."""
         return self._label_quality.trust(row, label) if self.query_config.relabel else 1.0
 
     def correct(
@@ -642,7 +658,7 @@ class StreamLearner:
         sources: Sequence[str | None] | None = None,
         records: Sequence[Values | None] | None = None,
     ) -> tuple[Training, ...]:
-        """Apply second labels `y` (n,) to records learned before; None retracts a record's label.
+        """Replace labels learned before by `y` (n,), in order; None retracts a record's label.
 
         Records are found by id in the working set, and unknown ids are ignored.
 
@@ -675,10 +691,10 @@ class StreamLearner:
         values = [None] * len(ids) if records is None else list(records)
         started: list[Training] = []
         for one in zip(ids, labels, who, values, strict=True):
-            started += self._correct_one(*one[:3], tick, one[3])
+            started += self._correct_one_label(*one[:3], tick, one[3])
         return tuple(started)
 
-    def _correct_one(
+    def _correct_one_label(
         self,
         id: str,
         label: Label | None,
@@ -686,7 +702,7 @@ class StreamLearner:
         tick: int,
         values: Values | None = None,
     ) -> tuple[Training, ...]:
-        """Apply a label from `source` to a record that has a row; None retracts the label.
+        """Replace the label of a record that has a row; None retracts the label.
 
         The row keeps its features and its place in the order of labels. Counters and sums replace
         the old label with the new one. Models trained step by step learn the new label as one more
@@ -726,7 +742,7 @@ class StreamLearner:
         return self.trainer.start_due_training()
 
     def rename(self, label: Label, into: Label | None) -> tuple[Training, ...]:
-        """Map one class to another, or drop the class with its labels (`into` is None).
+        """Replace the class `label` by `into` in all labels; None drops the class with its labels.
 
         The committee is retrained. Until its successor is deployed, its predictions are mapped to
         the current classes. The experts are retrained on the newest records of the working set.
@@ -756,7 +772,7 @@ class StreamLearner:
         return trainer.retrain() if trainer.champion is not None else trainer.start_due_training()
 
     def votes_for(self, label: Label) -> list[tuple[str, str | None]]:
-        """Return (record id, annotator) of each stored vote for the class `label`."""
+        """Return pairs (record id, annotator) of the stored votes for the class `label`."""
         named = self._rows.annotated_rows()
         return [(id, who) for id, row, _ in named for who, vote in row.votes if vote == label]
 
@@ -765,7 +781,7 @@ class StreamLearner:
         restored: Mapping[str, Sequence[tuple[str | None, Label, Label]]],
         now: Callable[[Label], Label | None],
     ) -> tuple[Training, ...]:
-        """Restore the classes that labels had before `rename`, as far as their rows are kept.
+        """Restore the classes that labels had before `rename`, for records that have a row.
 
         The committee is retrained, as after `rename`. Returns the trainings that were started.
 
@@ -789,7 +805,7 @@ class StreamLearner:
             for source, was, again in changes:
                 if (source, was) in named.votes:
                     named.votes[named.votes.index((source, was))] = source, again
-            after = _resolve_votes(self.on_conflict or "first", named.votes)
+            after = _resolve_votes_in_order(self.on_conflict or "first", named.votes)
             if after == before:
                 continue
             changed = True
@@ -820,7 +836,7 @@ class StreamLearner:
         self._stacking = self._query_controller.stacking = stacking
 
     def deploy(self, committee: "Committee | None") -> tuple[Training, ...]:
-        """Deploy `committee` for scoring; do nothing if it is None.
+        """Deploy `committee` for scoring, or start its evaluation; do nothing if it is None.
 
         The result of `trainer.finished` or `trainer.wait` gets the version of its training. It is
         deployed at once, or after its evaluation as a challenger (`Schedule.promotion`). Any other
@@ -855,7 +871,7 @@ class StreamLearner:
             )
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         if n_features < self._rows.n_features:
             raise DataError(
                 f"n_features is {n_features}, and there are {self._rows.n_features} already: "
@@ -868,7 +884,7 @@ class StreamLearner:
         self.n_features = n_features
 
     def update_columns(self) -> None:
-        """Extend all rows by new feature columns, and set the estimator's categorical columns."""
+        """Extend stored rows to new feature columns, and set the estimator's categorical ones."""
         assert self.features is not None
         n_features = self._lags.n + len(self.features)
         if n_features == self.n_features:
@@ -889,7 +905,7 @@ class StreamLearner:
 
     @property
     def _label_type(self) -> type | None:
-        """Type of the labels, str or int; None before any label or committee."""
+        """Type of the labels, str or int; None if there are neither labels nor a committee."""
         if self._rows.kind is None and self.committee is not None:
             return type(self.committee.classes.tolist()[0])
         return self._rows.kind
@@ -903,7 +919,7 @@ class StreamLearner:
         return rows
 
     def snapshot(self) -> Arrays:
-        """Return the complete state of the learner as arrays, for `restore`.
+        """Return the complete state of the learner as named arrays, for `restore`.
 
         Raises
         ------
@@ -1066,8 +1082,8 @@ class StreamLearner:
             ) from error
 
 
-def _resolve_votes(rule: str, votes: Sequence[Vote]) -> Label:
-    """Return the label that holds by a rule of `ON_CONFLICT` after all `votes`, in order."""
+def _resolve_votes_in_order(rule: str, votes: Sequence[Vote]) -> Label:
+    """Return the label that is current after applying `rule` to each of `votes` in order."""
     label = votes[0][1]
     for n in range(2, len(votes) + 1):
         label = resolve_label(rule, votes[:n], label)
@@ -1075,7 +1091,7 @@ def _resolve_votes(rule: str, votes: Sequence[Vote]) -> Label:
 
 
 def without_training_state(arrays: Mapping[str, np.ndarray]) -> Arrays:
-    """Return a snapshot's arrays without the running training, for use as a predictor only.
+    """Return the arrays of a snapshot without its running training, for predictions only.
 
     Raises ModelFileError if the arrays are not a snapshot's.
     """

@@ -21,7 +21,7 @@ __all__ = ["PoolResult", "learn_from_pool"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolResult:
-    """Committee and labels after a training.
+    """Committee after a training, and the labels bought so far.
 
     Attributes
     ----------
@@ -50,15 +50,15 @@ def learn_from_pool(
     evaluated: float = 1.0,
     random_state: int | None = None,
 ) -> Iterator[PoolResult]:
-    """Train a committee and buy labels for rows of `X` (n, D) it is uncertain about, in turn.
+    """Buy labels of the rows of `X` that the committee is unsure of, and train it, in turn.
 
     This is Huang's Active GAMBLE (2009, Algorithm 4) with any of the estimators. `first` labels are
-    bought at random, and a committee is trained on all labels. Then the `each` rows of highest
-    utility are bought, ties in random order, and so on. Yields after every training; the last
-    committee is trained on all labels. The printed algorithm differs: the labels bought last are
-    never trained on. Its loop also waits for an empty Q from which the first rows are not removed,
-    so that it does not end. To stop early, stop iterating, for example by the error on hold-out
-    data (section 5.2), as below. `early_stopping` of the estimator limits the rounds.
+    bought at random, and a committee is trained on all labels. Then the labels of the `each` rows
+    of highest utility are bought, ties in random order, and so on. The result is an iterator with
+    one `PoolResult` after every training; the last committee is trained on all labels. The printed
+    algorithm differs: the labels bought last are never trained on, and its loop does not end. To
+    stop early, stop iterating, for example by the error on hold-out data (section 5.2), as below.
+    `early_stopping` of the estimator limits the rounds.
 
     Parameters
     ----------
@@ -74,8 +74,9 @@ def learn_from_pool(
         Utility of a row's label, as in `QueryConfig`: ``"margin"``, the thesis's, is large where
         the two largest scores are close.
     evaluated
-        Share of the rows without a label that are scored, sampled again each time, in (0, 1]: less
-        scoring with many rows (chapter 4). At least as many rows as are bought.
+        Share, in (0, 1], of the rows without a label that are scored, in a new random sample each
+        time. Less scoring is faster with many rows (chapter 4). At least as many rows are scored as
+        are bought.
     random_state
         Seed; None: a random seed.
 
@@ -109,7 +110,7 @@ def learn_from_pool(
     """
     rows = as_rows(X, None)
     most = len(rows) if most is None else most
-    _validate_arguments(len(rows), first, each, most, strategy, evaluated)
+    _validate_pool_arguments(len(rows), first, each, most, strategy, evaluated)
     rng = np.random.default_rng(random_state)
     return _train_in_rounds(
         estimator, rows, ask, (first, each, most), UTILITIES[strategy], evaluated, rng
@@ -119,14 +120,16 @@ def learn_from_pool(
 def _train_in_rounds(
     estimator: Trainable,
     rows: np.ndarray,
-    ask: Callable[[np.ndarray], Any],
+    ask_for_labels: Callable[[np.ndarray], Any],
     label_counts: tuple[int, int, int],
     utility: Utility,
     evaluated: float,
     rng: np.random.Generator,
 ) -> Iterator[PoolResult]:
     first, each, most = label_counts
-    known, labels = _request_labels(ask, rng.permutation(len(rows))[:first], None, None)
+    known, labels = _buy_labels_of_rows(
+        ask_for_labels, rng.permutation(len(rows))[:first], None, None
+    )
     while True:
         seed = int(rng.integers(2**31 - 1))
         committee = estimator.train(rows[known], labels, seed=seed)
@@ -138,27 +141,31 @@ def _train_in_rounds(
         left = left[: max(n, int(np.ceil(evaluated * len(left))))]
         worth = utility.measure(evidence(utility.needs, committee, rows[left]))
         best = left[np.argsort(-worth, kind="stable")[:n]]
-        known, labels = _request_labels(ask, best, known, labels)
+        known, labels = _buy_labels_of_rows(ask_for_labels, best, known, labels)
 
 
-def _request_labels(
-    ask: Callable[[np.ndarray], Any],
+def _buy_labels_of_rows(
+    ask_for_labels: Callable[[np.ndarray], Any],
     rows: np.ndarray,
-    known: np.ndarray | None,
+    labelled_rows: np.ndarray | None,
     labels: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Buy labels for `rows`; return all rows that have labels, and the labels."""
-    came = np.asarray(ask(rows))
+    """Buy labels for `rows`; return the indices of all labelled rows, and their labels.
+
+    `labelled_rows` and `labels` are those bought before. Raises DataError if the function does not
+    return a label for each row.
+    """
+    came = np.asarray(ask_for_labels(rows))
     if came.shape != rows.shape:
         raise DataError(
             f"ask returned labels of shape {came.shape} for {len(rows)} rows: give one for each"
         )
-    if known is None or labels is None:
+    if labelled_rows is None or labels is None:
         return rows, came
-    return np.concatenate([known, rows]), np.concatenate([labels, came])
+    return np.concatenate([labelled_rows, rows]), np.concatenate([labels, came])
 
 
-def _validate_arguments(
+def _validate_pool_arguments(
     n: int, first: int, each: int, most: int, strategy: str, evaluated: float
 ) -> None:
     check_choice("strategy", strategy, UTILITIES)

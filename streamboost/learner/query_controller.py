@@ -1,4 +1,4 @@
-"""Query controller: rates records, requests labels and counts answered and expired requests."""
+"""Query controller: computes utilities, requests labels, and counts the answers."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["QueryController"]
 
 _RANDOM_START = Fraction(1, 20)
-"""Least budget whose first labels are drawn at random although a committee exists."""
+"""Least budget with which the first labels are requested at random although a committee exists."""
 
 
 class QueryController:
@@ -53,7 +53,7 @@ class QueryController:
 
     @property
     def block(self) -> int:
-        """Number of records in an audit block, m; 0 without audits."""
+        """Number of records in an audit block, with one random request; 0 without audits."""
         return self._querier.budget.block
 
     @property
@@ -67,22 +67,26 @@ class QueryController:
         return self._querier.ledger(answered=self._answered, expired=self._expired)
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         self._querier.widen(n_features)
 
     def arrive(
         self, ids: Sequence[str], X: np.ndarray, scored: Scored, committee: "Committee | None"
     ) -> Requests:
         """Decide which of the arriving records `X` (n, D) to request labels for."""
-        self._rescore_stored(committee)
+        self._rescore_stored_records(committee)
         utility = self.rate(X, scored, committee)
-        cold = self._requests_at_random(committee)
+        cold = self._selects_at_random(committee)
         return self._register_requests(
             self._querier.decide(ids, X, utility, top_probabilities(scored), cold=cold)
         )
 
     def rate(self, X: np.ndarray, scored: Scored, committee: "Committee | None") -> np.ndarray:
-        """Return the utility (n,) of labels for records `X` (n, D) with predictions `scored`."""
+        """Return the utility (n,) of labels for arriving records `X` (n, D).
+
+        `scored` are the predictions for the records. Utilities are by `committee` alone, or by the
+        scores of other processes.
+        """
         if self.uses_external_scores and scored.version:
             needed = scored.margins if self.config.needs == "margins" else scored.probabilities
             return self.config.measure(needed)
@@ -95,26 +99,32 @@ class QueryController:
         return self.measure(X, committee, own)
 
     def observe_requests(self, records: int, requests: Requests) -> None:
-        """Count records that other processes decided about, and their requests."""
+        """Count records for which other processes decided about requests, and their `requests`."""
         self._querier.budget.count(records, len(requests), int(requests.audit.sum()))
         self._register_requests(requests)
 
     def ask(self, n: int, committee: "Committee | None") -> Requests:
-        """Request the `n` best records of the pool; ConfigurationError if there is no pool."""
-        self._rescore_stored(committee)
+        """Request the `n` records of highest utility in the pool.
+
+        Raises ConfigurationError if the strategy is not in pool mode.
+        """
+        self._rescore_stored_records(committee)
         return self._register_requests(
-            self._querier.ask(n, cold=self._requests_at_random(committee))
+            self._querier.ask(n, cold=self._selects_at_random(committee))
         )
 
     def record_answers(self, ids: Sequence[str], propensity: np.ndarray) -> None:
-        """Close the requests that labels answer; `propensity` (n,) is NaN for other labels."""
+        """Close the requests of the records `ids`, whose labels have arrived.
+
+        `propensity` (n,) is NaN for labels without a request.
+        """
         self.exclude(ids)
         for id, chance in zip(ids, propensity.tolist(), strict=True):
             if not math.isnan(chance):
                 self._answered += self._close_request(id)
 
     def exclude(self, ids: Sequence[str]) -> None:
-        """Exclude records with unsolicited labels from requests."""
+        """Exclude the records `ids` from later requests, as their labels are known."""
         self._querier.exclude(ids)
 
     @property
@@ -123,27 +133,30 @@ class QueryController:
         return self._querier.budget.due_relabels
 
     def has_no_open_request(self, id: str) -> bool:
-        """Return whether the record has no open label or relabel request."""
+        """Return whether the record `id` has no open request, for a first or a second label."""
         return id not in self._open and id not in self._open_relabels
 
     def request_relabels(self, ids: Sequence[str]) -> None:
-        """Open a relabel request for each of these records, and charge a token for each."""
+        """Open a relabel request for each of the records `ids`, and spend a token for each."""
         self._querier.budget.charge_relabels(len(ids))
         self._open_relabels |= dict.fromkeys(ids)
 
     def record_relabel_answer(self, id: str) -> None:
-        """Count the answer to a relabel request of this record, if one is open."""
+        """Close the relabel request of the record `id` as answered, if one is open."""
         if id in self._open_relabels:
             self._answered += self._close_request(id)
 
     def expire(self, ids: Sequence[str]) -> None:
-        """Expire the requests among `ids`."""
+        """Close the open requests of the records `ids` as expired."""
         self._expired += sum(map(self._close_request, ids))
 
     def measure(
         self, X: np.ndarray, committee: "Committee | None", scored: Scored | None = None
     ) -> np.ndarray:
-        """Return the utility (n,) of records `X` (n, D), with predictions `scored` if given."""
+        """Return the utility (n,) of labels for records `X` (n, D) by `committee`.
+
+        `scored` are the predictions for the records; None: they are computed now.
+        """
         if committee is None:
             return np.ones(len(X))
         model = self.stacking.scoring_model(committee)
@@ -154,14 +167,14 @@ class QueryController:
         return requests
 
     def _close_request(self, id: str) -> bool:
-        """Close the request with this id; return whether one was open."""
+        """Close the label request of the record `id`; return whether one was open."""
         for waiting in (self._open, self._open_relabels):
             if id in waiting:
                 del waiting[id]
                 return True
         return False
 
-    def _requests_at_random(self, committee: "Committee | None") -> bool:
+    def _selects_at_random(self, committee: "Committee | None") -> bool:
         """Return whether to select records at random instead of by utility.
 
         Without a committee there are no utilities to rank by. With a budget of 5 % or more, two
@@ -179,14 +192,14 @@ class QueryController:
             return 0
         return 2 * len(self._rows.counts) - self._rows.total
 
-    def _rescore_stored(self, committee: "Committee | None") -> None:
+    def _rescore_stored_records(self, committee: "Committee | None") -> None:
         """Rescore stored records if the committee or the stack has changed."""
         self._querier.rescore(
             self.stacking.model_version(committee), lambda X: self.measure(X, committee)
         )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         querier, window = self._querier.state()
         state = {
             "querier": querier,
@@ -198,7 +211,7 @@ class QueryController:
         return state, window
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` with an equal strategy."""
+        """Set the state to one that `state` returned for an equal strategy."""
         self._querier.resume(state["querier"], arrays)
         self._answered, self._expired = state["answered"], state["expired"]
         self._open = dict.fromkeys(state["open"])

@@ -1,8 +1,8 @@
-"""Row buffers: store labelled rows in label order, and evict rows by four policies.
+"""Row buffers: store labelled rows in the order of their labels, with four ways of eviction.
 
-`RowBlock` holds rows in one array. The other classes keep the newest rows, the rows of the newest
-seconds, a uniform sample (reservoir), or a share of each class. All keep the order, so that weights
-by age have the same meaning in each.
+`RowBlock` holds rows in one array. The other classes keep the newest rows, the rows of the last
+seconds, a uniform sample (reservoir), or equally many rows of each class. All classes keep the
+order of the labels, so that weights by age have the same meaning in each.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ __all__ = ["BalancedRows", "ReservoirRows", "RowBlock", "RowBuffer", "SlidingRow
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBuffer:
-    """Arrays of labelled rows, oldest label first; views that the next append may change.
+    """Arrays of n labelled rows, oldest label first. The next append may change them.
 
     The class index is the label's position among the learner's classes. The sequence number is the
     number of labels learned up to and including this one; it identifies the row.
@@ -35,7 +35,7 @@ class RowBuffer:
     propensity
         float64 (n,), the inclusion probability of each request, NaN without a request.
     order
-        int64 (n,), ascending: the sequence number of each label.
+        int64 (n,), ascending: the sequence number of each label. It identifies the row.
     records
         int64 (n,), ascending: number of records queried when the label was learned.
     weight
@@ -54,12 +54,12 @@ class RowBuffer:
         return len(self.codes)
 
     def as_tuple(self) -> tuple[np.ndarray, ...]:
-        """Return the arrays in the order of the attributes."""
+        """Return the arrays as a tuple, in the order of the attributes."""
         return tuple(getattr(self, field.name) for field in fields(self))
 
 
 class RowBlock:
-    """Growing array of labelled rows, at most `bound` (plus one until the next drop).
+    """Growing array of at most `bound` labelled rows, and one more until the next drop.
 
     The capacity is at most twice `bound`. A row dropped from the middle leaves a hole. Holes are
     closed when the array is full or the rows are read, so that a row costs amortized O(D), and
@@ -84,7 +84,7 @@ class RowBlock:
 
     @property
     def oldest_tick(self) -> int:
-        """The tick of the oldest row; the block must not be empty."""
+        """Tick (milliseconds since the epoch) of the oldest row; the block must not be empty."""
         return int(self._rows.ticks[self._start])
 
     def append(
@@ -99,7 +99,7 @@ class RowBlock:
     ) -> None:
         """Add one row (D,) with the values described in `RowBuffer`."""
         if self._stop == len(self._rows):
-            self._reserve_capacity()
+            self._reserve_space_for_row()
         rows, place = self._rows, self._stop
         rows.X[place] = row
         rows.codes[place] = code
@@ -114,40 +114,40 @@ class RowBlock:
 
     def drop_oldest(self) -> None:
         """Drop the row with the oldest label."""
-        self._drop_at(self._start)
+        self._drop_row_at_index(self._start)
 
     def drop(self, order: int) -> None:
-        """Drop the row with sequence number `order`, which must exist."""
-        self._drop_at(self._index_of(order))
+        """Drop the row with sequence number this `order`, which must exist."""
+        self._drop_row_at_index(self._index_of_row(order))
 
-    def _index_of(self, order: int) -> int:
-        """Return the index of the row with sequence number `order`, or its insertion point."""
+    def _index_of_row(self, order: int) -> int:
+        """Return the index of the row with sequence number `order`, or where it would be inserted."""
         orders = self._rows.order[self._start : self._stop]
         return self._start + int(np.searchsorted(orders, order))
 
     def row(self, order: int) -> tuple[np.ndarray, int] | None:
-        """Return features (D,) and class index of the row with sequence number `order`, or None."""
-        place = self._index_of(order)
+        """Return features (D,) and class index of the row with sequence number `order`, or None if absent."""
+        place = self._index_of_row(order)
         if place == self._stop or not self._held[place] or self._rows.order[place] != order:
             return None
         return self._rows.X[place].copy(), int(self._rows.codes[place])
 
     def propensity_and_weight(self, order: int) -> tuple[float, float]:
         """Return propensity and weight of the row `order`, which must exist."""
-        place = self._index_of(order)
+        place = self._index_of_row(order)
         return float(self._rows.propensity[place]), float(self._rows.weight[place])
 
     def set_class_index(self, order: int, code: int) -> None:
-        """Set the class index of the row with sequence number `order`, which must exist."""
-        self._rows.codes[self._index_of(order)] = code
+        """Set the class index of the row with sequence number `order`, which must exist, to `code`."""
+        self._rows.codes[self._index_of_row(order)] = code
 
-    def _drop_at(self, place: int) -> None:
-        self._held[place] = False
+    def _drop_row_at_index(self, index: int) -> None:
+        self._held[index] = False
         self._n -= 1
         while self._start < self._stop and not self._held[self._start]:
             self._start += 1
 
-    def _reserve_capacity(self) -> None:
+    def _reserve_space_for_row(self) -> None:
         kept = self.view()
         n = len(kept)
         self._rows = _empty_buffer(min(2 * self._bound, max(64, 2 * n)), self.n_features)
@@ -157,18 +157,18 @@ class RowBlock:
         self._start, self._stop = 0, n
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         old = self._rows.X
         filler = np.full((len(old), n_features - old.shape[1]), np.nan, dtype=np.float32)
         self._rows = replace(self._rows, X=np.hstack([old, filler]))
 
     def view(self) -> RowBuffer:
-        """Return the rows in one block, without copying them unless there are holes."""
+        """Return the rows as arrays without holes; they are copied only if there are holes."""
         if self._n < self._stop - self._start:
-            self._close_holes()
+            self._remove_holes()
         return RowBuffer(*(array[self._start : self._stop] for array in self._rows.as_tuple()))
 
-    def _close_holes(self) -> None:
+    def _remove_holes(self) -> None:
         places = self._start + np.flatnonzero(self._held[self._start : self._stop])
         for array in self._rows.as_tuple():
             array[: self._n] = array[places]
@@ -176,12 +176,12 @@ class RowBlock:
         self._start, self._stop = 0, self._n
 
     def state(self) -> Arrays:
-        """Return copies of the rows as arrays."""
+        """Return copies of the arrays of rows, as the state for `resume`."""
         rows = self.view()
         return {f.name: getattr(rows, f.name).copy() for f in fields(rows)}
 
     def resume(self, arrays: Arrays) -> None:
-        """Replace all rows by the result of `state` of a block with an equal bound."""
+        """Replace all rows by those that `state` returned for a block with an equal bound."""
         n, n_features = arrays["X"].shape
         self._rows = _empty_buffer(max(min(64, 2 * self._bound), n), n_features)
         for field, array in zip(fields(RowBuffer), self._rows.as_tuple(), strict=True):
@@ -222,17 +222,20 @@ class SlidingRows:
         records: int,
         weight: float = 1.0,
     ) -> None:
-        """Add one row (D,) with the values described in `RowBuffer`; evict rows beyond the size."""
+        """Add one row (D,) with the values described in `RowBuffer`, and evict excess rows."""
         self._block.append(row, code, tick, propensity, order, records, weight)
-        self._evict_after_append(code, tick, order)
+        self._evict_excess_rows(code, tick, order)
 
-    def _evict_after_append(self, code: int, tick: int, order: int) -> None:
-        """Evict rows beyond the size after an append; the new row may be evicted."""
+    def _evict_excess_rows(self, code: int, tick: int, order: int) -> None:
+        """Evict rows that are too many or too old after an append, perhaps the new row.
+
+        `code`, `tick` and `order` are those of the new row.
+        """
         if len(self._block) > self._size:
             self._block.drop_oldest()
 
     def row(self, order: int) -> tuple[np.ndarray, int] | None:
-        """Return features (D,) and class index of the row with sequence number `order`, or None."""
+        """Return features (D,) and class index of the row with sequence number `order`, or None if absent."""
         return self._block.row(order)
 
     def propensity_and_weight(self, order: int) -> tuple[float, float]:
@@ -240,7 +243,7 @@ class SlidingRows:
         return self._block.propensity_and_weight(order)
 
     def set_class_index(self, order: int, code: int) -> None:
-        """Set the class index of the row with sequence number `order`, which must exist."""
+        """Set the class index of the row with sequence number `order`, which must exist, to `code`."""
         self._block.set_class_index(order, code)
 
     def drop(self, order: int) -> None:
@@ -248,7 +251,7 @@ class SlidingRows:
         self._block.drop(order)
 
     def recode_or_drop_class(self, code: int, into: int | None) -> None:
-        """Change the class index of all rows of class `code` to `into`; None drops the rows."""
+        """Change the class index of all rows of class `code` to class index `into`; None drops the rows."""
         rows = self.view()
         for order in rows.order[rows.codes == code].tolist():
             if into is None:
@@ -257,36 +260,36 @@ class SlidingRows:
                 self._block.set_class_index(order, into)
 
     def drop_before(self, before: int) -> None:
-        """Drop all rows with a sequence number below `before`."""
+        """Drop all rows whose sequence is below `before`."""
         for _ in range(int(np.searchsorted(self.view().order, before))):
             self._block.drop_oldest()
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         self._block.widen(n_features)
 
     def view(self) -> RowBuffer:
-        """Return the rows, oldest label first, in one block."""
+        """Return the arrays of all rows, oldest label first."""
         return self._block.view()
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         return {}, self._block.state()
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`, made by an object with the same settings."""
+        """Set the state to one that an object with the same settings returned."""
         self._block.resume(arrays)
 
 
 class TimeRows(SlidingRows):
-    """Sliding window of the newest `seconds` by tick, with at most `size` rows."""
+    """Sliding window of the rows of the last `seconds` by their ticks, at most `size` rows."""
 
     def __init__(self, size: int, seconds: float) -> None:
         super().__init__(size)
         self._span = floor(1000 * seconds)
 
-    def _evict_after_append(self, code: int, tick: int, order: int) -> None:
-        super()._evict_after_append(code, tick, order)
+    def _evict_excess_rows(self, code: int, tick: int, order: int) -> None:
+        super()._evict_excess_rows(code, tick, order)
         while self._block.oldest_tick < tick - self._span:
             self._block.drop_oldest()
 
@@ -303,26 +306,29 @@ class BalancedRows(SlidingRows):
         super().__init__(size)
         self._orders: dict[int, deque[int]] = {}  # of the rows of each class
 
-    def _evict_after_append(self, code: int, tick: int, order: int) -> None:
+    def _evict_excess_rows(self, code: int, tick: int, order: int) -> None:
         self._orders.setdefault(code, deque()).append(order)
         if len(self._block) > self._size:
-            largest = max(self._orders, key=self._eviction_key)
+            largest = max(self._orders, key=self._class_eviction_priority)
             self._block.drop(self._orders[largest].popleft())
             if not self._orders[largest]:
                 del self._orders[largest]
 
-    def _eviction_key(self, code: int) -> tuple[int, int]:
-        """Return the eviction priority of a class: number of rows, then age of the oldest row."""
+    def _class_eviction_priority(self, code: int) -> tuple[int, int]:
+        """Return a sort key: the class of the largest key evicts its oldest row next.
+
+        A class with more rows has a larger key; among equals, the class with the oldest row.
+        """
         orders = self._orders[code]
         return len(orders), -orders[0]
 
     def set_class_index(self, order: int, code: int) -> None:
-        """Set the class index of the row with sequence number `order`, which must exist."""
+        """Set the class index of the row with sequence number `order`, which must exist, to `code`."""
         super().set_class_index(order, code)
         self._rebuild_class_orders()
 
     def recode_or_drop_class(self, code: int, into: int | None) -> None:
-        """Change the class index of all rows of class `code` to `into`; None drops the rows."""
+        """Change the class index of all rows of class `code` to class index `into`; None drops the rows."""
         super().recode_or_drop_class(code, into)
         self._rebuild_class_orders()
 
@@ -332,7 +338,7 @@ class BalancedRows(SlidingRows):
         self._rebuild_class_orders()
 
     def drop_before(self, before: int) -> None:
-        """Drop all rows with a sequence number below `before`."""
+        """Drop all rows whose sequence is below `before`."""
         super().drop_before(before)
         self._rebuild_class_orders()
 
@@ -343,7 +349,7 @@ class BalancedRows(SlidingRows):
             self._orders.setdefault(code, deque()).append(order)
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`, made by an object with the same settings."""
+        """Set the state to one that an object with the same settings returned."""
         super().resume(state, arrays)
         self._rebuild_class_orders()
 
@@ -361,7 +367,7 @@ class ReservoirRows(SlidingRows):
         self._seen = 0
         self._orders: list[int] = []  # orders of the stored rows by reservoir slot
 
-    def _evict_after_append(self, code: int, tick: int, order: int) -> None:
+    def _evict_excess_rows(self, code: int, tick: int, order: int) -> None:
         self._seen += 1
         if len(self._orders) < self._size:
             self._orders.append(order)
@@ -377,19 +383,19 @@ class ReservoirRows(SlidingRows):
         self._orders.remove(order)
 
     def drop_before(self, before: int) -> None:
-        """Drop all rows with a sequence number below `before`."""
+        """Drop all rows whose sequence is below `before`."""
         super().drop_before(before)
         self._orders = [order for order in self._orders if order >= before]
         self._seen = len(self._orders)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         _, arrays = super().state()
         drawing = {"seen": self._seen, "draws": self._rng.bit_generator.state}
         return drawing, arrays | {"places": np.array(self._orders, dtype=np.int64)}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`, made by an object with the same settings."""
+        """Set the state to one that an object with the same settings returned."""
         super().resume(state, arrays)
         self._seen = state["seen"]
         self._rng.bit_generator.state = state["draws"]

@@ -12,13 +12,13 @@ from streamboost.stacking.correction import PER_LABEL, CorrectionSettings
 __all__ = ["Kind", "Schedule", "Training", "TrainingProgress"]
 
 _SHARE = 100
-"""Least labels for an extension, as the divisor of all labels: fewer are not worth its cost."""
+"""An extension is due after 1/100 of all labels or more: for fewer it is not worth its cost."""
 
 _MANY = 20_000
-"""Number of labels from which on retrainings dominate the cost, and gain less."""
+"""Number of labels from which on retrainings are rarer, as they cost more and gain less."""
 
 _NEVER = 2**63
-"""More labels than any stream has, as a limit for products of floats."""
+"""Limit of computed label counts: more labels than any stream has."""
 
 _CHOICES = {
     "training": ("inline", "background"),
@@ -32,7 +32,7 @@ Kind = Literal["first", "retrain", "extend", "drift"]
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A training that was started.
+    """Kind, size, seed and version of a training that was started.
 
     Attributes
     ----------
@@ -54,13 +54,12 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """State of the last retraining and of the last training of any kind.
+    """Numbers of labels and ticks at the last retraining, and at the last training of any kind.
 
     Attributes
     ----------
     retrained, trained
-        Number of labels learned at its start.
-    retrained_tick, trained_tick
+        Number of labels learned at its start. retrained_tick, trained_tick
         The tick of the newest of these labels.
     """
 
@@ -234,10 +233,11 @@ class Schedule:
         tick: int = 0,
         origin: int = 0,
     ) -> Kind | None:
-        """Return the training that is due after `labels` labels, the newest at `tick`, or None.
+        """Return the kind of training that is due after `labels` labels; None if none is due.
 
-        `progress` is None before the first training; `rounds` is the committee's number of rounds;
-        `origin` labels arrived before the last drift. The caller checks for two classes.
+        `progress` describes the last trainings; None before the first. `rounds` is the committee's
+        number of rounds, and `tick` is the newest label's. `origin` is the number of labels from
+        before the last drift. The caller must check that the labels have two classes.
         """
         if progress is None:
             return "first" if labels >= self.first else None
@@ -245,22 +245,22 @@ class Schedule:
             progress.retrained - origin, float(self.growth), self.retrain_every
         )
         grown = labels - progress.retrained >= wait
-        if grown or _have_passed(self.retrain_seconds, progress.retrained_tick, tick):
+        if grown or _have_seconds_passed(self.retrain_seconds, progress.retrained_tick, tick):
             return "retrain"
         least = max(self.extend_every or 0, (labels - origin) // _SHARE)
         more = self.extend_every is not None and labels - progress.trained >= least
-        if not more and not _have_passed(self.extend_seconds, progress.trained_tick, tick):
+        if not more and not _have_seconds_passed(self.extend_seconds, progress.trained_tick, tick):
             return None
         return "retrain" if self.exceeds_limit(rounds) else "extend"
 
     def holdout_size(self, labels: int) -> int:
-        """Return the number of evaluation labels for a training started at `labels` labels."""
+        """Return how many labels evaluate the committee of a training started at `labels`."""
         if self.promotion == "always":
             return 0
         return min(self.n_evaluation_labels, max(1, labels // 10))
 
     def idle_until(self, progress: TrainingProgress | None, origin: int) -> int:
-        """Return the number of labels below which no training can be due; 0 if time counts, too."""
+        """Return the number of labels below which no training is due; 0 with limits in seconds."""
         seconds = self.retrain_seconds, self.extend_seconds
         if progress is None or seconds != (None, None):
             return 0
@@ -271,20 +271,20 @@ class Schedule:
         return min(progress.retrained + wait, extended)
 
     def exceeds_limit(self, rounds: int) -> bool:
-        """Return whether an extension of a committee of `rounds` rounds would exceed the limit."""
+        """Return whether an extended committee of now `rounds` rounds would exceed the limit."""
         limit = self.max_estimators
         return limit is not None and rounds + self.extend_estimators > limit
 
 
 @lru_cache(maxsize=64)
-def _labels_until_retraining(kept: int, growth: float, every: int | None) -> int:
-    """Return how many labels after a retraining on `kept` labels the next one is due."""
+def _labels_until_retraining(n_kept: int, growth: float, max_labels: int | None) -> int:
+    """Return the number of labels from a retraining on `n_kept` labels to the next one."""
     # 1.15 - 1 falls short of 0.15 in binary; the last term keeps floor from dropping a label.
-    step = max(1, floor(min(kept * (growth - 1) + 1e-9, _NEVER)))
-    most = (every or step) * min(max(kept, _MANY), 2 * _MANY) // _MANY
+    step = max(1, floor(min(n_kept * (growth - 1) + 1e-9, _NEVER)))
+    most = (max_labels or step) * min(max(n_kept, _MANY), 2 * _MANY) // _MANY
     return min(step, most)
 
 
-def _have_passed(seconds: float | None, since: int, tick: int) -> bool:
-    """Return whether `seconds` have passed from tick `since` to `tick`; False if None."""
-    return seconds is not None and tick - since >= 1000 * seconds
+def _have_seconds_passed(seconds: float | None, start_tick: int, end_tick: int) -> bool:
+    """Return whether `seconds` have passed from tick `start_tick` to `end_tick`; False if None."""
+    return seconds is not None and end_tick - start_tick >= 1000 * seconds

@@ -1,9 +1,9 @@
 """Trainer: runs the scheduled trainings in sequence and evaluates challengers before deployment.
 
-At most one training is pending: from the row that made it due until its committee is deployed, or
-has lost to the champion. Nothing here reads a clock. If a thread trains, its committee takes effect
-in the call that hands it in (`add_challenger`). So the same calls give the same committees, however
-long the thread took.
+At most one training is pending. It is pending from the label that made it due until its committee
+is deployed, or has lost to the deployed one (the champion). Nothing here reads a clock: a committee
+trained in a thread takes effect in the call of `add_challenger`. So the same calls give the same
+committees, however long the thread took.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,7 +44,7 @@ class TrainingJob:
     Attributes
     ----------
     training
-        Its kind, its seed, and the version of its committee.
+        Kind and seed of the training, and the version of its committee.
     X
         float32 (n, D), oldest label first.
     y
@@ -54,7 +54,7 @@ class TrainingJob:
     committee
         The committee to extend; None for a training from scratch.
     n_estimators
-        Rounds to grow; None: the estimator's number.
+        Boosting rounds to train; None: the estimator's number.
     """
 
     training: Training
@@ -65,7 +65,7 @@ class TrainingJob:
     n_estimators: int | None
 
     def run(self, estimator: Trainable) -> "Committee":
-        """Adapt `estimator` to the number of rows, train it, and return the committee."""
+        """Return the committee that `estimator`, adapted to the number of rows, trains."""
         trained = adapt_to_size(estimator, len(self.X)).train(
             self.X,
             self.y,
@@ -77,7 +77,7 @@ class TrainingJob:
         return replace(trained, version=self.training.version)
 
     def with_copied_rows(self) -> "TrainingJob":
-        """Return the job with copies of its arrays, which later labels do not change."""
+        """Return the job with copies of its arrays, so that later labels cannot change them."""
         return replace(self, X=self.X.copy())
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
@@ -102,13 +102,13 @@ class TrainingJob:
 
 
 def committee_to_arrays(prefix: str, committee: "Committee | None") -> Arrays:
-    """Return a committee's arrays with a prefix in their names; empty for None."""
+    """Return the arrays of `committee` with `prefix` before their names; {} if it is None."""
     arrays = committee.to_arrays() if committee else {}
     return {prefix + name: array for name, array in arrays.items()}
 
 
 def committee_from_arrays(prefix: str, arrays: Arrays) -> "Committee | None":
-    """Return the committee from the arrays with that prefix, or None."""
+    """Return the committee from the arrays whose names start with `prefix`; None if none do."""
     from streamboost.boosting.committee import Committee
 
     found = part(arrays, prefix)
@@ -127,7 +127,7 @@ class TrainingThread:
         self._future: Future[Committee] | None = None
 
     def start(self, job: TrainingJob, estimator: Trainable) -> None:
-        """Start `job`, after an abandoned job has ended."""
+        """Start `job` on a new thread, which waits for the end of an abandoned job."""
         future: Future[Committee] = Future()
         # A daemon thread: the process would wait for the threads of a pool at its end.
         self._thread = Thread(
@@ -140,27 +140,30 @@ class TrainingThread:
         self._thread.start()
 
     def finished(self) -> "Committee | None":
-        """Return the result of the job, None while it runs; raise the job's exception."""
+        """Return the committee of the job, or None while the job runs; raise its exception."""
         return self._future.result() if self._future and self._future.done() else None
 
     def wait(self) -> "Committee":
-        """Wait for the job to end; return its result."""
+        """Wait for the job to end; return its committee, or raise its exception."""
         assert self._future is not None
         return self._future.result()
 
     def abandon(self) -> None:
-        """Discard the job without waiting; a running training cannot be stopped."""
+        """Discard the job and its result; its training, which cannot be stopped, runs on."""
         if self._future is not None:
             self._future.cancel()
             self._future = None
 
 
 def _run_job(
-    job: TrainingJob, estimator: Trainable, future: "Future[Committee]", before: Thread | None
+    job: TrainingJob,
+    estimator: Trainable,
+    future: "Future[Committee]",
+    previous_thread: Thread | None,
 ) -> None:
-    """Run `job` after the thread `before`, unless the job was cancelled by then."""
-    if before is not None:
-        before.join()
+    """Wait for `previous_thread`, then run `job` and set `future`, unless it was cancelled."""
+    if previous_thread is not None:
+        previous_thread.join()
     if not future.set_running_or_notify_cancel():
         return
     try:
@@ -184,13 +187,13 @@ class TrainingSample(Protocol):
 def holdout_error(committee: "Committee", rows: TrainingSample) -> float:
     """Return the share of `rows` whose label `committee` does not predict.
 
-    Rows of its training underestimate the error: pass rows that arrived later.
+    Pass rows that arrived after the committee's training: on its own rows the error is too low.
     """
     return float(np.mean(labels_of(committee, rows.X) != rows.y))
 
 
 class HoldoutBuffer:
-    """The first labels that arrive after a training started, up to `most`, for its evaluation."""
+    """Stores the first `most` labels after the start of a training, to evaluate its committee."""
 
     def __init__(
         self, most: int, rows: Iterable[np.ndarray] = (), labels: Iterable[Label] = ()
@@ -201,7 +204,7 @@ class HoldoutBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are `most` labels."""
+        """Whether the buffer holds `most` labels."""
         return len(self._labels) >= self.most
 
     @property
@@ -225,13 +228,13 @@ class HoldoutBuffer:
             self._labels.append(label)
 
     def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
-        """Map one class to another, or drop its rows (`into` is None)."""
+        """Replace the class `label` by `into` in the stored labels; None drops its rows."""
         now = [into if one == label else one for one in self._labels]
         self._rows = [row for row, one in zip(self._rows, now, strict=True) if one is not None]
         self._labels = [one for one in now if one is not None]
 
     def state(self) -> tuple[list[Label], Arrays]:
-        """Return labels and features, for `resume`."""
+        """Return labels and features as the state for `resume`."""
         return list(self._labels), {"X": self.X}
 
     @classmethod
@@ -242,14 +245,14 @@ class HoldoutBuffer:
 
 @dataclass(slots=True)
 class PendingTraining:
-    """Started training: its job, and the resulting committee once the job has ended."""
+    """Training that was started: its job, and its committee once the job has ended."""
 
     job: TrainingJob | None
     holdout: HoldoutBuffer
     challenger: "Committee | None" = None
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the complete state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the complete state for `resume`: a JSON dictionary, and arrays by name."""
         labels, rows = self.holdout.state()
         job, inputs = self.job.state() if self.job else (None, {})
         arrays = {f"holdout.{name}": array for name, array in rows.items()}
@@ -308,26 +311,26 @@ class Trainer:
 
     @property
     def running(self) -> Training | None:
-        """The training that runs in a thread, until `StreamLearner.deploy` takes its committee."""
+        """Training that runs in a thread until `StreamLearner.deploy` gets its committee."""
         job = self._pending.job if self._pending else None
         return job.training if job else None
 
     @property
     def challenger(self) -> "Committee | None":
-        """The committee that is evaluated on arriving labels before it may be deployed."""
+        """Committee that is evaluated on arriving labels before it may be deployed, or None."""
         return self._pending.challenger if self._pending else None
 
     def finished(self) -> "Committee | None":
-        """Return the running training's committee, for `StreamLearner.deploy`; None until ready."""
+        """Return the committee of the training in a thread; None if it is not ready."""
         return self._worker.finished() if self.running else None
 
     def wait(self, version: int) -> "Committee":
-        """Wait until the running training has made the committee `version`; return it.
+        """Wait for the end of the running training; return its committee, number `version`.
 
         Raises
         ------
         DataError
-            When no training that makes it is running.
+            When no training of this version is running.
         """
         running = self.running
         if running is None or running.version != version:
@@ -336,47 +339,65 @@ class Trainer:
         return self._worker.wait()
 
     def retrain(self) -> tuple[Training, ...]:
-        """Retrain now, or as soon as no training is pending; return the started training."""
+        """Retrain now, or once no training is pending.
+
+        Returns the training that was started, if any.
+        """
         self._retrain_requested = True
         return self.start_due_training()
 
     def promote(self) -> tuple[Training, ...]:
-        """Deploy the challenger, if there is one; return the started training."""
+        """Deploy the challenger, if there is one, without waiting for its evaluation.
+
+        Returns the training that was started, if one had become due.
+        """
         if self._pending is not None and self._pending.challenger is not None:
             self.champion = self._pending.challenger
             self._pending = None
         return self.start_due_training()
 
     def pause(self) -> None:
-        """Pause trainings and keep the champion until `resume_training`; labels are stored."""
+        """Pause trainings, and keep the deployed committee, until `resume_training`.
+
+        Labels are stored meanwhile.
+        """
         self.paused = True
 
     def resume_training(self) -> tuple[Training, ...]:
-        """Resume after `pause`; return the started training, if one was due."""
+        """Resume trainings after `pause`; return the training that was started, if one was due."""
         self.paused = False
         return self.start_due_training()
 
     def on_label(self, row: np.ndarray, label: Label) -> tuple[Training, ...]:
-        """Evaluate a challenger on the newest row (D,); return the training that was started."""
+        """Evaluate a challenger on the newest label and its row (D,).
+
+        Starts a training that is due, and returns the training that was started, if any.
+        """
         if self._pending is not None:
             self._pending.holdout.add(row, label)
-        elif self._is_idle:
+        elif self._is_no_training_due:
             return ()
         return self.start_due_training()
 
     @property
-    def _is_idle(self) -> bool:
-        """Whether no training can be due, whatever the newest label is."""
+    def _is_no_training_due(self) -> bool:
+        """Whether no training can be due yet, whatever the newest label is."""
         is_idle = self._rows.total < self._idle_until and not self._retrain_requested
         return is_idle and not self._rows.has_suspected_drift
 
     def rename_or_remove_class(self, label: Label, into: Label | None) -> None:
-        """Map one class to another, or drop it, in the labels for evaluating a challenger."""
+        """Replace the class `label` by `into` in the labels that evaluate a challenger.
+
+        None drops the labels of this class.
+        """
         if self._pending is not None:
             self._pending.holdout.rename_or_remove_class(label, into)
 
     def add_challenger(self, challenger: "Committee") -> tuple[Training, ...]:
-        """Accept the running training's committee; return the training that was started."""
+        """Take `challenger`, the committee of the training in a thread, for evaluation.
+
+        Without an evaluation it is deployed at once. Returns the training that was started, if any.
+        """
         assert self._pending is not None
         self._set_challenger(challenger, self._pending.holdout)
         return self.start_due_training()
@@ -384,7 +405,8 @@ class Trainer:
     def deploy_as_new_version(self, committee: "Committee") -> None:
         """Deploy `committee` under the next version, and discard a pending training.
 
-        Its own version may be that of another committee here, whose scores must not be reused.
+        The version that it has may be that of another committee here, whose cached scores must not
+        be used for it.
         """
         self.newest_version += 1
         self.champion = replace(committee, version=self.newest_version)
@@ -399,7 +421,7 @@ class Trainer:
         if self.paused:
             return ()
         self._decide_promotion()
-        job = self._make_due_job() if self._pending is None else None
+        job = self._start_due_job() if self._pending is None else None
         if job is None:
             return ()
         holdout = HoldoutBuffer(self.schedule.holdout_size(job.training.labels))
@@ -434,9 +456,9 @@ class Trainer:
         self.champion = pending.challenger
         self._pending = None
 
-    def _make_due_job(self) -> TrainingJob | None:
-        """Return a job for the training that is due; None if none is due or possible."""
-        kind = self._due_kind()
+    def _start_due_job(self) -> TrainingJob | None:
+        """Start the training that is due, and return its job; None if none is due or possible."""
+        kind = self._kind_of_due_training()
         if kind is None or not self._rows.n_features:
             return None
         sample = self._rows.sample()
@@ -444,11 +466,14 @@ class Trainer:
             return None
         champion = self.champion
         if kind == "extend" and champion is not None and self._can_extend(champion, sample):
-            return self._make_job(kind, sample, champion)
-        return self._make_job("retrain" if kind == "extend" else kind, sample, None)
+            return self._start_job(kind, sample, champion)
+        return self._start_job("retrain" if kind == "extend" else kind, sample, None)
 
-    def _make_job(self, kind: Kind, sample: Sample, extended: "Committee | None") -> TrainingJob:
-        """Return a job that trains on `sample`, and record it as started."""
+    def _start_job(self, kind: Kind, sample: Sample, extended: "Committee | None") -> TrainingJob:
+        """Record a training on `sample` as started, and return its job.
+
+        `extended` is the committee to extend; None: a training from scratch.
+        """
         rows, before = self._rows, self._progress if extended else None
         self._idle_until = 0
         self._progress = TrainingProgress(
@@ -470,7 +495,7 @@ class Trainer:
             n_estimators=self.schedule.extend_estimators if extended else None,
         )
 
-    def _due_kind(self) -> Kind | None:
+    def _kind_of_due_training(self) -> Kind | None:
         rows = self._rows
         if len(rows.counts) < 2:
             return None
@@ -490,7 +515,10 @@ class Trainer:
         return due
 
     def _can_extend(self, committee: "Committee", sample: Sample) -> bool:
-        """Return whether `committee` can be extended: its family, classes and columns match."""
+        """Return whether `committee` can be extended on `sample`.
+
+        The family and the number of columns must be equal, and no class may be new.
+        """
         return (
             committee.family == self._family
             and committee.n_features == sample.X.shape[1]
@@ -498,7 +526,7 @@ class Trainer:
         )
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays.
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name.
 
         A training in a thread is stored as its inputs, and `resume` starts the training again.
         """
@@ -518,7 +546,7 @@ class Trainer:
         return about, arrays
 
     def resume(self, about: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` of a trainer with equal settings."""
+        """Set the state to one that `state` returned for a trainer with equal settings."""
         self.newest_version = about["made"]
         self._seeds.bit_generator.state = about["seeds"]
         self._progress = TrainingProgress(**about["progress"]) if about["progress"] else None

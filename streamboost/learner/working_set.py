@@ -14,7 +14,7 @@ __all__ = ["AGEING", "WorkingSet", "inverse_propensity_weights", "zipf_weights"]
 
 
 def zipf_weights(n: int) -> np.ndarray:
-    """Return the weights (n,), oldest first, of Zipf's law: 1/i for the i-th newest.
+    """Return weights (n,) by Zipf's law, oldest first: 1/i for the i-th newest record.
 
     >>> zipf_weights(4)
     array([0.25      , 0.33333333, 0.5       , 1.        ])
@@ -23,7 +23,9 @@ def zipf_weights(n: int) -> np.ndarray:
 
 
 def inverse_propensity_weights(propensity: np.ndarray, clip: float) -> np.ndarray:
-    """Return the weights (n,) 1/propensity, at most `clip`; 1 without a request (NaN).
+    """Return weights (n,): 1 / propensity, but at most `clip`, and 1 where it is NaN.
+
+    NaN means that the record had no request.
 
     >>> inverse_propensity_weights(np.array([1.0, 0.5, 0.01, np.nan]), clip=10)
     array([ 1.,  2., 10.,  1.])
@@ -38,7 +40,7 @@ AGEING: dict[str, Callable[[int, float], np.ndarray] | None] = {
     "half_life": half_life_weights,
     "zipf": lambda n, half_life: zipf_weights(n),
 }
-"""Functions for weights by age, from n and the half-life; None: equal weights."""
+"""Functions that return weights by age, given n and the half-life; None: equal weights."""
 
 
 _KINDS = ("sliding", "time", "reservoir", "balanced")
@@ -46,7 +48,7 @@ _KINDS = ("sliding", "time", "reservoir", "balanced")
 
 @dataclass(frozen=True, kw_only=True)
 class WorkingSet:
-    """Selects and weights the labelled records for training.
+    """Settings that select the labelled records for training, and weight them.
 
     The weights by age are AdaBoost.A's initial distributions with i = 1 for the newest record kept.
     With `propensity_clip` they are multiplied by the inverse propensity. They have mean 1.
@@ -59,7 +61,7 @@ class WorkingSet:
         newest of every class, with `size` shared evenly and unused shares redistributed, so that
         rare classes are not evicted by frequent ones.
     size
-        Most records kept, whatever the kind.
+        Largest number of records kept, for every kind.
     seconds
         Window length, required for kind="time" and not allowed otherwise.
     weights
@@ -108,7 +110,10 @@ class WorkingSet:
             )
 
     def _check_dependent_number(self, name: str, choice: str, value: str, expected: str) -> None:
-        """Require that setting `name` is a number if setting `choice` equals `value`, else None."""
+        """Raise ConfigurationError unless `name` is a number exactly if `choice` is `value`.
+
+        All are names of settings but `value`. If `choice` has another value, `name` must be None.
+        """
         number, chosen = getattr(self, name), getattr(self, choice)
         if chosen == value and not (number is not None and is_finite(number) and number > 0):
             raise ConfigurationError(f"working set {name} is {number!r}: give {expected}")
@@ -119,7 +124,10 @@ class WorkingSet:
             )
 
     def make_buffer(self, seeds: np.random.SeedSequence) -> SlidingRows:
-        """Return an empty row buffer with these settings; a reservoir draws from `seeds`."""
+        """Return an empty row buffer with these settings.
+
+        A reservoir takes its random seed from `seeds`.
+        """
         if self.kind == "time":
             return TimeRows(self.size, self.seconds or 0.0)
         if self.kind == "reservoir":

@@ -1,4 +1,4 @@
-"""Lazy import of the query kernels, which short commands need not load."""
+"""Lazy import of the query kernels, so that short commands need not load them."""
 
 from functools import cache
 from typing import Any

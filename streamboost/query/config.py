@@ -1,4 +1,4 @@
-"""Query configuration, and the label requests of a query."""
+"""Settings of a query strategy, and the label requests that it returns."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -88,7 +88,7 @@ class QueryConfig:
 
     @property
     def allows_late_requests(self) -> bool:
-        """Whether a record may be requested after the call in which it arrived."""
+        """Whether records may be requested later than in the call in which they arrive."""
         return self.mode == "pool" or self.relabel > 0
 
     def __post_init__(self) -> None:
@@ -178,10 +178,12 @@ class QueryConfig:
         return UTILITIES[self.strategy].needs
 
     def measure(self, evidence: np.ndarray) -> np.ndarray:
-        """Return the utility (n,), in [0, 1], of n records; higher utilities are requested first.
+        """Return the utility (n,), in [0, 1], of a label for each of n records.
 
-        `evidence` is named by `needs`: raw score margins (n,), or probabilities or vote shares
-        (n, K); for "nothing", any array with n rows.
+        Records of higher utility are requested first.
+
+        `needs` says what `evidence` must be: raw score margins (n,), probabilities (n, K), vote
+        shares (n, K), or, for "nothing", any array with n rows.
         """
         return UTILITIES[self.strategy].measure(evidence)
 
@@ -197,11 +199,11 @@ class Requests:
     utility
         float64 (m,), the utility of each label.
     propensity
-        float64 (m,), the inclusion probability of each record, given the requests before.
+        float64 (m,), the inclusion probability of each record, given all earlier requests.
     audit
-        bool (m,), whether the record was the audited one of its block.
+        bool (m,), whether the record was the randomly chosen (audited) one of its block.
     selected
-        bool (m,), whether the query selection chose the record; this or `audit` is true.
+        bool (m,), whether the selection rule chose the record; `selected` or `audit` is true.
     inclusion_probabilities
         float64 (n,), for selection "probability": the inclusion probability of each record that
         arrived, requested or not; else None.

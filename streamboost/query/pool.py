@@ -1,4 +1,4 @@
-"""Pool of the newest records, of which the best are requested together."""
+"""Pool of the newest records, from which those of highest utility are requested together."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -19,9 +19,9 @@ class PoolChoice(NamedTuple):
 
 
 class Pool(UtilityWindow):
-    """Pool: the window's records with their ids, and flags of records that are excluded.
+    """Window of the newest records with ids, from which records may be requested later.
 
-    Excluded records have a request or a known label.
+    Records that have a request or a known label are excluded from requests.
     """
 
     def __init__(self, size: int) -> None:
@@ -32,11 +32,14 @@ class Pool(UtilityWindow):
 
     @property
     def is_full(self) -> bool:
-        """Whether the pool holds as many records as it can."""
+        """Whether the pool holds its largest number of records."""
         return self._count == len(self._excluded)
 
     def admit(self, id: str, row: np.ndarray, utility: float) -> PoolChoice | None:
-        """Add a record; return the evicted record, or None if there is none or it was excluded."""
+        """Add a record; return the record that is evicted from a full pool.
+
+        Returns None if no record is evicted, or if the evicted record was excluded from requests.
+        """
         place = self._next
         left = None
         if self.is_full:
@@ -58,10 +61,10 @@ class Pool(UtilityWindow):
     def select_best(
         self, n: int, generator: np.random.Generator, *, at_random: bool
     ) -> list[PoolChoice]:
-        """Return the `n` records of highest utility, oldest first, and exclude them from now on.
+        """Return the `n` records of highest utility, oldest first, and exclude them from requests.
 
-        Ties are broken at random. With `at_random` all utilities count as equal. A record's
-        propensity is 1, or the share of the tied records that are selected.
+        Ties are broken at random. With `at_random` all utilities count as equal. The inclusion
+        probability of a record is 1. For tied records, it is the share of them that is selected.
         """
         order = self._indices_oldest_first()
         places = order[~self._excluded[order]]
@@ -83,16 +86,16 @@ class Pool(UtilityWindow):
         ]
 
     def ids(self) -> list[str]:
-        """Return the ids, oldest first."""
+        """Return the ids of the records, oldest first."""
         return [self._ids[place] for place in self._indices_oldest_first()]
 
     def state(self) -> tuple[int, dict[str, np.ndarray]]:
-        """Return the committee version and, oldest first, the records without ids as arrays."""
+        """Return the committee version, and arrays of the records without ids, oldest first."""
         version, arrays = super().state()
         return version, arrays | {"taken": self._excluded[self._indices_oldest_first()]}
 
     def resume(self, version: int, arrays: dict[str, np.ndarray]) -> None:
-        """Restore the result of `state`; call `set_ids` afterwards."""
+        """Set the state to one that the method `state` returned; call `set_ids` afterwards."""
         super().resume(version, arrays)
         self._excluded[: self._count] = arrays["taken"]
 

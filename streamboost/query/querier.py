@@ -1,4 +1,4 @@
-"""Querier: applies a query strategy with its budget to a stream."""
+"""Querier: decides which records of a stream to request, by strategy and budget."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ __all__ = ["Querier"]
 
 @dataclass(slots=True)
 class _RequestBuilder:
-    """Collects the requests of one call."""
+    """Collects the label requests of one call."""
 
     ids: list[str] = field(default_factory=list)
     utility: list[float] = field(default_factory=list)
@@ -50,10 +50,11 @@ class _RequestBuilder:
 
 
 class Querier:
-    """Applies a query strategy, with its budget, its window or pool, and random generators.
+    """Decides which records of a stream to request, by a query strategy and its budget.
 
-    Three generators draw one number per record, one per audited block, and the numbers of pool
-    rounds. So the requests do not depend on the batch boundaries of the stream.
+    Of three random generators, one draws a number per record, one draws a number per audit block,
+    and one is for the rounds of pool mode. So the requests do not depend on how the stream is
+    divided into batches.
     """
 
     def __init__(self, strategy: QueryConfig, seeds: np.random.SeedSequence) -> None:
@@ -75,18 +76,18 @@ class Querier:
         )
 
     def rescore(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Recompute stored utilities with `measure`, unless they are of the committee `version`.
+        """Recompute stored utilities with `measure` if they are not by the committee `version`.
 
         `measure` maps features (n, D), oldest first, to utilities (n,).
         """
         self._window.rescore(version, measure)
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored records are missing."""
+        """Set the number of features to `n_features`; stored records get NaN in new columns."""
         self._window.widen(n_features)
 
     def exclude(self, ids: Iterable[str]) -> None:
-        """Exclude records from later requests, as their labels are known."""
+        """Exclude the records `ids` from later requests, as their labels are known."""
         if self._pool is not None:
             self._pool.exclude(ids)
 
@@ -99,7 +100,7 @@ class Querier:
         *,
         cold: bool,
     ) -> Requests:
-        """Process arriving records in order, and decide which to request.
+        """Decide which of the arriving records to request; return the requests.
 
         Parameters
         ----------
@@ -108,11 +109,11 @@ class Querier:
         X
             float32 (n, D), stored to rescore the window.
         utility
-            float64 (n,), by the committee version of the window.
+            float64 (n,), the utility of each label, by the same committee version as the window.
         sure
-            float64 (n,), the predicted labels' probabilities, or None if not available.
+            float64 (n,), the probability of each predicted label; None if not available.
         cold
-            Request at random, as there are no utilities to rank by yet.
+            Whether to request at random, as there are no utilities yet.
         """
         draws = self._draws.random(len(ids))  # one number per record, used or not
         if isinstance(self.budget, OnePerStratumSampler):
@@ -121,7 +122,7 @@ class Querier:
         if self._pool is not None:
             self._select_from_pool(requests, self.budget, self._pool, ids, X, utility, cold=cold)
             return requests.build()
-        self._select_by_rule(requests, self.budget, ids, X, utility, draws, cold=cold)
+        self._select_by_selection_rule(requests, self.budget, ids, X, utility, draws, cold=cold)
         return requests.build()
 
     def _sample_by_probability(
@@ -135,7 +136,12 @@ class Querier:
         *,
         cold: bool,
     ) -> Requests:
-        """Sample the arriving records with individual inclusion probabilities."""
+        """Return requests for a random sample of the arriving records.
+
+        Inclusion probabilities grow with the rank of `utility` and with the uncertainty of the
+        label, given the probability `sure` of each prediction. `draws` (n,) are uniform random
+        numbers.
+        """
         by_rank = self.config.strategy != "random"
         density = np.ones(len(ids))
         if by_rank and not cold and len(ids):
@@ -153,7 +159,7 @@ class Querier:
         )
 
     def ask(self, n: int, *, cold: bool) -> Requests:
-        """Request the pool's `n` records of highest utility, or fewer if tokens do not suffice.
+        """Request the `n` pool records of highest utility, or fewer if tokens do not suffice.
 
         Raises
         ------
@@ -167,10 +173,10 @@ class Querier:
             )
         check_whole("n, the requests of a round,", n)
         requests = _RequestBuilder()
-        self._run_round(requests, self.budget, self._pool, n, cold=cold)
+        self._request_pool_round(requests, self.budget, self._pool, n, cold=cold)
         return requests.build()
 
-    def _select_by_rule(
+    def _select_by_selection_rule(
         self,
         requests: _RequestBuilder,
         budget: TokenBudget,
@@ -181,7 +187,7 @@ class Querier:
         *,
         cold: bool,
     ) -> None:
-        """Add requests for arriving records by the selection rule, or evenly in a cold start."""
+        """Add requests for arriving records by the selection rule; if `cold`, at random."""
         by_rank = self.config.strategy != "random"
         selection = self._selection if by_rank and not cold else None
         if selection is not None:
@@ -216,27 +222,34 @@ class Querier:
         *,
         cold: bool,
     ) -> None:
-        """Add arriving records to the pool, and request the best ones whenever a round is due.
+        """Add arriving records to the pool, and request pool records whenever a round is due.
 
-        The audit applies to the record that leaves the pool. If it applied to the arriving record,
-        rounds would exclude audited records, whose labels are known, so that the requests of rounds
-        would depend on the audit.
+        A round requests `query_batch_size` records of highest utility, once the pool is full and
+        the tokens suffice.
+
+        Audits are of the records that leave the pool. If arriving records were audited, they would
+        be excluded from rounds, and the requests of rounds would depend on the audit.
         """
         for i, id in enumerate(ids):
             budget.arrive(self._places)
             left = pool.admit(id, X[i], float(utility[i]))
             if pool.is_full and budget.affordable >= self.config.query_batch_size:
-                self._run_round(requests, budget, pool, self.config.query_batch_size, cold=cold)
+                self._request_pool_round(
+                    requests, budget, pool, self.config.query_batch_size, cold=cold
+                )
             if budget.audited:
                 budget.count_audited_record(is_new_request=left is not None)
                 if left is not None:
                     chance = budget.inclusion_probability(0.0)
                     requests.add(left.id, left.utility, chance, audit=True, selected=False)
 
-    def _run_round(
+    def _request_pool_round(
         self, requests: _RequestBuilder, budget: TokenBudget, pool: Pool, n: int, *, cold: bool
     ) -> None:
-        """Request the pool's best records: at most `n`, and at most as many as are affordable."""
+        """Add requests for the pool records of highest utility.
+
+        At most `n` are requested, and at most as many as the tokens allow.
+        """
         n = min(n, budget.affordable)
         chosen = pool.select_best(n, self._tie_rng, at_random=cold)
         budget.spend(len(chosen))
@@ -244,7 +257,7 @@ class Querier:
             requests.add(id, utility, budget.inclusion_probability(p), audit=False, selected=True)
 
     def ledger(self, *, answered: int, expired: int) -> Ledger:
-        """Return the budget's counts, with the counts of answered and expired requests."""
+        """Return the counts of the budget together with `answered` and `expired`."""
         budget = self.budget
         return Ledger(
             records=budget.records,
@@ -257,7 +270,7 @@ class Querier:
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         version, arrays = self._window.state()
         state = {
             "budget": self.budget.state(),
@@ -272,7 +285,7 @@ class Querier:
         return state, arrays
 
     def resume(self, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """Restore the result of `state` of a querier with an equal strategy."""
+        """Set the state to one that `state` returned for a querier with an equal strategy."""
         self.budget.resume(state["budget"])
         self._draws.bit_generator.state = state["draws"]
         self._places.bit_generator.state = state["places"]

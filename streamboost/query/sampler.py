@@ -15,10 +15,10 @@ FLOOR = Fraction(1, 10)
 """Least inclusion probability as a share of the budget; it bounds the weight of a label."""
 
 _POWER = 8.0
-"""Exponent of the rank's density: how much the most useful records are preferred."""
+"""Exponent k of the density by rank: larger values prefer the most useful records more."""
 
 _DOUBT = 0.2 / 0.9
-"""Share of the densities that is proportional to the uncertainty of the label."""
+"""Share of a record's density that is proportional to the uncertainty of its label."""
 
 _NEWEST = 500
 """Number of records over which the uncertainty is averaged."""
@@ -94,13 +94,16 @@ class OnePerStratumSampler(TokenBucket):
 
     @property
     def tokens(self) -> float:
-        """Number of tokens left, for one label each."""
+        """Number of labels that can be requested now."""
         return self._balance / self._unit - self._discarded - self.requests
 
     def count(self, records: int, requests: int, audits: int) -> None:
-        """Count records and requests of other processes; their relabel tokens are earned here."""
+        """Count records and requests that other processes decided about with their own budgets.
+
+        Tokens for relabel requests are earned here for these records.
+        """
         super().count(records, requests, audits)
-        self._balance += records * self._tokens_earned
+        self._balance += records * self._units_earned_per_record
         self._relabel_balance = min(
             self._relabel_balance + records * self._relabel_earned, self._max_relabel_balance
         )
@@ -117,9 +120,13 @@ class OnePerStratumSampler(TokenBucket):
         self.requests += n
 
     def sample(self, density: np.ndarray, draws: np.ndarray) -> tuple[list[int], np.ndarray]:
-        """Sample arriving records by their `density` (n,) and a uniform draw (n,) for each.
+        """Select a random sample of n arriving records.
 
-        Returns the indices of the requested records, and all inclusion probabilities (n,).
+        `density` (n,) is the relative inclusion probability, and `draws` (n,) are uniform random
+        numbers.
+
+        Returns the indices of the selected records, and the inclusion probabilities (n,) of all
+        records.
         """
         asked, inclusion_probabilities = [], self._inclusion_probabilities(density.tolist())
         for i, (p, draw) in enumerate(zip(inclusion_probabilities, draws.tolist(), strict=True)):
@@ -133,10 +140,12 @@ class OnePerStratumSampler(TokenBucket):
         return asked, np.array(inclusion_probabilities, dtype=np.float64)
 
     def _inclusion_probabilities(self, densities: list[float]) -> list[float]:
-        """Count arriving records; return the inclusion probability of each record.
+        """Count arriving records; return the inclusion probability of each.
 
-        No probability depends on draws, and so on earlier requests, so that all are computed in one
-        loop. Its local variables are faster than attributes, which take half of the time.
+        `densities` are the relative inclusion probabilities.
+
+        No probability depends on the random draws, so all are computed before the draws, in one
+        loop. Local variables make this loop fast.
         """
         unit, relabel_earned, max_relabel_balance = (
             self._unit,
@@ -188,15 +197,21 @@ class OnePerStratumSampler(TokenBucket):
         self.records += len(densities)
         return inclusion_probabilities
 
-    def _spend_and_check_point(self, p: float, draw: float) -> bool:
-        """Spend `p`; return whether that covers a stratum's point, which means a request."""
+    def _spend_and_check_point(self, probability: float, draw: float) -> bool:
+        """Advance by a record's inclusion probability; return whether the record is requested.
+
+        The record is requested if its interval, of length `probability`, covers the point of a
+        stratum. `draw` is a uniform random number, for the point of the next stratum.
+        """
         assert self._point is not None
-        start, self._spent = self._spent, self._spent + p
+        start, self._spent = self._spent, self._spent + probability
         asked = not self._is_point_covered and self._point < self._spent
         self._is_point_covered = self._is_point_covered or asked
         edge = int(self._spent)
         if edge > int(start):
-            self._point = edge + _draw_next_point(asked, edge - start, self._spent - edge, draw)
+            self._point = edge + _draw_point_in_next_stratum(
+                asked, edge - start, self._spent - edge, draw
+            )
             self._is_point_covered = self._point < self._spent
             asked = asked or self._is_point_covered
         self.requests += asked
@@ -217,7 +232,7 @@ class OnePerStratumSampler(TokenBucket):
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state`, made by a sampler with the same settings."""
+        """Set the state to one that a sampler with the same settings returned."""
         self._balance = state["bank"]
         self._discarded, self._spent = state["forgone"], state["spent"]
         self._point, self._is_point_covered = state["point"], state["met"]
@@ -225,25 +240,33 @@ class OnePerStratumSampler(TokenBucket):
         self._relabel_balance, self.again = state["owed"], state["again"]
 
 
-def _draw_next_point(covered: bool, first: float, second: float, draw: float) -> float:
-    """Return a uniform point in [0, 1) of a stratum; a record covers its first part `second`.
+def _draw_point_in_next_stratum(
+    is_point_covered: bool, length_before: float, length_after: float, draw: float
+) -> float:
+    """Return a uniform random point in [0, 1) of the stratum that a record's interval enters.
 
-    The record covers `first` of the stratum before; `covered` is whether it covers the point there.
+    The interval covers the last `length_before` of the stratum before, and the first `length_after`
+    of the new one. `is_point_covered` says whether the record covers the point of the stratum
+    before. Then the new point is outside of the interval, so that a record is requested once.
     """
-    inside = 0.0 if covered or first >= 1.0 else min(second / (1.0 - first), 1.0)
+    inside = (
+        0.0
+        if is_point_covered or length_before >= 1.0
+        else min(length_after / (1.0 - length_before), 1.0)
+    )
     if draw < inside:
-        return second * draw / inside
+        return length_after * draw / inside
     rest = (draw - inside) / (1.0 - inside)
-    return min(second + (1.0 - second) * rest, _BELOW_1)
+    return min(length_after + (1.0 - length_after) * rest, _BELOW_1)
 
 
 class SizeMeasure:
-    """Computes relative sampling densities of records (size measure of pps sampling).
+    """Computes relative inclusion probabilities of records (the size measure of pps sampling).
 
     One part follows the rank r in [0, 1) of the utility, with density k (1 - r)^(k - 1). The other
     part follows the uncertainty of the predicted label of probability c: sqrt(c (1 - c)) divided by
-    its mean over some 500 records. Probabilities proportional to the latter minimize the variance
-    of the estimated accuracy (Zrnic and Candès 2024). Each part has a mean of 1.
+    its mean over some 500 records. Inclusion probabilities proportional to the uncertainty minimize
+    the variance of the estimated accuracy (Zrnic and Candès 2024). Each part has a mean of 1.
     """
 
     def __init__(self, share: float) -> None:
@@ -252,28 +275,32 @@ class SizeMeasure:
         self._count = 0
 
     def densities(self, ranks: np.ndarray, sure: np.ndarray | None) -> np.ndarray:
-        """Return densities (n,) for `ranks` (n, 2) and predictions of probability `sure` (n,)."""
+        """Return the densities (n,) of n records, with a mean of about 1.
+
+        `ranks` (n, 2) are intervals (`RankedBatch.ranks`), and `sure` (n,) is the probability of
+        each predicted label; None: densities follow the ranks alone.
+        """
         low, high = ranks.T
         above = (1.0 - low) ** self._power - (1.0 - high) ** self._power
         by_rank = above / (high - low)
         if sure is None:
             return np.asarray(by_rank)
-        by_doubt = self._normalize_by_mean(np.sqrt(np.maximum(sure * (1.0 - sure), 0.0)))
+        by_doubt = self._divide_by_running_mean(np.sqrt(np.maximum(sure * (1.0 - sure), 0.0)))
         return np.asarray(_DOUBT * by_doubt + (1.0 - _DOUBT) * by_rank)
 
-    def _normalize_by_mean(self, doubt: np.ndarray) -> np.ndarray:
-        means = np.empty(len(doubt))
-        if len(doubt):
+    def _divide_by_running_mean(self, uncertainty: np.ndarray) -> np.ndarray:
+        means = np.empty(len(uncertainty))
+        if len(uncertainty):
             self._count = kernels().update_running_mean(
-                doubt, self._mean, self._count, _NEWEST, means
+                uncertainty, self._mean, self._count, _NEWEST, means
             )
             self._mean = float(means[-1])
-        return np.where(means > 0.0, doubt / np.where(means > 0.0, means, 1.0), 1.0)
+        return np.where(means > 0.0, uncertainty / np.where(means > 0.0, means, 1.0), 1.0)
 
     def state(self) -> list[float]:
         """Return the mutable state for `resume`, as JSON values."""
         return [self._mean, self._count]
 
     def resume(self, state: list[float]) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._mean, self._count = float(state[0]), int(state[1])

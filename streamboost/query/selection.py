@@ -1,7 +1,7 @@
 """Selection rules of stream mode: the inclusion probability of a record on its arrival.
 
-A selection rule is used only if the budget has a token. The probability follows from earlier
-records and requests; no further random numbers are drawn.
+A selection rule is applied only while the budget has a token. Probabilities depend on earlier
+records and requests, and on no random numbers.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ _ROUNDING = 1e-6
 """Upper bound of the rounding error of a probability."""
 
 RecordProbability = Callable[[int, TokenBudget], float]
-"""Maps the place of a record in a batch, and the budget on its arrival, to its probability."""
+"""Maps the index of a record in a batch, and the budget on its arrival, to its probability."""
 
 
 class Rule(Protocol):
@@ -39,21 +39,23 @@ class Rule(Protocol):
     def rate(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
-        """Return which arriving records may be requested, and a function for their probability.
+        """Return the indices of arriving records that may be requested, and a probability function.
 
-        `utility` and `draws` are (n,). For any budget and memory, the draw of a record at another
-        index is not below its probability. The indices are sorted.
+        `utility` (n,) are the utilities, and `draws` (n,) uniform random numbers. A record is
+        requested if its draw is below its probability, which the function computes from the
+        record's index and the budget. Records at other indices cannot be requested. The indices are
+        ascending.
         """
 
     def update(self, selected: bool) -> None:
-        """Update the memory after a decision; `selected` is whether the record was requested."""
+        """Update the rule after a decision; `selected` says whether the record was requested."""
 
 
 class EvenSpending:
-    """Requests each record with the same probability, and spends the budget evenly over time.
+    """Selection rule that spends the budget evenly: requests each record with equal probability.
 
-    The probability is what the selection earns per record, plus the tokens saved beyond one spread
-    over H = max(50, 5 / budget) records. It is at most three times the earnings.
+    The probability is the number of tokens that a record earns, plus the saved tokens beyond one,
+    divided by max(50, 5 / budget). It is at most three times the tokens that a record earns.
     """
 
     def __init__(self, share: float) -> None:
@@ -61,13 +63,16 @@ class EvenSpending:
         self._most = min(3.0 * share, 1.0)
 
     def share(self, budget: TokenBudget) -> float:
-        """Return the probability with which to request each record now."""
+        """Return the probability with which to request the next record."""
         earned = budget.earned_per_record
         share = earned + (budget.spendable_tokens - 1.0) / self._horizon
         return min(max(share, 0.0), 3.0 * earned, 1.0)
 
     def rate(self, draws: np.ndarray) -> tuple[Iterable[int], RecordProbability]:
-        """Return the indices of possible requests by `draws` (n,), and a probability function."""
+        """Return the indices of records that may be requested, and a probability function.
+
+        `draws` (n,) are uniform random numbers, see `Rule.rate`.
+        """
         may = np.flatnonzero(draws < self._most + _ROUNDING).tolist()
         return may, lambda i, budget: self.share(budget)
 
@@ -91,12 +96,12 @@ class QuantileFilter:
     def rate(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
-        """Return all indices, and a function: 1 for utilities from the threshold on, else 0."""
+        """Return all indices, and a function: 1 for a utility of at least the threshold, else 0."""
         batch = window.rank_batch(utility)
 
         def probability(i: int, budget: TokenBudget) -> float:
             known = np.sort(batch.utilities_at(i))
-            threshold = _quantile(known, 1.0 - max(budget.earned_per_record, 0.0))
+            threshold = _quantile_of_sorted(known, 1.0 - max(budget.earned_per_record, 0.0))
             lowered = (
                 threshold - (known[-1] - known[0]) * (budget.spendable_tokens - 1.0) / _TOLERANCE
             )
@@ -127,7 +132,7 @@ class VariableUncertainty:
     def rate(
         self, utility: np.ndarray, window: UtilityWindow, draws: np.ndarray
     ) -> tuple[Iterable[int], RecordProbability]:
-        """Return all indices, and a function for the probability Phi(1 - c / t)."""
+        """Return all indices, and a function: the probability Phi(1 - c / t) of a record."""
         known = utility.tolist()
 
         def probability(i: int, budget: TokenBudget) -> float:
@@ -141,16 +146,19 @@ class VariableUncertainty:
 
 
 def make_selection(name: str) -> Rule | None:
-    """Return a new selection rule; None for "probability" (see `OnePerStratumSampler`)."""
+    """Return a new selection rule of this name; None for "probability".
+
+    With "probability", `OnePerStratumSampler` selects the records.
+    """
     if name == "quantile_filter":
         return QuantileFilter()
     return VariableUncertainty() if name == "variable_uncertainty" else None
 
 
-def _quantile(values: np.ndarray, share: float) -> float:
-    """Return the same result as np.quantile, bitwise, for sorted `values` (n,)."""
+def _quantile_of_sorted(values: np.ndarray, quantile: float) -> float:
+    """Return the `quantile`, in [0, 1], of sorted `values` (n,), bitwise as np.quantile does."""
     last = len(values) - 1
-    place = last * share
+    place = last * quantile
     i = min(int(place), last)
     low, high = float(values[i]), float(values[min(i + 1, last)])
     part = place - i

@@ -14,7 +14,8 @@ __all__ = ["as_decimal", "check_choice", "check_whole", "is_finite"]
 def check_whole(setting: str, value: Any, *, at_least: int = 1, reason: str = "") -> None:
     """Raise ConfigurationError unless `value` is a whole number of at least `at_least`.
 
-    `setting` is its name in the message; `reason` follows the bound: ", as ..." or " with ...".
+    `setting` is the name of the value in the message. `reason` is added after the bound, such as ",
+    as ..." or " with ...".
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
         raise ConfigurationError(
@@ -23,7 +24,7 @@ def check_whole(setting: str, value: Any, *, at_least: int = 1, reason: str = ""
 
 
 def check_choice(setting: str, value: Any, choices: Iterable[str]) -> None:
-    """Raise ConfigurationError unless `value` is one of `choices`."""
+    """Raise ConfigurationError unless `value`, of the setting named `setting`, is in `choices`."""
     names = list(choices)
     if value not in names:
         raise ConfigurationError(
@@ -32,7 +33,9 @@ def check_choice(setting: str, value: Any, choices: Iterable[str]) -> None:
 
 
 def as_decimal(setting: str, value: Any) -> Fraction:
-    """Return `value` as an exact fraction of its decimal text: 0.1 is exactly 1/10.
+    """Return `value` as the exact fraction that its decimal text has: 0.1 is exactly 1/10.
+
+    Raises ConfigurationError, with the name `setting`, if `value` is not a finite number.
 
     >>> as_decimal("a share", 0.1)
     Fraction(1, 10)

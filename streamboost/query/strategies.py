@@ -1,8 +1,7 @@
 """Query strategies: utilities of labels, measures of a committee's uncertainty.
 
-Each measure maps the evidence that it `needs` to numbers in [0, 1]; higher utilities are requested
-first. Utilities of different committees are not comparable; utilities of one committee order
-its records.
+Each measure maps what it needs of the predictions (`Utility.needs`) to numbers in [0, 1]. Records
+of higher utility are requested first. Utilities by different committees are not comparable.
 
 References
 ----------
@@ -36,7 +35,8 @@ class Utility:
     measure
         Maps that array to utilities, float64 (n,).
     reason
-        Description of the record of highest utility, to follow "one"; empty for no strategy.
+        Text that describes the record of highest utility, to follow the word "one"; "" for
+        "random".
     """
 
     needs: Needs
@@ -45,27 +45,27 @@ class Utility:
 
 
 def _margin_utilities(margins: np.ndarray) -> np.ndarray:
-    """Return 1 / (1 + margin), the order of query by committee's 1 / margin, finite on ties."""
+    """Return 1 / (1 + margin) for `margins` (n,): smaller margins have higher utility."""
     return np.asarray(1.0 / (1.0 + margins))
 
 
-def _random_utilities(rows: np.ndarray) -> np.ndarray:
+def _random_utilities(records: np.ndarray) -> np.ndarray:
     """Return 1 for every record: all labels are equally useful."""
-    return np.ones(len(rows))
+    return np.ones(len(records))
 
 
 def _least_confidence_utilities(probabilities: np.ndarray) -> np.ndarray:
-    """Return 1 minus the largest probability of each row of (n, K) ([1], section 3.1)."""
+    """Return 1 minus the largest of each record's `probabilities` (n, K) ([1], section 3.1)."""
     return np.asarray(1.0 - probabilities.max(axis=1, initial=0.0))
 
 
-def _entropy_utilities(shares: np.ndarray) -> np.ndarray:
-    """Return -sum_k s_k log s_k / log K of each row of probabilities [1] or vote shares [2]."""
-    n_classes = shares.shape[1]
+def _entropy_utilities(distributions: np.ndarray) -> np.ndarray:
+    """Return the entropy (n,) of each row of probabilities [1] or vote shares [2], over log K."""
+    n_classes = distributions.shape[1]
     if n_classes < 2:
-        return np.zeros(len(shares))
-    logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
-    return np.asarray(-(shares * logs).sum(axis=1) / np.log(n_classes)).clip(0.0, 1.0)
+        return np.zeros(len(distributions))
+    logs = np.log(distributions, where=distributions > 0, out=np.zeros_like(distributions))
+    return np.asarray(-(distributions * logs).sum(axis=1) / np.log(n_classes)).clip(0.0, 1.0)
 
 
 UTILITIES = {

@@ -10,7 +10,7 @@ import numpy as np
 __all__ = ["Ledger", "TokenBucket", "TokenBudget"]
 
 _LONGEST = 2**62
-"""Limit of the block length in records: no stream is as long, and places are drawn in 64 bits."""
+"""Limit of the block length in records: longer than any stream, and within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class Ledger:
     requests
         Number of labels requested; a record chosen by both selection and audit counts once.
     audits
-        Number of due audits; in pool mode including records that had been requested before.
+        Number of audits, in pool mode also of records that had been requested before.
     answered
         Number of requested labels that arrived and were learned.
     expired
         Number of expired requests.
     tokens
-        Number of labels that could still be bought, including the audit's reserve.
+        Number of labels that could be bought now, including a token reserved for an audit.
     again
         Number of relabel requests, for records whose label looked wrong.
     """
@@ -50,7 +50,7 @@ class Ledger:
 
 
 class TokenBucket:
-    """Base class of label budgets: earnings in integer arithmetic, and counts of requests.
+    """Base class of label budgets: tokens earned per record, and counts of requests.
 
     Each record earns `share` tokens; the first `expected` records repay a part of the
     `initial_credit`. A part `again` of the share is for relabel requests.
@@ -79,12 +79,12 @@ class TokenBucket:
         self.records = self.requests = self.audits = self.again = 0
 
     @property
-    def _tokens_earned(self) -> int:
-        """Earnings of the next record; `_unit` of these are one token."""
+    def _units_earned_per_record(self) -> int:
+        """Number of units that the next record earns; `_unit` units are one token."""
         return self._earned_at_first if self.records < self._expected else self._earned_later
 
     def count(self, records: int, requests: int, audits: int) -> None:
-        """Add records and requests that other processes decided with their own budgets."""
+        """Count records and requests that other processes decided about with their own budgets."""
         self.records += records
         self.requests += requests
         self.audits += audits
@@ -143,15 +143,18 @@ class TokenBudget(TokenBucket):
         self._place = 0  # of the newest block's audit
 
     def count(self, records: int, requests: int, audits: int) -> None:
-        """Add records and requests of other processes, which spend this budget's tokens."""
-        self._balance += records * self._tokens_earned - requests * self._unit
+        """Count records and requests of other processes, which spend this budget's tokens."""
+        self._balance += records * self._units_earned_per_record - requests * self._unit
         super().count(records, requests, audits)
 
     @property
     def earned_per_record(self) -> float:
-        """Tokens per record that the selection earns now, without audits and relabelling."""
+        """Number of tokens that a record earns for the selection now.
+
+        Tokens for audits and relabel requests are not counted.
+        """
         others = (1.0 / self.block if self.block else 0.0) + float(self._relabel_share)
-        return self._tokens_earned / self._unit - others
+        return self._units_earned_per_record / self._unit - others
 
     @property
     def due_relabels(self) -> int:
@@ -184,21 +187,22 @@ class TokenBudget(TokenBucket):
         if not self.block:
             return self._balance
         return self._balance - max(
-            0, self._unit - (self._next - self.records) * self._tokens_earned
+            0, self._unit - (self._next - self.records) * self._units_earned_per_record
         )
 
     def arrive(self, generator: np.random.Generator, most: int = 1) -> int:
-        """Count the next record, or up to `most` records; return how many were counted.
+        """Count at most `most` arriving records; return how many were counted.
 
-        Stops at an audited record. The selection may request only the last of these records. At a
-        block's first record, the audit's token is reserved and its place drawn.
+        Counting stops at an audited record. The selection may request only the last counted record.
+        At the first record of a block, the audit's token is reserved, and the record to be audited
+        is drawn.
         """
         arrived = 0
         while arrived < most:
             n = most - arrived
             if n > 1:
-                n = self._n_mergeable(n)
-            self._balance = min(self._balance + n * self._tokens_earned, self._cap)
+                n = self._n_countable_in_one_step(n)
+            self._balance = min(self._balance + n * self._units_earned_per_record, self._cap)
             self.records += n
             arrived += n
             if self.block and self.records == self._next:
@@ -209,10 +213,10 @@ class TokenBudget(TokenBucket):
                 break
         return arrived
 
-    def _n_mergeable(self, n: int) -> int:
-        """Return how many of the next `n` records, at least 1, can be counted in one step.
+    def _n_countable_in_one_step(self, n: int) -> int:
+        """Return how many of the next `n` records can be counted in one step, at least 1.
 
-        The last of them may begin a block, or be audited.
+        Only the last of these records may begin a block, or be audited.
         """
         if self.records < self._expected:
             n = min(n, self._expected - self.records)
@@ -228,9 +232,11 @@ class TokenBudget(TokenBucket):
         return self.block > 0 and self.records >= self._first
 
     def inclusion_probability(self, probability: float) -> float:
-        """Return the record's inclusion probability by selection, with `probability`, or audit.
+        """Return the newest record's probability of being requested by selection or audit.
 
-        1 - (1 - p)(1 - 1/m) inside a block, p before the first block.
+        `probability` p is that of the selection.
+
+        The result is 1 - (1 - p)(1 - 1/m) in a block of m records, and p before the first block.
         """
         return (
             probability + (1.0 - probability) / self.block
@@ -244,9 +250,9 @@ class TokenBudget(TokenBucket):
         return self.records == self._place > 0
 
     def charge_record(self, selected: bool) -> tuple[bool, bool]:
-        """Charge the newest record's requests; return (whether requested, whether audited).
+        """Spend tokens for the newest record; return whether it is requested, and whether audited.
 
-        `selected` is the selection's decision, given before this call and only when `affordable`.
+        `selected` is the decision of the selection, which may be True only if `affordable`.
         """
         audited = self.audited
         self.spend(int(selected))
@@ -255,7 +261,7 @@ class TokenBudget(TokenBucket):
         return selected or audited, audited
 
     def spend(self, tokens: int) -> None:
-        """Charge `tokens` requests of the selection, at most `affordable`."""
+        """Spend `tokens` for requests of the selection, at most `affordable`."""
         self._balance -= tokens * self._unit
         self.requests += tokens
 
@@ -279,7 +285,7 @@ class TokenBudget(TokenBucket):
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state` of a budget with equal settings."""
+        """Set the state to one that `state` returned for a budget with equal settings."""
         self._balance = state["bank"]
         self._place = state["place"]
         self.records = state["records"]

@@ -1,4 +1,4 @@
-"""Sliding window of utilities, among which new records are ranked."""
+"""Sliding window of records with utilities, among which new records are ranked."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,9 @@ __all__ = ["RankedBatch", "UtilityWindow"]
 
 
 class UtilityWindow:
-    """Sliding window of the newest `size` records, with utilities by one committee version.
+    """Sliding window of the newest `size` records, with features and utilities.
+
+    All utilities are by one version of the committee.
 
     The features are stored, because utilities of different committees are not comparable: margins
     grow with the committee. When the version changes, the whole window is rescored.
@@ -43,11 +45,11 @@ class UtilityWindow:
         self._count = min(self._count + done, size)
 
     def rank_batch(self, utility: np.ndarray) -> "RankedBatch":
-        """Return a batch that ranks each new record of `utility` (n,) among earlier records."""
+        """Return an object that ranks n new records among earlier ones by `utility` (n,)."""
         return RankedBatch(np.concatenate([self.utilities, utility]), self._count, len(self._X))
 
     def rescore(self, version: int, measure: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Recompute the utilities with `measure`, unless they are of the committee `version`.
+        """Recompute the utilities with `measure` if they are not by the committee `version`.
 
         `measure` maps features (n, D), oldest first, to utilities (n,).
         """
@@ -63,11 +65,11 @@ class UtilityWindow:
         return self._utility[start : start + self._count]
 
     def _indices_oldest_first(self) -> np.ndarray:
-        """Return the array indices of the records, oldest first."""
+        """Return the indices of the records in the arrays, oldest first."""
         return (np.arange(self._count) + self._next - self._count) % len(self._X)
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored records are missing."""
+        """Set the number of features to `n_features`; stored records get NaN in new columns."""
         missing = n_features - self._X.shape[1]
         filler = np.full((len(self._X), missing), np.nan, dtype=np.float32)
         self._X = np.hstack([self._X, filler])
@@ -83,7 +85,7 @@ class UtilityWindow:
         return self._version, {"X": self._X[order], "utility": self._utility[order]}
 
     def resume(self, version: int, arrays: dict[str, np.ndarray]) -> None:
-        """Restore the result of `state` of a window of equal size."""
+        """Set the state to one that `state` returned for a window of equal size."""
         X, utility = arrays["X"], arrays["utility"]
         self.widen(X.shape[1])
         self._count = self._next = 0
@@ -92,12 +94,13 @@ class UtilityWindow:
 
 
 class RankedBatch:
-    """Utilities of a window, followed by the utilities of records that arrive in order.
+    """Ranks records that arrive in order among the records that are newest at their arrival.
 
     Parameters
     ----------
     utilities
-        float64 (m + n,), both concatenated.
+        float64 (m + n,), utilities of the window's records, followed by those of the arriving
+        records.
     count
         m, the number of records in the window.
     size
@@ -110,15 +113,15 @@ class RankedBatch:
         self._size = size
 
     def utilities_at(self, i: int) -> np.ndarray:
-        """Return the window's utilities at the arrival of record `i`, followed by its own."""
+        """Return the utilities in the window at the arrival of record `i`, which is the last."""
         end = self._count + i
         return self._utilities[max(end - self._size, 0) : end + 1]
 
     def ranks(self) -> np.ndarray:
         """Return each record's rank as an interval of [0, 1), float64 (n, 2).
 
-        The most useful record has rank 0. Tied records share the union of their intervals, so that
-        none is preferred.
+        The record of highest utility has rank 0. Tied records have the same interval, the union of
+        their ranks.
         """
         n = len(self._utilities) - self._count
         low, high = np.empty(n), np.empty(n)

@@ -1,1 +1,1 @@
-"""Online stacking: combines the predictions of several experts for each record."""
+"""Online stacking: combines several experts' predictions for each record to one."""

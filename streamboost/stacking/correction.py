@@ -18,12 +18,12 @@ __all__ = ["PER_LABEL", "CorrectionSettings", "ResidualCorrection", "half_life_w
 
 
 class CorrectionSettings(NamedTuple):
-    """Settings of the correction of a committee by the newest labels.
+    """Settings of the stumps that correct a committee by the newest labels.
 
     Attributes
     ----------
     rounds
-        Number of stumps boosted on top of the committee; 0 for none.
+        Number of stumps boosted on top of the committee; 0: no correction.
     rows
         Number of newest labelled records that the stumps are fitted to.
     half_life
@@ -44,8 +44,8 @@ _NONE = np.zeros(0)
 class ResidualCorrection(Expert):
     """Corrects the current committee by stumps fitted to the newest labels.
 
-    The correction is a function of the committee, these rows and the number of labels. It is
-    computed lazily, when the next record is scored.
+    The correction depends only on the committee, on the newest labelled rows and on the number of
+    labels. It is computed when the next record is scored.
     """
 
     output_names: ClassVar[tuple[str, ...]] = ("correction",)
@@ -64,7 +64,7 @@ class ResidualCorrection(Expert):
         self._corrected: CorrectedCommittee | None = None
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         filler = np.full((2 * self._size, n_features - self._X.shape[1]), np.nan, dtype=np.float32)
         self._X = np.hstack([self._X, filler])
 
@@ -85,7 +85,7 @@ class ResidualCorrection(Expert):
             del self._labels[0]
             self._start += 1
             if self._start == self._size:
-                self._move_to_front()
+                self._move_rows_to_front()
         end = self._start + len(self._labels)
         self._X[end], self._given[end] = row, weight
         self._labels.append(label)
@@ -96,8 +96,8 @@ class ResidualCorrection(Expert):
         else:
             self._unread = min(self._unread + 1, self._size)
 
-    def _move_to_front(self) -> None:
-        """Move the rows from the second half of the arrays to the first half."""
+    def _move_rows_to_front(self) -> None:
+        """Move the rows from the second half of the arrays to the first, to free space."""
         blocks: list[np.ndarray] = [self._X, self._given]
         if self._base is not None:
             blocks += [self._base.scores, self._base.y]
@@ -111,7 +111,10 @@ class ResidualCorrection(Expert):
         return self._total
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """Write log probabilities for the classes of the committee and of the newest labels."""
+        """Write the corrected log probabilities of the committee's and the newest labels' classes.
+
+        `outputs` is as in `Expert.predict`.
+        """
         corrected: Any = self.correct_committee(records.committee)
         if corrected is records.committee:
             return
@@ -130,7 +133,7 @@ class ResidualCorrection(Expert):
         ------
         ConfigurationError
             When the committee's scores are not log probabilities, so that stumps cannot correct
-            them, and the correction is not optional.
+            them, although the settings require it.
         """
         if not self._labels or committee is None:
             return committee
@@ -141,7 +144,11 @@ class ResidualCorrection(Expert):
         return self._corrected
 
     def _fit_correction(self, committee: "Committee") -> "CorrectedCommittee":
-        make, base, n = correction_module(), self._score_new_rows(committee), len(self._labels)
+        make, base, n = (
+            correction_module(),
+            self._score_rows_with_committee(committee),
+            len(self._labels),
+        )
         rows, D = slice(self._start, self._start + n), committee.n_features
         X, scores = self._X[rows], base.scores[rows]
         X = X if X.shape[1] == D else np.ascontiguousarray(X[:, :D])
@@ -163,8 +170,8 @@ class ResidualCorrection(Expert):
         )
         return wider
 
-    def _score_new_rows(self, committee: "Committee") -> "ScoredCommittee":
-        """Score the rows that are new since the last call; return all scores of the committee."""
+    def _score_rows_with_committee(self, committee: "Committee") -> "ScoredCommittee":
+        """Return the committee with its scores of all rows; only rows that are new are scored."""
         base, end = self._base, self._start + len(self._labels)
         if base is None or base.committee is not committee:
             base = self._base = ScoredCommittee(committee, len(self._X))
@@ -177,13 +184,13 @@ class ResidualCorrection(Expert):
         return base
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         rows = slice(self._start, self._start + len(self._labels))
         arrays: Arrays = {"X": self._X[rows].copy(), "weight": self._given[rows].copy()}
         return {"total": self._total, "labels": list(self._labels)}, arrays
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` of an object with equal settings."""
+        """Set the state to one that `state` returned for an object with equal settings."""
         self._total, self._labels = state["total"], list(state["labels"])
         self._start, n = 0, len(self._labels)
         self._X = np.full((2 * self._size, arrays["X"].shape[1]), np.nan, dtype=np.float32)
@@ -193,14 +200,14 @@ class ResidualCorrection(Expert):
 
 
 class ScoredCommittee:
-    """Committee before its correction, with its scores of the newest rows.
+    """Committee before its correction, with its scores and the labels of the newest rows.
 
     Attributes
     ----------
     scores
-        float64 (block, its classes), at temperature 1.
+        float64 (rows, classes of the committee), at temperature 1.
     y
-        int64 (block,), indices of the labels among the committee's classes, -1 for others.
+        int64 (rows,), index of each label among the committee's classes; -1 for other labels.
     """
 
     def __init__(self, committee: "Committee", block: int) -> None:
@@ -218,16 +225,19 @@ class ScoredCommittee:
         self.y = np.zeros(block, dtype=np.int64)
 
     def store_scores(self, first: int, scores: np.ndarray, labels: list[Label]) -> None:
-        """Store `scores` (n, K) of the committee and labels of rows, from index `first` on."""
+        """Store the committee's `scores` (n, K) of n rows, and their labels.
+
+        They are stored from index `first` on.
+        """
         end = first + len(labels)
         np.divide(scores, self.committee.temperature, out=self.scores[first:end])
         for i, label in enumerate(labels, first):
             self.y[i] = self._place.get(label, -1)
 
     def class_indices(self, labels: list[Label]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the indices of the labels among the classes, int64 (n,), and the classes.
+        """Return the class index of each of `labels`, int64 (n,), and the list of classes.
 
-        Classes that are new to the committee follow the others.
+        Classes that the committee does not have follow the committee's classes.
         """
         place = dict(self._place)
         y = [place.setdefault(label, len(place)) for label in labels]
@@ -244,7 +254,7 @@ def correction_module() -> Any:
 
 @lru_cache(maxsize=64)
 def age_weights(n: int, half_life: float) -> np.ndarray:
-    """Return weights (n,) by age, oldest first, with mean 1."""
+    """Return weights (n,) with mean 1, oldest first, that halve with every `half_life` of age."""
     weight = half_life_weights(n, half_life)
     return np.asarray(weight / weight.mean())
 

@@ -1,4 +1,4 @@
-"""Experts of the stack: their interface, their names, and shared tools."""
+"""Experts that predict in addition to the committee: interface, names and shared tools."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -27,17 +27,17 @@ __all__ = [
 EXPERTS = ("committee", "correction", "neighbours", "transitions", "linear", "text", "young")
 
 MOST_CLASSES = 256
-"""Limit of classes for experts with tables per class; the classes learned first count."""
+"""Largest number of classes of experts with a table per class: later classes are not learned."""
 
 TREES = 64
-"""Number of first trees of a committee whose leaves the experts use."""
+"""Number of trees of a committee, from the first on, whose leaves the experts use."""
 
 
 @cache
 def kernels() -> Any:
     """Return the experts' kernels, imported on first use.
 
-    Cached, because an import statement costs half a microsecond even for a loaded module.
+    The module is cached, as even the import of a loaded module takes half a microsecond.
     """
     from streamboost.kernels import stacking
 
@@ -45,7 +45,7 @@ def kernels() -> Any:
 
 
 class ExpertRecords(NamedTuple):
-    """Scored records, with inputs for the experts."""
+    """Records scored by the committee, as inputs for the experts."""
 
     committee: "Committee"
     """The deployed committee."""
@@ -71,12 +71,13 @@ class Expert:
     """Names of its predictions."""
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features, which has grown, to `n_features`."""
 
     def predict(self, records: "ExpertRecords", outputs: np.ndarray) -> None:
-        """Write log probabilities of records into `outputs` float64 (outputs, n, K).
+        """Write class log probabilities into `outputs`, float64 (number of outputs, n, K).
 
-        Entries without a prediction of the expert keep the committee's log probabilities.
+        `outputs` holds the committee's log probabilities before. An expert that has no prediction
+        for a record or class leaves these in place.
         """
         raise NotImplementedError
 
@@ -89,21 +90,21 @@ class Expert:
         weight: float,
         scored: "ExpertRecords | None" = None,
     ) -> None:
-        """Learn from a record's features (D,) and its class `label`, of index `k`.
+        """Learn the label of one record with features `row` (D,); `k` is its class index.
 
-        `scored` is that record as this committee scored it, or None if not available.
+        `scored` is the record with the predictions of `committee`; None if not available.
         """
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         return {}, {}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`; call `widen` before."""
+        """Set the state to one that the method `state` returned; call `widen` before."""
 
 
 def as_experts(experts: str | Sequence[str] = "all") -> tuple[str, ...]:
-    """Return the names of the selected experts, in the order of `EXPERTS`; "all" selects each.
+    """Return the names of the selected experts, in the order of `EXPERTS`; "all" selects all.
 
     Raises
     ------
@@ -128,7 +129,7 @@ def as_experts(experts: str | Sequence[str] = "all") -> tuple[str, ...]:
 
 
 _NEWEST = 1_000
-"""Number of newest labelled records for mean and variance; older records decay."""
+"""Number of newest labelled records from which the means and variances are mainly computed."""
 
 _FLAT = 1e-12  # bound of a variance, relative to the square of the mean
 
@@ -156,7 +157,7 @@ class RunningScaler:
         kernels().update_scaler(row, _NEWEST, _FLAT, self._n, self.mean, self._variance, self.rate)
 
     def state(self) -> Arrays:
-        """Return the mutable state for `resume`."""
+        """Return the mutable state for `resume`, as arrays by name."""
         return {
             "n": self._n.copy(),
             "mean": self.mean.copy(),
@@ -164,7 +165,7 @@ class RunningScaler:
         }
 
     def resume(self, arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._n, self.mean = arrays["n"].copy(), arrays["mean"].copy()
         self._variance = arrays["variance"].copy()
         varies = self._variance > _FLAT * (self.mean * self.mean + _FLAT)

@@ -17,17 +17,17 @@ _SIZE = 1_000
 """Number of labelled records stored."""
 
 _NEAR = 200
-"""Number of newest records searched for the nearest by features."""
+"""Number of newest records in which the nearest record by features is searched."""
 
 _COLUMNS = 64
 """Number of compared columns: the columns that the committee splits most often."""
 
 _UNUSED = 0.1
-"""Splits added to every column: neighbours may need a column that the committee does not use."""
+"""Number of splits added to every column's, since neighbours may need columns without splits."""
 
 
 class Neighbours(Expert):
-    """Predicts by the nearest record by features, and by one and five nearest by leaves.
+    """Predicts by the nearest record by features, and by the one and the five nearest by leaves.
 
     By features, columns are weighted as the committee uses them: each is divided by its standard
     deviation, and its square is multiplied by the number of splits. By leaves, the nearest records
@@ -51,7 +51,7 @@ class Neighbours(Expert):
         self._metric: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features to `n_features`; stored rows get NaN in new columns."""
         filler = np.full((n_features - len(self._X), _SIZE), np.nan, dtype=np.float32)
         self._X = np.vstack([self._X, filler])
         self._metric = None
@@ -65,7 +65,7 @@ class Neighbours(Expert):
         weight: float,
         scored: ExpertRecords | None = None,
     ) -> None:
-        """Learn from a record's features (D,) and its class `label`, of index `k`."""
+        """Learn the label of one record with features `row` (D,); `k` is its class index."""
         self._newest = newest = (self._newest + 1) % _SIZE
         self._X[:, newest], self._y[newest] = row, k
         self._weight[newest] = weight
@@ -76,18 +76,21 @@ class Neighbours(Expert):
             self._unread = min(self._unread + 1, _SIZE)
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """Write log probabilities of records into `outputs` float64 (outputs, n, K)."""
+        """Write class log probabilities into `outputs`, float64 (number of outputs, n, K)."""
         if not self._n:
             return
-        self._update_leaves(records.committee)
+        self._update_leaves_of_rows(records.committee)
         if self._metric is None:
-            self._metric = self._distance_weights(records.committee)
+            self._metric = self._column_distance_weights(records.committee)
         ring = self._X, self._y, self._weight, self._leaves, self._n, self._newest
         metric = *self._metric, self._scale.rate
         kernels().predict_neighbours(*ring, _NEAR, records.X, records.leaves, *metric, outputs)
 
-    def _update_leaves(self, committee: "Committee") -> None:
-        """Compute the leaves of the new rows, or of all rows for a new committee."""
+    def _update_leaves_of_rows(self, committee: "Committee") -> None:
+        """Compute the leaves that the stored rows reach in the trees of `committee`.
+
+        Only rows are computed that are new since the last call, or all rows for a new committee.
+        """
         if committee is not self._committee:
             self._committee, self._metric, self._unread = committee, None, self._n
             self._leaves = np.zeros((0, _SIZE), dtype=np.uint8)
@@ -100,13 +103,14 @@ class Neighbours(Expert):
             self._leaves[:, rows] = leaves
             self._unread = 0
 
-    def _distance_weights(
+    def _column_distance_weights(
         self, committee: "Committee"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the compared columns, the roots of their weights (0: category), and the weights.
+        """Return the columns that distances use, and the roots and values of their weights.
 
-        A column that was constant so far has scale 0, too: a different value counts as a different
-        category.
+        The root is 0 for categorical columns.
+
+        A column that was constant so far is compared as a category, too.
         """
         splits = np.full(len(self._X), _UNUSED)
         splits[: committee.n_features] += committee.learners.split_counts(committee.n_features)
@@ -123,7 +127,7 @@ class Neighbours(Expert):
         return {"newest": self._newest}, {name: array.copy() for name, array in rows.items()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._n = self._unread = len(arrays["y"])
         self._newest = state["newest"]
         self._X[:, : self._n], self._y[: self._n] = arrays["X"].T, arrays["y"]

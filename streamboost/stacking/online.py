@@ -39,12 +39,12 @@ class LinearExpert(Expert):
         self._squares = np.zeros((0, 1))  # sums of squared gradients
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features, which has grown, to `n_features`."""
         more = ((0, 0), (0, n_features + 1 - self._weights.shape[1]))
         self._weights = np.pad(self._weights, more)
         self._squares = np.pad(self._squares, more, constant_values=_LEAST)
 
-    def _reciprocal_scales(self, committee: "Committee") -> np.ndarray:
+    def _reciprocal_feature_scales(self, committee: "Committee") -> np.ndarray:
         categories = committee.learners.categories.features
         if not categories.size:
             return self._scale.rate
@@ -53,9 +53,13 @@ class LinearExpert(Expert):
         return rate
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """Write log probabilities of records into `outputs` float64 (outputs, n, K)."""
+        """Write class log probabilities into `outputs`, float64 (number of outputs, n, K)."""
         if len(self._weights):
-            scale = self._scale.mean, self._reciprocal_scales(records.committee), _MAX_DEVIATIONS
+            scale = (
+                self._scale.mean,
+                self._reciprocal_feature_scales(records.committee),
+                _MAX_DEVIATIONS,
+            )
             kernels().predict_linear(records.X, *scale, self._weights, outputs[0])
 
     def learn(
@@ -67,22 +71,22 @@ class LinearExpert(Expert):
         weight: float,
         scored: ExpertRecords | None = None,
     ) -> None:
-        """Learn a record's class; does nothing without a committee or for too many classes."""
+        """Learn a record's class; do nothing without a committee, or beyond the class limit."""
         if committee is None or k >= MOST_CLASSES:
             return
         if k >= len(self._weights):
             more = ((0, k + 1 - len(self._weights)), (0, 0))
             self._weights = np.pad(self._weights, more)
             self._squares = np.pad(self._squares, more, constant_values=_LEAST)
-        scale = self._scale.mean, self._reciprocal_scales(committee), _MAX_DEVIATIONS
+        scale = self._scale.mean, self._reciprocal_feature_scales(committee), _MAX_DEVIATIONS
         kernels().update_linear(row[None], *scale, k, _RATE, weight, self._weights, self._squares)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         return {}, {"weights": self._weights.copy(), "squares": self._squares.copy()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._weights, self._squares = arrays["weights"].copy(), arrays["squares"].copy()
 
 
@@ -91,11 +95,11 @@ _SMOOTHING = 0.3  # pseudo-count, in labels
 
 
 class LabelTransitionModel(Expert):
-    """Markov model of the labels: counts of labels after the newest known label.
+    """Markov model of the labels: predicts the next label from the newest known label.
 
-    With delayed labels, the newest known label is not the previous one. So each label is counted
-    after the label that was the newest known when the record arrived. The counts after a label
-    decay each time that it is followed by another one.
+    With delayed labels, the newest known label is not that of the previous record. So the model
+    counts how often a record had a label, given the label that was the newest known when the record
+    arrived. Older counts decay with each new count.
     """
 
     output_names: ClassVar[tuple[str, ...]] = ("transitions",)
@@ -106,12 +110,12 @@ class LabelTransitionModel(Expert):
         """Index of the newest label, -1 before the first."""
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """Write log probabilities of records into `outputs` float64 (outputs, n, K)."""
+        """Write class log probabilities into `outputs`, float64 (number of outputs, n, K)."""
         if self.newest >= 0:
             kernels().predict_sequence(self._counts[self.newest], _SMOOTHING, outputs[0])
 
     def learn_after(self, before: int, k: int, weight: float) -> None:
-        """Count class index `k` after `before`, the newest known label on the record's arrival."""
+        """Count a record of class index `k` for which `before` was the newest known class index."""
         if k >= len(self._counts) and k < MOST_CLASSES:
             more = min(k + 1, MOST_CLASSES) - len(self._counts)
             self._counts = np.pad(self._counts, (0, more))
@@ -123,11 +127,11 @@ class LabelTransitionModel(Expert):
             self.newest = -1
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         return {"newest": self.newest}, {"counts": self._counts.copy()}
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self.newest, self._counts = state["newest"], arrays["counts"].copy()
 
 
@@ -141,7 +145,7 @@ class TextExpert(Expert):
         self._n_before = n_before  # number of columns before the features
 
     def predict(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """Write the text models' log probabilities; other classes keep the committee's."""
+        """Write the text models' class log probabilities into `outputs` (see `Expert.predict`)."""
         if not self._features.text_columns:
             return
         for label, column in zip(self._features.classes, self._features.text_columns, strict=False):

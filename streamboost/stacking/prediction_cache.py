@@ -1,4 +1,4 @@
-"""Prediction cache: the experts' predictions on arrival, until the labels arrive."""
+"""Prediction cache: keeps the experts' predictions on arrival until the labels arrive."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -30,14 +30,17 @@ class CachedPrediction(NamedTuple):
 
     @classmethod
     def from_scored(cls, before: int, scored: Scored) -> "CachedPrediction":
-        """Return the predictions of the only record of `scored`."""
+        """Return the predictions for the only record in `scored`.
+
+        `before` is the class index of the newest known label on the record's arrival.
+        """
         assert scored.experts is not None
         assert scored.known is not None
         return cls(before, scored.experts[:, 0].astype(np.float32), scored.known)
 
 
 class _Batch:
-    """Shared fields of records that were cached together; compared by identity."""
+    """Fields that records which were cached together share; equal only to itself."""
 
     __slots__ = ("before", "known", "shape")
 
@@ -45,14 +48,15 @@ class _Batch:
         self.before, self.shape, self.known = before, shape, known
 
     def matches(self, other: "_Batch") -> bool:
-        """Return whether both have the same newest label and classes."""
+        """Return whether `other` has the same newest label and the same classes."""
         return self.before == other.before and np.array_equal(self.known, other.known)
 
 
 class PredictionCache:
     """Cache of the experts' predictions by record id.
 
-    An entry holds a copy of its own bytes, which keeps no other arrays alive, and its batch.
+    An entry holds its batch, and a copy of its own predictions, so that no larger array is kept in
+    memory.
     """
 
     def __init__(self) -> None:
@@ -64,26 +68,32 @@ class PredictionCache:
         return len(self._entries) + (self._newest is not None)
 
     def put_scored(self, id: str, before: int, scored: Scored) -> None:
-        """Cache the predictions of the only record of `scored`, whose label is expected next."""
-        self._flush_newest()
+        """Cache the predictions for the only record in `scored`, whose label is expected next.
+
+        `before` is the class index of the newest known label.
+        """
+        self._store_newest_record()
         self.pop(id)
         self._newest = id, before, scored
 
-    def _flush_newest(self) -> None:
-        """Store the newest record, which is held unconverted, with the other entries."""
+    def _store_newest_record(self) -> None:
+        """Convert the newest record's predictions, if there is one, to an entry like the others."""
         if self._newest is not None:
             (id, before, scored), self._newest = self._newest, None
             self.put(id, CachedPrediction.from_scored(before, scored))
 
     def put(self, id: str, prediction: CachedPrediction) -> None:
-        """Cache the predictions `prediction` of the record `id`; they replace older ones."""
-        self._flush_newest()
+        """Cache `prediction` for the record `id`, in place of an older one."""
+        self._store_newest_record()
         batch = _Batch(prediction.before, prediction.logs.shape, prediction.known)
         self._insert_entries({id: (batch, prediction.logs.tobytes())})
 
     def put_all(self, ids: Sequence[str], before: int, scored: Scored) -> None:
-        """Cache the predictions of the records of `scored` by their `ids`."""
-        self._flush_newest()
+        """Cache the predictions for the records in `scored` by their `ids`.
+
+        `before` is the class index of the newest known label.
+        """
+        self._store_newest_record()
         assert scored.experts is not None
         assert scored.known is not None
         logs = scored.experts.transpose(1, 0, 2).astype(np.float32, order="C")
@@ -117,11 +127,11 @@ class PredictionCache:
         )
 
     def state(self) -> tuple[list[Any], Arrays]:
-        """Return the complete state for `resume`: values for JSON, and arrays.
+        """Return the complete state for `resume`: JSON values, and arrays by name.
 
-        Consecutive records with the same newest label and classes are stored as a group.
+        Consecutive records with the same newest known label and classes are stored as one group.
         """
-        self._flush_newest()
+        self._store_newest_record()
         groups: list[tuple[list[str], _Batch]] = []
         ids = iter(self._entries)
         for batch, records in groupby(self._entries.values(), key=itemgetter(0)):
@@ -135,7 +145,7 @@ class PredictionCache:
         return about, {"logs": np.frombuffer(logs, dtype=np.float32)}
 
     def resume(self, about: list[Any], arrays: Arrays) -> None:
-        """Restore the result of `state`."""
+        """Set the state to one that the method `state` returned."""
         self._entries, self._bytes, self._newest, start = OrderedDict(), 0, None, 0
         for ids, before, shape, unknown in about:
             known = np.ones(shape[1], dtype=bool)
@@ -148,6 +158,6 @@ class PredictionCache:
 
 
 def _split_bytes(data: bytes, n: int) -> list[bytes]:
-    """Split `data` into `n` parts of equal length."""
+    """Return `data` split into `n` parts of equal length."""
     each = len(data) // n if n else 0
     return [data[i * each : (i + 1) * each] for i in range(n)]

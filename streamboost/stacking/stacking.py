@@ -25,7 +25,7 @@ __all__ = ["ClassIndex", "OnlineStacking"]
 
 
 class ClassIndex(NamedTuple):
-    """Maps class labels to column indices of the stack.
+    """Maps class labels to column indices of the combined predictions.
 
     Classes that only the committee has get the last indices.
     """
@@ -71,10 +71,10 @@ _LEAST = -6.0
 """Lower bound of log probabilities, against overconfident experts."""
 
 _NO_SHARES = np.zeros(0)
-"""Class shares if the committee has all classes."""
+"""Empty class shares, for a committee that has all classes."""
 
 _NEWEST = 50
-"""Number of newest labels for the shares of classes that the committee does not have."""
+"""Number of newest labels that give the shares of classes that the committee does not have."""
 
 
 class OnlineStacking:
@@ -105,11 +105,11 @@ class OnlineStacking:
     Attributes
     ----------
     names
-        The prediction of each weight.
+        The names of the combined predictions, in the order of `weights`.
     weights
-        float64 (E,).
+        float64 (E,), the weight of each prediction.
     young
-        The committees of different birth, which are mixed with the pool; None: not in use.
+        Young committees, which are mixed with the pool; None if they are not in use.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class OnlineStacking:
 
         Without text features, "text" predicts as the committee, so their weights are added.
         """
-        if not self._has_experts:
+        if not self._has_other_experts:
             return {}
         total = max(float(self.weights.sum()), 1e-12)
         normalized_weights = dict(zip(self.names, (self.weights / total).tolist(), strict=True))
@@ -169,7 +169,7 @@ class OnlineStacking:
         return normalized_weights
 
     def widen(self, n_features: int) -> None:
-        """Set the number of features to `n_features`; new columns of stored rows are missing."""
+        """Set the number of features, which has grown, to `n_features`."""
         if "correction" not in self._experts:
             self._correction.widen(n_features)
         self._scale.widen(n_features)
@@ -178,7 +178,7 @@ class OnlineStacking:
         self._newest = None
 
     def score(self, committee: "Committee", X: np.ndarray) -> Scored:
-        """Return the ensemble's predictions for the records `X` (n, D).
+        """Return the ensemble's predictions for the predictions for `X` (n, D).
 
         Columns that were added after the committee was trained are used by other experts only.
 
@@ -196,7 +196,7 @@ class OnlineStacking:
         scores, leaves = committee.learners.scores_and_leaves(committee.base, X, TREES)
         records = ExpertRecords(committee, X, scores, index.place, index.columns, leaves)
         outputs = self._committee_outputs(records, index.known)
-        self._write_outputs(records, outputs)
+        self._write_expert_outputs(records, outputs)
         P, best, margins = np.empty(outputs.shape[1:]), np.empty(n, dtype=np.int64), np.empty(n)
         kernels().combine_experts(self.weights, outputs, _LEAST, P, best, margins)
         if self.young is not None:
@@ -217,10 +217,10 @@ class OnlineStacking:
 
     def _combines_experts(self, committee: "Committee") -> bool:
         # With error costs, the most probable class is not the one to predict.
-        return self._has_experts and committee.costs.size == 0
+        return self._has_other_experts and committee.costs.size == 0
 
     @property
-    def _has_experts(self) -> bool:
+    def _has_other_experts(self) -> bool:
         return bool(self._experts) or self.young is not None
 
     def _class_index_of(self, committee: "Committee") -> ClassIndex:
@@ -230,7 +230,7 @@ class OnlineStacking:
         return index
 
     def _committee_outputs(self, records: ExpertRecords, known: np.ndarray) -> np.ndarray:
-        """Return the committee's log probabilities as the default of each expert, (E, n, K)."""
+        """Return the committee's log probabilities, E times, as the experts' default: (E, n, K)."""
         committee, scores = records.committee, records.scores
         temperature, share = committee.temperature, _NO_SHARES
         if committee.link != "softmax":
@@ -243,8 +243,8 @@ class OnlineStacking:
         kernels().predict_committee(scores, temperature, records.columns, share, _LEAST, outputs)
         return outputs
 
-    def _write_outputs(self, records: ExpertRecords, outputs: np.ndarray) -> None:
-        """Write each expert's predictions to its part of `outputs`, (E, n, K)."""
+    def _write_expert_outputs(self, records: ExpertRecords, outputs: np.ndarray) -> None:
+        """Write each expert's log probabilities to that expert's part of `outputs` (E, n, K)."""
         start = 1
         for expert in self._experts.values():
             end = start + len(expert.output_names)
@@ -252,21 +252,21 @@ class OnlineStacking:
             start = end
 
     def scoring_model(self, committee: "Committee") -> "Committee | CorrectedCommittee":
-        """Return `committee`, or the corrected committee if there are no experts."""
+        """Return the model that scores: `committee`, or its correction if there are no experts."""
         return (
             committee
-            if self._has_experts
+            if self._has_other_experts
             else self._correction.correct_committee(committee) or committee
         )
 
     def model_version(self, committee: "Committee | None") -> int:
-        """Return a number that increases with each committee and correction; 0 if None."""
+        """Return a number that increases with each new committee and correction; 0 for None."""
         if committee is None:
             return 0
-        return committee.version + (0 if self._has_experts else self._correction.total)
+        return committee.version + (0 if self._has_other_experts else self._correction.total)
 
     def cache(self, ids: Sequence[str], scored: Scored) -> None:
-        """Cache the experts' predictions of records on their arrival."""
+        """Cache the experts' predictions for arriving records until their labels arrive."""
         if scored.experts is None:
             return
         before = self._transitions.newest
@@ -283,20 +283,24 @@ class OnlineStacking:
         weight: float = 1.0,
         committee: "Committee | None" = None,
     ) -> None:
-        """Learn a record's label; if no prediction is cached, the record is scored now."""
-        if not self._has_experts:
+        """Learn the label of the record `id`, and update the experts' weights.
+
+        The weights follow the predictions on arrival. If these are not cached, the record is scored
+        now.
+        """
+        if not self._has_other_experts:
             self._correction.learn(committee, row, label, 0, weight)
             return
-        before, newest = self._transitions.newest, self._newest_scores(committee, row)
+        before, newest = self._transitions.newest, self._cached_scores_of_row(committee, row)
         if committee is not None and self._combines_experts(committee):
             scored, prediction = newest[2] if newest else None, self._cache.pop(id)
-            if scored is None and (prediction is None or self._evaluates_young):
+            if scored is None and (prediction is None or self._evaluates_young_committees):
                 scored = self.score(committee, row[None])
             if prediction is None:
                 assert scored is not None
                 prediction = CachedPrediction.from_scored(before, scored)
             k = self._place.get(label)
-            if scored is not None and self._evaluates_young:
+            if scored is not None and self._evaluates_young_committees:
                 self._update_young_weights(scored, row, len(self._place) if k is None else k)
             self._update_weights(prediction, k, weight)
             before = prediction.before
@@ -319,10 +323,10 @@ class OnlineStacking:
     ) -> None:
         """Learn a second label of a record as one more example.
 
-        Expert weights and the order of labels are not changed: experts that learned the first label
-        would bias the weights.
+        The experts' weights and the order of labels are not changed. Experts that have learned the
+        first label would bias the weights.
         """
-        if not self._has_experts:
+        if not self._has_other_experts:
             self._correction.learn(committee, row, label, 0, weight)
             return
         k = self._place.setdefault(label, len(self._place))
@@ -330,12 +334,12 @@ class OnlineStacking:
             expert.learn(committee, row, label, k, weight)
         self._newest = None
 
-    def _newest_scores(
+    def _cached_scores_of_row(
         self, committee: "Committee | None", row: np.ndarray
     ) -> tuple[ExpertRecords, bytes, Scored] | None:
-        """Return the cached scores of this row, or None if they are not of this committee.
+        """Return the newest scores if they are of this row by this committee, else None.
 
-        They are up to date if no label was learned since.
+        The scores are removed whenever a label is learned.
         """
         newest = self._newest
         if newest is None or newest[0].committee is not committee:
@@ -343,21 +347,21 @@ class OnlineStacking:
         return newest if newest[1] == row.tobytes() else None
 
     def _update_weights(self, prediction: CachedPrediction, k: int | None, weight: float) -> None:
-        """Update the experts' weights by their predictions of a record of class index `k`."""
+        """Update the experts' weights by their predictions for a record of class index `k`."""
         if k is not None and k < len(prediction.known) and prediction.known[k]:
             kernels().update_expert_weights(
                 prediction.logs, k, weight, _STEP, self.weights, self._squares
             )
 
     @property
-    def _evaluates_young(self) -> bool:
+    def _evaluates_young_committees(self) -> bool:
         return self.young is not None and self.young.updates_weights_at_next_label
 
     def _update_young_weights(self, scored: Scored, row: np.ndarray, k: int) -> None:
-        """Update the weights of stack and young committees by a row (D,) of class index `k`.
+        """Update the weights of the stack and of young committees by a record of class index `k`.
 
-        All are evaluated on their predictions just before they learn the label; `scored` is that of
-        the stack. Its prediction on arrival would be older.
+        `scored` is the stack's prediction for the features `row` (D,) just before the label is
+        learned. The young committees predict at the same time, so the comparison is fair.
         """
         assert self.young is not None
         assert scored.experts is not None
@@ -367,20 +371,20 @@ class OnlineStacking:
         self.young.update_weights(row, own / own.sum(), k)
 
     def put_young(self, birth: Birth, committee: "Committee") -> None:
-        """Set the newly trained committee of `birth`, an entry of `young.births`."""
+        """Set the committee of `birth`, an entry of `young.births`, to a newly trained one."""
         assert self.young is not None
         place = self._place
         columns = [place.setdefault(label, len(place)) for label in committee.classes.tolist()]
         self.young.set_committee(birth, committee, np.array(columns, dtype=np.int64))
 
     def copy_weights(self, other: "OnlineStacking") -> None:
-        """Copy the weights and births of `other`, which has the same experts."""
+        """Copy the experts' weights and the births from `other`, which has the same experts."""
         self.weights, self._squares = other.weights, other._squares
         if self.young is not None and other.young is not None:
             self.young.copy_births(other.young)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the mutable state for `resume`: a dictionary for JSON, and arrays."""
+        """Return the mutable state for `resume`: a JSON dictionary, and arrays by name."""
         parts = {name: expert.state() for name, expert in self._experts.items()}
         waiting, cached = self._cache.state()
         parts.setdefault("correction", self._correction.state())
@@ -403,7 +407,7 @@ class OnlineStacking:
         }
 
     def resume(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Restore the result of `state` with equal experts, correction and features."""
+        """Set the state to one that a stack of equal experts, correction and features returned."""
         self.weights = np.array(state["weights"])
         self._squares = np.array(state["squares"])
         self._place, self._class_index = {label: k for k, label in enumerate(state["labels"])}, None

@@ -200,8 +200,8 @@ def test_members_that_have_no_vote_yet_abstain():
     model = BudgetedActiveLearner(Votes(), 0.5, "vote_entropy", seed=1)
     for label in "aabb":
         model.learn_one({}, label)
-    assert model._utility(dict(enumerate([None] * 4)))[0] == 0.0
-    assert model._utility({0: "a", 1: "b", 2: None, 3: None})[0] == pytest.approx(1.0)
+    assert model._label_utility(dict(enumerate([None] * 4)))[0] == 0.0
+    assert model._label_utility({0: "a", 1: "b", 2: None, 3: None})[0] == pytest.approx(1.0)
 
 
 def test_a_committees_members_are_its_stages():

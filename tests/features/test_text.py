@@ -116,7 +116,7 @@ def test_tables_take_no_more_than_they_may_and_still_tell_labels_apart(most):
 
 def test_a_table_too_small_from_the_first_is_so_before_there_are_labels():
     features = Features({"body": "text"}, table_bytes=500_000)
-    assert features._texts._bytes_of_tables <= 500_000
+    assert features._texts._table_size_in_bytes <= 500_000
 
 
 def test_folded_tables_go_on_from_their_state():
