@@ -347,9 +347,9 @@ class Evaluation:
             self.unanswered += bool(row["chance"] > 0.0)
 
     def _move_final_records_to_sums(self) -> None:
-        """Move records with final labels from the queue to the sums once their requests are answered or expired.
+        """Add records to the sums once their requests are answered or expired.
 
-        Records are added label is final groups by which the sliding window advances.
+        Records are added in complete strides, groups by which the sliding window advances.
         """
         queue = self._queue
         while self._n_final < len(queue):
@@ -370,7 +370,7 @@ class Evaluation:
             self._move_oldest_records_to_sums(end - queue.first)
 
     def _move_oldest_records_to_sums(self, n_records: int) -> None:
-        """Add the oldest `n_records` records of the queue, to the metrics' sums, and remove them from it.
+        """Add the first `n` records of the queue to the metrics' sums, and remove them from it.
 
         They form one stride of the sliding window, with the batches up to their last record.
         """

@@ -1,8 +1,8 @@
-"""Predictions that wait for labels, and sums over records whose labels are final.
+"""Pending predictions of an evaluation, and sums over records whose labels are final.
 
-`PendingPredictions` holds the newest records with their predictions. `Strides` adds up records in groups (strides) and keeps the prediction and label of each record for label corrections.
-`ClassCounts`
-numbers the labels. A label is final once it has arrived or can no longer arrive.
+`PendingPredictions` holds the newest records with their predictions. `Strides` adds up final
+records in groups (strides) and keeps the prediction and label of each for label corrections.
+`ClassCounts` numbers the labels.
 """
 
 from collections import OrderedDict, deque
@@ -125,7 +125,7 @@ DecisionCost = Callable[[np.ndarray], np.ndarray | None]
 
 
 class Outcome(NamedTuple):
-    """Prediction and label of one record that is included in the sums: its predictions, label and weights."""
+    """Prediction and label of one record that is included in the sums."""
 
     stride: int
     """The number of the record's stride."""
@@ -241,7 +241,7 @@ class Outcomes:
 class Strides:
     """Sufficient statistics of the metrics, in total and for each of the newest strides.
 
-    A stride is a group of consecutive records, a tenth of of each of the sliding window.
+    A stride is a group of consecutive records, a tenth of the sliding window.
 
     Attributes
     ----------
@@ -274,9 +274,7 @@ class Strides:
         """Add the statistics of a stride: of the records `ids` (n,), and the sums `others`.
 
         `judged` are the records' predictions and final labels. `others` are the sums over records
-        that were scored elsewhere. `others` are sums over records without requests that another process scored.
-
-        `waited` (n,) is the delay of each label in records.
+        that were scored elsewhere. `waited` (n,) is the delay of each label in records.
         """
         stride = SufficientStats(self.total.n_classes)
         stride.add(judged)

@@ -563,8 +563,7 @@ def _reliability_bin(bin_index: int, sums: np.ndarray) -> ReliabilityBin:
 def _estimate_mean_of_bin(
     sums: np.ndarray, low: float, high: float, mistakes_lower: bool = False
 ) -> Estimate | None:
-    """Return the mean that one row of `SufficientStats.means`, clipped to [low, high].
-    """
+    """Return the mean that one row of `SufficientStats.means`, clipped to [low, high]."""
     columns = dict(zip(MEAN_COLUMNS, sums.tolist(), strict=True))
     n = columns.pop("records")
     columns.pop("confidence")

@@ -273,7 +273,7 @@ class LabelledRows:
                 yield id, row, label_of[row.order]
 
     def _orders_of_all_rows(self) -> np.ndarray:
-        """Return the sequence each row, int64 (n,), including rows with retracted labels."""
+        """Return the sequence numbers, int64 (n,), of all rows, also with retracted labels."""
         unlabelled = [row.order for id in self._unlabelled if (row := self._named.find(id))]
         return np.append(self._rows.view().order, np.array(unlabelled, dtype=np.int64))
 
@@ -471,8 +471,8 @@ class LabelledRows:
 
 
 def _distinct_codes(codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the distinct class indices the rows of positive weight, ascending.
+    """Return the distinct class indices among rows of positive weight, ascending.
 
-    The weight of old rows may underflow to 0, and training ignores these rows.
+    The weight of the oldest rows may underflow to 0: training excludes these rows.
     """
     return np.unique(codes if weight is None else codes[weight > 0])

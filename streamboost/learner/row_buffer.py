@@ -19,7 +19,7 @@ __all__ = ["BalancedRows", "ReservoirRows", "RowBlock", "RowBuffer", "SlidingRow
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBuffer:
-    """Arrays of n labelled rows, oldest label first. The next append may change them.
+    """Arrays of labelled rows, oldest label first; views that the next append may change.
 
     The class index is the label's position among the learner's classes. The sequence number is the
     number of labels learned up to and including this one; it identifies the row.
@@ -35,7 +35,7 @@ class RowBuffer:
     propensity
         float64 (n,), the inclusion probability of each request, NaN without a request.
     order
-        int64 (n,), ascending: the sequence number of each label. It identifies the row.
+        int64 (n,), ascending: the sequence number of each label.
     records
         int64 (n,), ascending: number of records queried when the label was learned.
     weight
@@ -117,16 +117,16 @@ class RowBlock:
         self._drop_row_at_index(self._start)
 
     def drop(self, order: int) -> None:
-        """Drop the row with sequence number this `order`, which must exist."""
+        """Drop the row with sequence number `order`, which must exist."""
         self._drop_row_at_index(self._index_of_row(order))
 
     def _index_of_row(self, order: int) -> int:
-        """Return the index of the row with sequence number `order`, or where it would be inserted."""
+        """Return the index of the row with sequence number `order`, or its insertion point."""
         orders = self._rows.order[self._start : self._stop]
         return self._start + int(np.searchsorted(orders, order))
 
     def row(self, order: int) -> tuple[np.ndarray, int] | None:
-        """Return features (D,) and class index of the row with sequence number `order`, or None if absent."""
+        """Return features (D,) and class index of the row with sequence number `order`, or None."""
         place = self._index_of_row(order)
         if place == self._stop or not self._held[place] or self._rows.order[place] != order:
             return None
@@ -138,7 +138,7 @@ class RowBlock:
         return float(self._rows.propensity[place]), float(self._rows.weight[place])
 
     def set_class_index(self, order: int, code: int) -> None:
-        """Set the class index of the row with sequence number `order`, which must exist, to `code`."""
+        """Set the class index of the row with sequence number `order`, which must exist."""
         self._rows.codes[self._index_of_row(order)] = code
 
     def _drop_row_at_index(self, index: int) -> None:
@@ -235,7 +235,7 @@ class SlidingRows:
             self._block.drop_oldest()
 
     def row(self, order: int) -> tuple[np.ndarray, int] | None:
-        """Return features (D,) and class index of the row with sequence number `order`, or None if absent."""
+        """Return features (D,) and class index of the row with sequence number `order`, or None."""
         return self._block.row(order)
 
     def propensity_and_weight(self, order: int) -> tuple[float, float]:
@@ -243,7 +243,7 @@ class SlidingRows:
         return self._block.propensity_and_weight(order)
 
     def set_class_index(self, order: int, code: int) -> None:
-        """Set the class index of the row with sequence number `order`, which must exist, to `code`."""
+        """Set the class index of the row with sequence number `order`, which must exist."""
         self._block.set_class_index(order, code)
 
     def drop(self, order: int) -> None:
@@ -251,7 +251,7 @@ class SlidingRows:
         self._block.drop(order)
 
     def recode_or_drop_class(self, code: int, into: int | None) -> None:
-        """Change the class index of all rows of class `code` to class index `into`; None drops the rows."""
+        """Change the class index of all rows of class `code` to `into`; None drops the rows."""
         rows = self.view()
         for order in rows.order[rows.codes == code].tolist():
             if into is None:
@@ -260,7 +260,7 @@ class SlidingRows:
                 self._block.set_class_index(order, into)
 
     def drop_before(self, before: int) -> None:
-        """Drop all rows whose sequence is below `before`."""
+        """Drop all rows with a sequence number below `before`."""
         for _ in range(int(np.searchsorted(self.view().order, before))):
             self._block.drop_oldest()
 
@@ -323,12 +323,12 @@ class BalancedRows(SlidingRows):
         return len(orders), -orders[0]
 
     def set_class_index(self, order: int, code: int) -> None:
-        """Set the class index of the row with sequence number `order`, which must exist, to `code`."""
+        """Set the class index of the row with sequence number `order`, which must exist."""
         super().set_class_index(order, code)
         self._rebuild_class_orders()
 
     def recode_or_drop_class(self, code: int, into: int | None) -> None:
-        """Change the class index of all rows of class `code` to class index `into`; None drops the rows."""
+        """Change the class index of all rows of class `code` to `into`; None drops the rows."""
         super().recode_or_drop_class(code, into)
         self._rebuild_class_orders()
 
@@ -338,7 +338,7 @@ class BalancedRows(SlidingRows):
         self._rebuild_class_orders()
 
     def drop_before(self, before: int) -> None:
-        """Drop all rows whose sequence is below `before`."""
+        """Drop all rows with a sequence number below `before`."""
         super().drop_before(before)
         self._rebuild_class_orders()
 
@@ -383,7 +383,7 @@ class ReservoirRows(SlidingRows):
         self._orders.remove(order)
 
     def drop_before(self, before: int) -> None:
-        """Drop all rows whose sequence is below `before`."""
+        """Drop all rows with a sequence number below `before`."""
         super().drop_before(before)
         self._orders = [order for order in self._orders if order >= before]
         self._seen = len(self._orders)

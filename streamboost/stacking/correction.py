@@ -133,7 +133,7 @@ class ResidualCorrection(Expert):
         ------
         ConfigurationError
             When the committee's scores are not log probabilities, so that stumps cannot correct
-            them, although the settings require it.
+            them, and the correction is not optional.
         """
         if not self._labels or committee is None:
             return committee

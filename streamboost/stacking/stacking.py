@@ -178,7 +178,7 @@ class OnlineStacking:
         self._newest = None
 
     def score(self, committee: "Committee", X: np.ndarray) -> Scored:
-        """Return the ensemble's predictions for the predictions for `X` (n, D).
+        """Return the ensemble's predictions for the records `X` (n, D).
 
         Columns that were added after the committee was trained are used by other experts only.
 

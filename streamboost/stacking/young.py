@@ -82,20 +82,18 @@ class Birth:
 
 
 class YoungCommittees:
-    """Mixture of the stack of experts with committees that are trained on recent labels only.
+    """Fixed-share mixture of the stack with committees that are trained on recent labels only.
 
-    A committee is created every few labels. Committees are removed so that about two are left for
-    each doubling of the age (follow the leading history, Hazan and Seshadhri, 2009). With committee's
+    A committee is born every few labels, and births are removed so that about two are left for each
+    doubling of the age (follow the leading history, Hazan and Seshadhri, 2009). Each committee's
     prediction is compared with a label before the committee learns it, and the weights are updated
-    by fixed share (Herbster and Warmuth, 1998), from predictions
-    made before the label is learned. Half of the shared weight returns to the stack. So
-    committees
-    of few labels gain weight only while they predict better.
+    by fixed share (Herbster and Warmuth, 1998). Half of the shared weight returns to the stack. So
+    committees of few labels gain weight only while they predict better.
 
     Attributes
     ----------
     births
-        The young committees, oldest first, including those not trained yet.
+        The oldest first.
     n_labels
         Number of labels learned.
     weights
@@ -119,7 +117,7 @@ class YoungCommittees:
 
     @property
     def updates_weights_at_next_label(self) -> bool:
-        """Whether the next label is to update the weights: each label, or every nth if frequent."""
+        """Whether the next label updates the weights: each label, or every nth if frequent."""
         stride = round(pow(self._frequency, 0.7))
         return self.n_labels % stride == 0 and self.trained != []
 
@@ -161,11 +159,10 @@ class YoungCommittees:
             kernels().predict_young(scores, birth.columns, birth.doubt, self._counts, probabilities)
 
     def update_weights(self, row: np.ndarray, stack_probabilities: np.ndarray, k: int) -> None:
-        """Update the weights by one labelled `k`.
+        """Update the weights by a record (D,) of class index `k`.
 
-        Call this only this if `updates_weights_at_next_label`. `row` (D,) are the features, `stack_probabilities` float64 (K,).
-        A the predictions of the
-        stack. `k` is the class index, and K for a new class.
+        Call this only if `updates_weights_at_next_label`. `stack_probabilities` are float64 (K,).
+        A new class has no index yet: `k` is K.
         """
         trained = self.trained
         young = np.empty((len(trained), 1, len(stack_probabilities)))
