@@ -96,7 +96,7 @@ class RoundSampler:
 
         The features are uint32 (rounds, d), ascending, or (1, d) if all rounds have the same. The
         rows are a mask over this shard, bool (rounds, n), or (0, n) if each round has all rows.
-        The draw of a round does not depend on `max_rounds`, nor on the number of later rounds. The
+        The draw of a round does not depend on `max_rounds`, nor on later rounds. The
         iteration ends early if early stopping ends the training.
         """
         if self.held_out is not None:
@@ -282,7 +282,7 @@ def heavy_rows(row_weights: np.ndarray, n_records: np.ndarray, trimmed_share: fl
     """Return the mask of the rows that remain after weight trimming, bool (n,).
 
     The rows of the lowest `row_weights` are dropped, with at most `trimmed_share` of the total
-    weight (weight trimming: Friedman, Hastie and Tibshirani, 2000). Row i stands for `n_records[i]`
+    weight (weight trimming: Friedman, Hastie and Tibshirani, 2000). Row i represents `n_records[i]`
     records of weight `row_weights[i]` each. Rows of equal `row_weights` are all kept or all
     dropped, so that the result does not depend on the order of the rows.
     """

@@ -111,7 +111,7 @@ class ClassCounts:
 
 
 PARTS = 10
-"""Number of strides of records in a sliding window: groups of consecutive records by which it advances."""
+"""Number of strides of a sliding window: it advances by groups of consecutive records."""
 
 _MOST_BYTES = 8 * 2**20
 _MOST = 20_000

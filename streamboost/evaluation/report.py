@@ -63,7 +63,7 @@ FEWEST = 5.0
 _TAIL = 0.975
 
 _NO_WEIGHT = 1e-9
-"""Total weight up to which there are no labels: retracted labels leave rounding errors."""
+"""Bound for total weights: retracted labels leave rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +75,22 @@ class Estimate:
     high: float
 
     def clipped_to(self, low: float, high: float) -> "Estimate":
-        """Return a copy with the value and both interval bounds clipped to [`low`, `high`]."""
+        """Return a copy with value and interval clipped to [low, high]."""
         value, a, b = (float(min(max(x, low), high)) for x in (self.value, self.low, self.high))
         return Estimate(value, a, b)
 
     def shifted_to(self, value: float) -> "Estimate":
-        """Return a copy with the value `value` and the interval shifted by the same amount."""
+        """Return a copy with this value; the interval is shifted with it."""
         by = value - self.value
         return Estimate(value, self.low + by, self.high + by)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearizedMetric:
-    """Value of a metric, and the coefficients t and w (K,) of each record's residual.
+    """Linearized metric: its value, and the coefficients t and w (K,) of its residual.
 
-    The residual of a record is t[a] d[a] - w . d. Here a is the predicted class, and d (K,) is the
-    one-hot true class minus the predicted probabilities. `falls` says that every mistake lowers the
-    metric.
+    The residual of a record is t[a] d[a] - w d: a is the predicted class, and d is the indicator of
+    the true class minus the probabilities (K,). `falls` means that every mistake lowers the metric.
     """
 
     value: float
@@ -113,13 +112,11 @@ def difference_estimate(
     doubt: float,
     mistakes_lower: bool = False,
 ) -> Estimate | None:
-    """Return an estimated total with its interval from sums (`SufficientStats`).
+    """Return the difference estimate of a total with its interval, from `SufficientStats`.
 
-    The module docstring describes the difference estimator. `doubt` is what the sum of v r² over
-    all records would be if every prediction were wrong. `mistakes_lower`
-    means that each mistake lowers the
-    total, so that only the lower side of the interval is
-    widened for mistakes not seen yet. Returns None if too few labels have arrived.
+    `doubt` is the sum of v r² over all records if each was predicted wrongly. `mistakes_lower`
+    means that each mistake lowers the total, so that only the lower side of the interval is
+    widened for mistakes not seen yet. Returns None if there are too few residuals.
     """
     from scipy.special import stdtrit  # imported here: a slow import delays short commands
 
@@ -148,12 +145,9 @@ def difference_estimate(
 def estimate_metric(
     tally: SufficientStats, predictor: int, linearized: LinearizedMetric
 ) -> Estimate | None:
-    """Return a predictor's metric with its interval; None if there are too few labels.
-
-    The interval is by linearization (Särndal et al., §5.5).
-    """
+    """Return a predictor's metric with an interval by linearization (Särndal et al., §5.5)."""
     sums, t, w = tally.sums, linearized.t, linearized.w
-    model = _sum_squared_residuals(t, w, sums["model"], sums["model_own"][predictor])
+    model = _squared_residuals(t, w, sums["model"], sums["model_own"][predictor])
     found = difference_estimate(
         rest=tally.n_unlabelled,
         known=0.0,
@@ -162,9 +156,9 @@ def estimate_metric(
         shift=float(t @ np.einsum("aa->a", sums["cells_shift"][predictor]))
         - float(w @ sums["truth_shift"]),
         first=float(t @ sums["first_own"][predictor] - w @ sums["first"]),
-        second=_sum_squared_residuals(t, w, sums["second"], sums["second_own"][predictor]),
+        second=_squared_residuals(t, w, sums["second"], sums["second_own"][predictor]),
         model=model,
-        doubt=_worst_case_squared_residuals(sums, predictor, t, w, model),
+        doubt=_worst_case_squares(sums, predictor, t, w, model),
         mistakes_lower=linearized.falls,
     )
     return found and found.shifted_to(linearized.value)
@@ -178,7 +172,7 @@ def estimate_metric_by_class(
     *,
     mistakes_lower: bool = False,
 ) -> list[Estimate | None]:
-    """Return the committee's metric on each class such as its recall, with intervals.
+    """Return the committee's metric on each class, such as its recall, with intervals.
 
     `values` (K,) are the values of the metric. The coefficients (K,) are those of
     `LinearizedMetric`: for class k, its t and w have the k-th coefficient at k and 0 elsewhere, so
@@ -192,28 +186,15 @@ def estimate_metric_by_class(
 
     def squared_residuals(name: str) -> np.ndarray:
         whole, alone = np.einsum("aa->a", sums[name]), committee_diagonal(f"{name}_own")
-        return np.asarray(
-            class_coefficients**2 * whole
-            - 2.0 * predicted_coefficients * class_coefficients * alone
-            + predicted_coefficients**2 * alone
-        )
+        return np.asarray(w**2 * whole - 2.0 * t * w * alone + t**2 * alone)
 
-    K, model, stands = (
-        len(predicted_coefficients),
-        squared_residuals("model"),
-        sums["represented"][0],
-    )
+    K, model, stands = len(t), squared_residuals("model"), sums["represented"][0]
     P = stands.sum(axis=0)
     alone = stands.sum(axis=1) / K + (1.0 - 2.0 / K) * committee_diagonal("represented")
-    doubt = (
-        class_coefficients**2 * (P.sum() / K + (1.0 - 2.0 / K) * P)
-        + (predicted_coefficients**2 - 2.0 * predicted_coefficients * class_coefficients) * alone
-        - model
-    )
+    doubt = w**2 * (P.sum() / K + (1.0 - 2.0 / K) * P) + (t**2 - 2.0 * t * w) * alone - model
     columns = {
-        "shift": predicted_coefficients * committee_diagonal("cells_shift")
-        - class_coefficients * sums["truth_shift"],
-        "first": predicted_coefficients * sums["first_own"][0] - class_coefficients * sums["first"],
+        "shift": t * committee_diagonal("cells_shift") - w * sums["truth_shift"],
+        "first": t * sums["first_own"][0] - w * sums["first"],
         "second": squared_residuals("second"),
         "model": model,
         "doubt": doubt * K / max(K - 1, 1),
@@ -231,58 +212,40 @@ def estimate_metric_by_class(
     return found
 
 
-def _sum_squared_residuals(
-    predicted_coefficients: np.ndarray,
-    class_coefficients: np.ndarray,
-    error_products: np.ndarray,
-    error_products_by_prediction: np.ndarray,
+def _squared_residuals(
+    t: np.ndarray, w: np.ndarray, whole: np.ndarray, predicted_class: np.ndarray
 ) -> float:
-    """Return the sum of squared residuals r² (see `LinearizedMetric`).
-
-    `error_products` is the sum of d dᵀ over records. Row a of `error_products_by_prediction` is the
-    sum of d[a] d over the records for which class a was predicted.
-    """
+    """Return the sum of r²; `whole` is the sum of d dᵀ, `predicted_class` of d[a] d by a."""
     return float(
-        class_coefficients @ error_products @ class_coefficients
-        - 2.0 * predicted_coefficients @ error_products_by_prediction @ class_coefficients
-        + predicted_coefficients**2 @ np.einsum("aa->a", error_products_by_prediction)
+        w @ whole @ w - 2.0 * t @ predicted_class @ w + t**2 @ np.einsum("aa->a", predicted_class)
     )
 
 
-def _worst_case_squared_residuals(
-    sums: Arrays,
-    predictor: int,
-    predicted_coefficients: np.ndarray,
-    class_coefficients: np.ndarray,
-    expected_squares: float,
+def _worst_case_squares(
+    sums: Arrays, predictor: int, t: np.ndarray, w: np.ndarray, model: float
 ) -> float:
-    """Return what the sum of v r² over all records would be if every prediction were wrong.
+    """Return the sum of v r² over all records if every prediction were wrong.
 
     A label that is uniform over the classes, U = 1/K, is a mistake with probability (K - 1)/K, and
     E[d dᵀ] = diag(U) - U Pᵀ - P Uᵀ + P Pᵀ. `SufficientStats` holds P Pᵀ as diag(P) minus the
     model.
     """
-    K, stands = len(predicted_coefficients), sums["represented"][predictor]
+    K, stands = len(t), sums["represented"][predictor]
     P, own, size = (
         sums["represented"][0].sum(axis=0),
         np.einsum("aa->a", stands),
         stands.sum(axis=1),
     )
-    whole = (P.sum() / K + P) @ class_coefficients**2 - 2.0 * class_coefficients.sum() * (
-        P @ class_coefficients
-    ) / K
-    cross = predicted_coefficients @ (
-        (size / K + own) * class_coefficients
-        - (stands @ class_coefficients + own * class_coefficients.sum()) / K
-    )
-    alone = predicted_coefficients**2 @ (size / K + own - 2.0 * own / K)
-    return float(whole - 2.0 * cross + alone - expected_squares) * K / max(K - 1, 1)
+    whole = (P.sum() / K + P) @ w**2 - 2.0 * w.sum() * (P @ w) / K
+    cross = t @ ((size / K + own) * w - (stands @ w + own * w.sum()) / K)
+    alone = t**2 @ (size / K + own - 2.0 * own / K)
+    return float(whole - 2.0 * cross + alone - model) * K / max(K - 1, 1)
 
 
 def naive_share(hits: float, answered: float) -> Estimate | None:
-    """Return `hits` / `answered` with its interval as for a random sample; None if 0 / 0.
+    """Return the share `hits` / `answered` with the interval of a simple random sample.
 
-    As requested labels are not a random sample, the interval is not valid.
+    Requested labels are no simple random sample, so the interval is not valid.
     """
     if not answered:
         return None
@@ -390,7 +353,7 @@ class Report:
     cost: Estimate | None = None
 
     def measure(self, metric: Any) -> Any:
-        """Update a new River `metric` with the estimated confusion matrix; return `metric`.
+        """Update a fresh River `metric` with the estimated confusion matrix, and return it.
 
         Accepts any metric of predicted labels, River's or one with the same
         ``update(y_true, y_pred, w)``. Negative cells count as 0.
@@ -418,10 +381,7 @@ class Report:
 
 
 def make_report(tally: SufficientStats, labels: Sequence[Label], waiting: int) -> Report:
-    """Return the metrics of the records that `tally` sums up.
-
-    `labels` are the classes of `tally`, and `waiting` is the number of open requests.
-    """
+    """Return the report of the sums `tally`, for classes `labels` and `waiting` open requests."""
     answered = tally.records - tally.n_unlabelled
     judged = [_predictor_metrics(tally, j, answered) for j in range(len(PREDICTORS))]
     bins, loss = tally.means[:BINS], tally.means[BINS]
@@ -433,36 +393,31 @@ def make_report(tally: SufficientStats, labels: Sequence[Label], waiting: int) -
         committee=judged[0],
         repeat_last=judged[1],
         majority=judged[2],
-        log_loss=_estimate_mean_of_bin(loss, 0.0, np.inf),
+        log_loss=_estimate_mean(loss, 0.0, np.inf),
         classes=_class_metrics(tally, labels),
         reliability=tuple(_reliability_bin(i, row) for i, row in enumerate(bins)),
         confusion=None if cells is None else tuple(tuple(row) for row in cells.tolist()),
-        cost=_estimate_mean_of_bin(tally.cost[0], 0.0, np.inf),
+        cost=_estimate_mean(tally.cost[0], 0.0, np.inf),
     )
 
 
 def _confusion_totals(tally: SufficientStats, predictor: int) -> np.ndarray | None:
-    """Return the estimated confusion matrix (K, K): records by predicted and true class.
-
-    Returns None if there are too few labels.
-    """
-    return _class_totals_with_shift(
+    """Return the estimated number of records (K, K) by predicted and true class."""
+    return _estimated_totals(
         tally, tally.sums["cells"][predictor], tally.sums["cells_shift"][predictor]
     )
 
 
 def _true_class_totals(tally: SufficientStats) -> np.ndarray | None:
-    return _class_totals_with_shift(tally, tally.sums["truth"], tally.sums["truth_shift"])
+    return _estimated_totals(tally, tally.sums["truth"], tally.sums["truth_shift"])
 
 
-def _class_totals_with_shift(
-    tally: SufficientStats, labelled_totals: np.ndarray, error_sums: np.ndarray
+def _estimated_totals(
+    tally: SufficientStats, known: np.ndarray, shift: np.ndarray
 ) -> np.ndarray | None:
     if not tally.n_unlabelled:
-        return labelled_totals
-    return (
-        labelled_totals + tally.n_unlabelled * error_sums / tally.weight if tally.weight else None
-    )
+        return known
+    return known + tally.n_unlabelled * shift / tally.weight if tally.weight else None
 
 
 def _predictor_metrics(tally: SufficientStats, predictor: int, answered: float) -> PredictorMetrics:
@@ -482,8 +437,8 @@ def _predictor_metrics(tally: SufficientStats, predictor: int, answered: float) 
     t = counted / size / max(counted.sum(), 1)
     balanced = LinearizedMetric(float(recall.sum()) / max(counted.sum(), 1), t, recall * t, falls)
     return PredictorMetrics(
-        accuracy=_estimate_unit_interval_metric(tally, predictor, accuracy),
-        balanced_accuracy=_estimate_unit_interval_metric(tally, predictor, balanced),
+        accuracy=_estimate_share(tally, predictor, accuracy),
+        balanced_accuracy=_estimate_share(tally, predictor, balanced),
         kappa=_estimate_kappa(tally, predictor, accuracy, truth / n),
         naive_accuracy=share and share.clipped_to(0.0, 1.0),
     )
@@ -511,7 +466,7 @@ def _estimate_kappa(
 
 
 def _class_metrics(tally: SufficientStats, labels: Sequence[Label]) -> tuple[ClassMetrics, ...]:
-    """Return the committee's metrics for each of the classes `labels`."""
+    """Return the committee's metrics on each class."""
     cells, truth, n = _confusion_totals(tally, 0), _true_class_totals(tally), tally.records
     if cells is None or truth is None or not n:
         return tuple(ClassMetrics(label, None, None, None) for label in labels)
@@ -530,41 +485,41 @@ def _class_metrics(tally: SufficientStats, labels: Sequence[Label]) -> tuple[Cla
     return tuple(
         ClassMetrics(
             label,
-            _clip_estimate_to_unit_interval(shares[k]),
-            _clip_estimate_to_unit_interval(recalls[k]) if told else None,
+            _clip_to_unit_interval(shares[k]),
+            _clip_to_unit_interval(recalls[k]) if told else None,
             precisions[k],
         )
         for k, (label, told) in enumerate(zip(labels, has_recall.tolist(), strict=True))
     )
 
 
-def _clip_estimate_to_unit_interval(estimate: Estimate | None) -> Estimate | None:
-    return estimate and estimate.clipped_to(0.0, 1.0)
+def _clip_to_unit_interval(found: Estimate | None) -> Estimate | None:
+    return found and found.clipped_to(0.0, 1.0)
 
 
-def _estimate_unit_interval_metric(
+def _estimate_share(
     tally: SufficientStats, predictor: int, linearized: LinearizedMetric
 ) -> Estimate | None:
-    return _clip_estimate_to_unit_interval(estimate_metric(tally, predictor, linearized))
+    return _clip_to_unit_interval(estimate_metric(tally, predictor, linearized))
 
 
-def _reliability_bin(bin_index: int, sums: np.ndarray) -> ReliabilityBin:
-    columns = dict(zip(MEAN_COLUMNS, sums.tolist(), strict=True))
+def _reliability_bin(i: int, row: np.ndarray) -> ReliabilityBin:
+    columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
     n = columns["records"]
     return ReliabilityBin(
-        low=bin_index / BINS,
-        high=(bin_index + 1) / BINS,
+        low=i / BINS,
+        high=(i + 1) / BINS,
         records=int(n),
         confidence=columns["confidence"] / n if n else None,
-        accuracy=_estimate_mean_of_bin(sums, 0.0, 1.0, mistakes_lower=True),
+        accuracy=_estimate_mean(row, 0.0, 1.0, mistakes_lower=True),
     )
 
 
-def _estimate_mean_of_bin(
-    sums: np.ndarray, low: float, high: float, mistakes_lower: bool = False
+def _estimate_mean(
+    row: np.ndarray, low: float, high: float, mistakes_lower: bool = False
 ) -> Estimate | None:
-    """Return the mean that one row of `SufficientStats.means`, clipped to [low, high]."""
-    columns = dict(zip(MEAN_COLUMNS, sums.tolist(), strict=True))
+    """Return the estimated mean of one row of `SufficientStats.means`, clipped to [low, high]."""
+    columns = dict(zip(MEAN_COLUMNS, row.tolist(), strict=True))
     n = columns.pop("records")
     columns.pop("confidence")
     found = difference_estimate(**columns, mistakes_lower=mistakes_lower) if n else None

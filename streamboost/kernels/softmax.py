@@ -201,7 +201,7 @@ def add_tree_and_update(scores, probabilities, rows, unsampled, ends, values, n_
     """Add a tree's leaf values to the scores of all rows, and update their probabilities.
 
     `ends` int64 (4, leaves) holds the start and stop of each leaf in `rows`, and in `unsampled`.
-    `n_rounds` is the number of this round. Every 32 rounds, the probabilities are computed anew
+    `n_rounds` is the number of this round. Every 32 rounds, the probabilities are computed again
     from the scores, as rounding errors accumulate.
     """
     add_leaves_and_update(scores, probabilities, rows, ends[0], ends[1], values)

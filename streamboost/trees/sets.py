@@ -42,7 +42,7 @@ def bins_to_codes(
 ) -> np.ndarray:
     """Convert the set of bins that each node sends left to a set of codes, uint8 (nodes, n_bytes).
 
-    Bit b of a row of `bin_sets` is 1 if bin b goes left; bit c of the result stands for code c.
+    Bit b of a row of `bin_sets` is 1 if bin b goes left; bit c of the result is for code c.
     """
     sets = np.zeros((len(nodes), n_bytes), dtype=np.uint8)
     for feature, code_map in code_maps.items():

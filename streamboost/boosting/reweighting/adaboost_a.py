@@ -72,7 +72,7 @@ class _AdaBoostA(VotingTrees):
 def log_geometric_weights(age: np.ndarray, n_records: np.ndarray, half_life: float) -> np.ndarray:
     """Return the log of the mean weight of each row's records, float64 (n,).
 
-    A record of age a, counted from 0, has a weight of 2^(-a / half_life). A row stands for
+    A record of age a, counted from 0, has a weight of 2^(-a / half_life). A row represents
     `n_records` (n,) records, whose ages are `age` (n,) to `age` + `n_records`.
     """
     log_q = -np.log(2.0) / half_life
@@ -84,7 +84,7 @@ def log_geometric_weights(age: np.ndarray, n_records: np.ndarray, half_life: flo
 def log_zipf_weights(age: np.ndarray, n_records: np.ndarray) -> np.ndarray:
     """Return the log of the mean weight of each row's records, float64 (n,).
 
-    A record of age a, counted from 0, has a weight of 1 / (a + 1). A row stands for `n_records`
+    A record of age a, counted from 0, has a weight of 1 / (a + 1). A row represents `n_records`
     (n,) records, whose ages are `age` (n,) to `age` + `n_records`.
     """
     return np.asarray(np.log((digamma(age + n_records + 1) - digamma(age + 1)) / n_records))

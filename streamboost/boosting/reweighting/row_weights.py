@@ -26,7 +26,7 @@ class ExponentialState:
     y
         uint32 (n,), class indices in [0, n_classes).
     given
-        s, float64 (n,): the number of records that each row stands for.
+        s, float64 (n,): the number of records that each row represents.
     own_score
         V, float64 (n,): the score of the row's own class, divided by the loss's temperature.
     n_classes
