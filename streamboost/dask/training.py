@@ -1,7 +1,7 @@
 """Distributed training, as seen by the client: assigns rows to workers, and starts the training.
 
 If a worker dies while rows are read, Dask recomputes the lost rows. The boosting rounds are one
-attempt, in which all workers run synchronously. If a worker is lost, the attempt ends at once, and is
+attempt, in which all workers are in sync. If a worker is lost, the attempt ends at once, and is
 repeated on the remaining workers.
 """
 
