@@ -432,7 +432,7 @@ def test_the_version_is_printed(call):
 def test_a_command_is_summed_up_in_a_line_that_is_not_cut(call):
     _, out, _ = call("--help")
     assert "..." not in out.partition("Commands:")[2]
-    assert "Compile ahead of the first run." in out
+    assert "Compile the numba kernels before a run." in out
 
 
 @pytest.mark.parametrize("path", ["labels.jsonl/x", "labels.jsonl/x/y", "pipe"])
