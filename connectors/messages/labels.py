@@ -327,8 +327,10 @@ class LabelMessageCodec:
             return None, "bad_label", fault
         if self.classes and label not in self._allowed_labels:
             near = nearest_class(label, self.classes)
-            text = f"is {label_text(label)}, and [schema] classes names no such: the nearest is "
-            text += repr(near)
+            text = (
+                f"is {label_text(label)}, and [schema] classes names no such: "
+                f"the nearest is {near!r}"
+            )
             return None, "unknown_class", text
         return label, "bad_label", ""
 

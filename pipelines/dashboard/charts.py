@@ -193,10 +193,8 @@ def label_budget_curves(view: StatusSnapshot) -> Curves:
 
 def throughput_curves(view: StatusSnapshot) -> Curves:
     """Build the curves of records and labels per second."""
-    records, labels = (
-        _rounded_metric_at_points(view, "records_per_second"),
-        _rounded_metric_at_points(view, "labels_per_second"),
-    )
+    records = _rounded_metric_at_points(view, "records_per_second")
+    labels = _rounded_metric_at_points(view, "labels_per_second")
     series = (
         Series("records", records, "series-1"),
         Series("labels", labels, "series-2", dash="dashed"),
@@ -236,10 +234,7 @@ def committee_size_curves(view: StatusSnapshot) -> Curves:
         so_far = f"; {plural(n, 'label')} so far" if n else ""
         return Curves(f"No committee yet: the first needs labels of two classes{so_far}.")
     series = (Series("trees", trees, "series-1", stepped=True),)
-    version, n_trees = (
-        number_text(_last_value(versions)),
-        number_text(_last_value(trees)),
-    )
+    version, n_trees = (number_text(_last_value(counts)) for counts in (versions, trees))
     summary = f"Version {version} is active, with {n_trees} trees."
     return Curves(
         summary, "count", _point_times(view), series, _newest_event_groups(view), whole=True

@@ -66,10 +66,8 @@ class AccuracyGainTracker:
         if first_label_time is None or view.accuracy is None:
             return None
         if self._before is None or first_label_time != self._first:
-            self._first, self._before = (
-                first_label_time,
-                _accuracy_at_time(first_label_time, view.points),
-            )
+            self._first = first_label_time
+            self._before = _accuracy_at_time(first_label_time, view.points)
         return None if self._before is None else AccuracyGain.between(self._before, view.accuracy)
 
 
