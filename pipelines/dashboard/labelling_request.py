@@ -201,7 +201,7 @@ def request_reason(request: OpenRequest, query: Mapping[str, Any]) -> str:
     '1 in 20 records is requested at random, for an unbiased accuracy.'
     >>> chance = {"strategy": "margin", "selection": "probability"}
     >>> request_reason({"label": "a", "propensity": 0.25, "utility": 0.4}, chance)
-    'Requested with probability 25.0 %, which grows with the utility (utility 0.4).'
+    'Requested with probability 25.0 %, which grows with its utility, 0.4.'
     >>> request_reason({"label": "a", "excluded_annotators": ["ann"], "propensity": 1.0}, chance)
     'Somebody labelled it already, and that label looks wrong: it is asked for again.'
     """
@@ -212,8 +212,8 @@ def request_reason(request: OpenRequest, query: Mapping[str, Any]) -> str:
     propensity = float(request.get("propensity") or 0.0)
     if query.get("selection") == "probability" and query.get("strategy") != "random":
         return (
-            f"Requested with probability {percent_text(propensity)}, which grows with the utility "
-            f"({_utility_text(request)})."
+            f"Requested with probability {percent_text(propensity)}, which grows with its utility, "
+            f"{number_text(request.get('utility'))}."
         )
     if propensity >= 1:
         utility = UTILITIES.get(str(query.get("strategy")))
