@@ -106,11 +106,18 @@ def tile(page, name):
     return text_of(page, f".tile:has(dt:text-is('{name}')) .value")
 
 
+SHOWN_RECORD = """script => {
+  const title = document.querySelector("#record-title")?.textContent ?? "";
+  if (!title.startsWith("Record ")) return false;
+  const id = title.slice("Record ".length);
+  const fields = [...document.querySelectorAll(".fields dd")];
+  return fields.some((one) => one.innerText === `${script} ${id}`) && id;
+}"""
+
+
 def record(page):
-    """Return the id of the record that a page shows, when it shows one."""
-    title = page.get_by_role("heading", name=re.compile("^Record"))
-    title.wait_for()
-    return title.inner_text().removeprefix("Record ")
+    """Return the id of the record that a page shows, when its fields are drawn, too."""
+    return page.wait_for_function(SHOWN_RECORD, arg=SCRIPT).json_value()
 
 
 def wait_for_record_after(page, id):

@@ -139,6 +139,7 @@ def test_markup_in_a_record_is_shown_as_text(visit):
 
 def test_an_image_in_a_record_is_shown_and_one_elsewhere_is_a_link(visit):
     page = visit("/label")
+    record(page)
     shown = page.locator(".fields img")
     assert shown.count() == 1
     assert shown.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
