@@ -5,13 +5,14 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from waiting import until
+
+from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[1]
 STEPS = re.sub(r"\\\n", "", re.sub(r"^#.*\n", "", (ROOT / "Containerfile").read_text(), flags=re.M))
@@ -136,9 +137,7 @@ def test_its_health_is_that_of_the_pipeline(debian):
     (line,) = steps("HEALTHCHECK")
     check = shlex.join(json.loads(line[line.index("[") :]))
     file = debian.path / "data" / "followed.toml"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     (debian.path / "data" / "records.jsonl").touch()
     (debian.path / "data" / "labels.jsonl").touch()
     file.write_text(

@@ -6,7 +6,6 @@ Its jars are named in `pom.xml`. Maven downloads the jars once into its local re
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from tests.broker.proxy import Proxy
+from tests.ports import free_ports
 
 HERE = Path(__file__).parent
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
@@ -82,7 +82,7 @@ class Broker:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        ports = _free_ports(6)
+        ports = free_ports(6)
         self.port, self.guarded_port, self.encrypted_port = ports[:3]
         self.proxied_port, self._behind, controller = ports[3:]
         self._settings = folder / "server.properties"
@@ -208,17 +208,6 @@ def _classpath() -> str:
     if done.returncode:
         raise RuntimeError(f"Maven could not bring the broker's jars:\n{done.stdout[-4000:]}")
     return kept.read_text().strip()
-
-
-def _free_ports(n: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(n)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 def _answers(servers: str) -> bool:

@@ -6,11 +6,12 @@ Maven downloads the registry once into its local repository. Schemas are held in
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
 from pathlib import Path
+
+from tests.ports import free_ports
 
 HERE = Path(__file__).parent
 VERSION = "3.0.9"
@@ -51,9 +52,7 @@ class SchemaRegistry:
     def __init__(self, folder):
         self._log = folder / "registry.log"
         self._process = None
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
+        (self.port,) = free_ports(1)
 
     @property
     def url(self):

@@ -8,11 +8,11 @@ import urllib.error
 import urllib.request
 from contextlib import closing
 from pathlib import Path
-from socket import socket
 
 from waiting import until
 
 from tests.label_studio.front import LEGACY, OTHERS, Front, interface
+from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(
@@ -44,9 +44,7 @@ class Real(Front):
         self._folder = folder / "data"
         self._first = folder / "first.sqlite3"
         self._folder.mkdir()
-        with closing(socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        (self._port,) = free_ports(1)
         self._log = (folder / "log").open("ab")
         self._start()
         super().__init__()

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import threading
 import time
 from contextlib import closing
@@ -19,6 +18,7 @@ from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.checkpoints import Checkpoints
 from streamboost.pipelines.state.folder import read_or_create_token
 from tests.pipelines.watching import committing
+from tests.ports import free_ports
 from tests.waiting import until
 
 
@@ -120,8 +120,7 @@ port = {port}
 def test_a_full_disk_keeps_no_run_from_starting(
     tmp_path, small_disk, fill, make_records, streamboost_command, end
 ):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     lines = [json.dumps(record) + "\n" for record in make_records(200)[0]]
     (tmp_path / "records.jsonl").write_text("".join(lines[:100]))
     (tmp_path / "pipeline.toml").write_text(PIPELINE.format(port=port))

@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 import re
-import socket
 import sys
 import threading
 import urllib.error
@@ -28,6 +27,7 @@ from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.runner.label_join import IGNORED
 from streamboost.pipelines.shutdown import StopToken
+from tests.ports import free_ports
 
 FOLDER = Path(__file__).parents[3] / "examples" / "monitoring"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
@@ -75,9 +75,7 @@ def scrape(config):
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory, make_records):
     """The label sets of each metric name, from a pipeline that was restarted after a stop."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     tables = {
         "pipeline": {"name": "watched", "batch_records": 10},
         "source": {"connector": "sqlite", "stream": "records"},

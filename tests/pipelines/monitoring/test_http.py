@@ -19,6 +19,7 @@ from streamboost.escaping import escaped
 from streamboost.pipelines.monitoring.http import AT_ONCE, HealthAddress, HealthServer
 from streamboost.pipelines.monitoring.metrics import Metrics
 from streamboost.pipelines.state.folder import read_or_create_token
+from tests.ports import free_ports
 
 
 def get(port, path, token=None, host="127.0.0.1"):
@@ -281,9 +282,7 @@ def test_a_pipeline_is_ready_once_it_runs_and_not_while_it_retries(world, make_r
 def test_a_run_serves_them_where_its_file_says(streamboost_command, tmp_path):
     """Without a host, that is on this machine alone: test_examples scrapes it there."""
     more = 'host = "0.0.0.0"\nallow_insecure_http = true\n'
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     (tmp_path / "p.toml").write_text(
         '[pipeline]\nname = "test"\n[source]\nconnector = "sqlite"\nstream = "records"\n'
         f'[schema]\nnumeric = ["a"]\n[monitor]\nport = {port}\n{more}'
