@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from streamboost.escaping import escaped
-from streamboost.pipelines.status.formatting import estimate_text, number_text, plural
+from streamboost.pipelines.status.formatting import count_text, estimate_text, number_text
 from streamboost.pipelines.status.reader import StatusReader
 
 __all__ = ["ERASE", "status_line", "status_text"]
@@ -52,7 +52,7 @@ def status_line(state: Path, handler: "logging.StreamHandler[TextIO]") -> Iterat
         while not over.wait(EVERY):
             documents = reader.documents()
             if (documents.get("pipeline") or {}).get("started", 0) >= began:
-                points = reader.points(int(time.time() * 1000) - 10_000)
+                points = reader.chart_points(int(time.time() * 1000) - 10_000)
                 rate = points[-1]["records_per_second"] if points else 0.0
                 write_status_line(
                     _truncate(
@@ -84,10 +84,10 @@ def status_text(documents: Mapping[str, Any], rate: float) -> str:
     committee = (found["evaluation"].get("recent") or {}).get("committee") or {}
     lags = [lag for lag in found["lag"].values() if lag is not None]
     parts = [
-        plural(found["ledger"].get("records", 0), "record"),
+        count_text(found["ledger"].get("records", 0), "record"),
         f"{number_text(round(rate, 1))}/s",
         f"accuracy {estimate_text(committee.get('accuracy'))}",
-        f"{plural(found['learner'].get('labels', 0), 'label')} learned",
+        f"{count_text(found['learner'].get('labels', 0), 'label')} learned",
         f"lag {sum(lags):,}" if lags else "lag unknown",
     ]
     state = (documents.get("pipeline") or {}).get("state", "running")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from streamboost.pipelines.dashboard.binomial_tests import ERROR_PROBABILITY, Share, fisher_p_value
 from streamboost.pipelines.dashboard.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
-from streamboost.pipelines.status.formatting import NOTHING, number_text, percent_text, plural
+from streamboost.pipelines.status.formatting import NOTHING, count_text, number_text, percent_text
 
 __all__ = [
     "MOST",
@@ -118,7 +118,7 @@ def _disagreement_summary(
     counts_by_annotator: Mapping[str, DisagreementCounts], outliers: Sequence[str]
 ) -> str:
     """Describe in a sentence which annotators disagree significantly often, if any."""
-    names = f"{plural(len(counts_by_annotator), 'source')} gave labels"
+    names = f"{count_text(len(counts_by_annotator), 'source')} gave labels"
     if not any(one.n for one in counts_by_annotator.values()):
         return f"{names}; no labels could be compared yet."
     if not outliers:

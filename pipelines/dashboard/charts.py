@@ -8,11 +8,11 @@ from streamboost.pipelines.dashboard import lag as lags
 from streamboost.pipelines.dashboard.time_range import point_lag
 from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.status.formatting import (
+    count_text,
     duration_text,
     estimate_text,
     number_text,
     percent_text,
-    plural,
 )
 
 __all__ = [
@@ -231,7 +231,7 @@ def committee_size_curves(view: StatusSnapshot) -> Curves:
     trees, versions = _metric_at_points(view, "trees"), _metric_at_points(view, "version")
     if not any(trees):
         n = int(view.document("learner").get("labels") or 0)
-        so_far = f"; {plural(n, 'label')} so far" if n else ""
+        so_far = f"; {count_text(n, 'label')} so far" if n else ""
         return Curves(f"No committee yet: the first needs labels of two classes{so_far}.")
     series = (Series("trees", trees, "series-1", stepped=True),)
     version, n_trees = (number_text(_last_value(counts)) for counts in (versions, trees))
@@ -328,7 +328,7 @@ def _missing_accuracy_text(view: StatusSnapshot) -> str:
     if not answered:
         return "No label has come back yet. Answer requests on the Labelling page."
     has = "has" if answered == 1 else "have"
-    told = f"{plural(answered, 'label')} {has} come back"
+    told = f"{count_text(answered, 'label')} {has} come back"
     return f"{told}: the accuracy is shown once there are enough labels."
 
 

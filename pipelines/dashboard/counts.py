@@ -9,8 +9,8 @@ from streamboost.pipelines.status.formatting import (
     COUNTERS,
     RECORDS_APART,
     UNUSABLE,
+    count_text,
     number_text,
-    plural,
 )
 
 __all__ = ["counters_table"]
@@ -92,7 +92,7 @@ class RequestCounts:
         """Summarize the outcomes in a sentence whose numbers add up."""
         parts = [f"{self.answered:,} answered", f"{self.expired:,} expired without an answer"]
         parts += [f"{self.dropped:,} answered after eviction"] * (self.dropped > 0)
-        asked = plural(self.requests, "label")
+        asked = count_text(self.requests, "label")
         return f"{asked} requested: {', '.join(parts)}, {self.open:,} open."
 
 
@@ -105,11 +105,11 @@ def _counters_summary(join_counters: Mapping[str, int], request_counts: RequestC
     batches = "1 batch of labels is" if lost == 1 else f"{lost:,} batches of labels are"
     waits = "waits for its" if waiting == 1 else "wait for their"
     parts = [
-        f"{plural(unusable, 'message')} could not be used." * (unusable > 0),
+        f"{count_text(unusable, 'message')} could not be used." * (unusable > 0),
         f"{batches} lost." * (lost > 0),
-        f"{plural(unread, 'message')} were deleted before they were read." * (unread > 0),
-        f"{plural(dropped, 'label')} had no effect." * (dropped > 0),
-        f"{plural(waiting, 'label')} {waits} record." * (waiting > 0),
+        f"{count_text(unread, 'message')} were deleted before they were read." * (unread > 0),
+        f"{count_text(dropped, 'label')} had no effect." * (dropped > 0),
+        f"{count_text(waiting, 'label')} {waits} record." * (waiting > 0),
     ]
     told = " ".join(filter(None, parts)) or "Nothing is lost, and no label waits for its record."
     return f"{told} {request_counts}" if request_counts.requests else told

@@ -17,7 +17,7 @@ from streamboost.pipelines.dashboard.widgets import ResendEditor, Sentence, Tag
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.service.labelling.served import ServedState
-from streamboost.pipelines.status.formatting import number_text, sentence, time_text
+from streamboost.pipelines.status.formatting import number_text, time_text, to_sentence
 from streamboost.pipelines.status.reader import Status
 
 __all__ = ["resend_dead_letter", "show_dead_letters"]
@@ -107,7 +107,7 @@ def _show_dead_letter(
                 try:
                     await asyncio.to_thread(resend_dead_letter, letter, text, served, person)
                 except StreamBoostError as error:
-                    result_sentence.show_text("{}", sentence(str(error)))
+                    result_sentence.show_text("{}", to_sentence(str(error)))
                 else:
                     result_sentence.show_text("Resent to the {}.", str(letter.get("source")))
 

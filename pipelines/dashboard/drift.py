@@ -12,12 +12,12 @@ from streamboost.pipelines.dashboard.widgets import Chart, Tag, show_summary_and
 from streamboost.pipelines.status.feature_drift import FOLLOWED, RECORDS, SHIFTED
 from streamboost.pipelines.status.formatting import (
     NOTHING,
+    count_text,
     number_text,
     percent_text,
-    plural,
     time_text,
 )
-from streamboost.pipelines.status.reader import LabelEvidence
+from streamboost.pipelines.status.reader import LabelledPrediction
 
 __all__ = [
     "accuracy_change_text",
@@ -70,7 +70,7 @@ def shift_summary(view: StatusSnapshot) -> str:
         if len(little) == 1:
             return f"{little[0]} has shifted; its importance in the committee is low"
         return f"{len(little)} features have shifted; their importance in the committee is low"
-    others = plural(len(telling) - 1, "other feature")
+    others = count_text(len(telling) - 1, "other feature")
     said = f"{telling[0]} and {others} have shifted" if telling[1:] else f"{telling[0]} has shifted"
     if len(little) == 1:
         said += f"; {little[0]} has shifted too, with a low importance in the committee"
@@ -182,7 +182,7 @@ _ABOUT_SHIFTS = (
 
 
 def show_features(
-    view: StatusSnapshot, chosen_feature: str | None, evidence: Sequence[LabelEvidence] = ()
+    view: StatusSnapshot, chosen_feature: str | None, evidence: Sequence[LabelledPrediction] = ()
 ) -> None:
     """Show the table of all features, and the details of `chosen_feature`.
 
@@ -223,8 +223,8 @@ def _reference_comparison_text(view: StatusSnapshot) -> str:
     if not found.get("reference_taken"):
         return "The table is sorted by PSI times importance."
     taken = time_text(found["reference_taken"])
-    then = f"{plural(found['reference_records'], 'record')} up to {taken}"
-    newest = f"The newest {plural(found['records'], 'record')} are compared with {then}"
+    then = f"{count_text(found['reference_records'], 'record')} up to {taken}"
+    newest = f"The newest {count_text(found['records'], 'record')} are compared with {then}"
     rule = "the largest PSI since the start times importance"
     return f"{newest}. The table is sorted by {rule}."
 
@@ -439,7 +439,7 @@ def _shift_state_text(
     return f"{standing} ({SHIFTED} or more); {far}"
 
 
-def accuracy_change_text(feature: Mapping[str, Any], evidence: Sequence[LabelEvidence]) -> str:
+def accuracy_change_text(feature: Mapping[str, Any], evidence: Sequence[LabelledPrediction]) -> str:
     """Describe the accuracy before and after a feature's shift began; empty without labels.
 
     The labelled records after the start are compared with as many records before the start.

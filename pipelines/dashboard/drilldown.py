@@ -180,11 +180,11 @@ def _read_matching_records(
         total = (
             None
             if record_filter.depends_on_prediction
-            else status.count(replace(record_filter, closed=True))
+            else status.count_records(replace(record_filter, closed=True))
         )
         return RecordPage(records, total, more, disputed=disputed)
     sums = status.class_counts(record_filter)
-    disputed = status.count(replace(record_filter, disputed=True)) if is_left_out else 0
+    disputed = status.count_records(replace(record_filter, disputed=True)) if is_left_out else 0
     return RecordPage(records, sum(n for *_, n in sums), more, sums, disputed)
 
 

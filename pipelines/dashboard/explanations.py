@@ -11,10 +11,10 @@ from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.status.feature_drift import RECORDS
 from streamboost.pipelines.status.formatting import (
     NOTHING,
+    count_text,
     field_text,
     number_text,
     percent_text,
-    plural,
 )
 
 __all__ = [
@@ -117,7 +117,7 @@ def _contributions_of_other_features(
 ) -> list[tuple[str, list[float]]]:
     """Return name and contributions by class of all other features, and of the base score."""
     n = explanation["n_others"]
-    summed = [(f"{plural(n, 'other')}, summed", explanation["others"])] if n else []
+    summed = [(f"{count_text(n, 'other')}, summed", explanation["others"])] if n else []
     return [*summed, ("base score", explanation["base"])]
 
 

@@ -35,7 +35,7 @@ from streamboost.pipelines.service.labelling.progress import LabellingProgress
 from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.service.labelling.store import LabellingEntry
-from streamboost.pipelines.status.formatting import sentence, time_text, visible_text
+from streamboost.pipelines.status.formatting import escape_bidi, time_text, to_sentence
 
 __all__ = ["LabellingPage", "history_rows"]
 
@@ -170,7 +170,7 @@ class LabellingPage:
                 try:
                     message = await asyncio.to_thread(self._apply_answer, given)
                 except StreamBoostError as error:
-                    message = "{}", sentence(str(error))
+                    message = "{}", to_sentence(str(error))
                 self._changing, self._changed = None, {}
             self._turn += 1
             await self._show_next_request()
@@ -319,13 +319,16 @@ class LabellingPage:
             doubt=None if self._doubt is None else asdict(self._doubt),
             changing=None
             if changing is None
-            else {"id": visible_text(changing.id), "label": visible_text(str(changing.label))},
+            else {
+                "id": escape_bidi(changing.id),
+                "label": escape_bidi(str(changing.label)),
+            },
         )
         self._near.show(shown)
         self._given_panel.set_visibility(bool(shown.get("features")))
         usual = view.document("features").get("features") or ()
         table = request_feature_table(shown, usual, view.document("typical"), blind=self._blind)
-        self._legend.text = visible_text(table.summary)
+        self._legend.text = escape_bidi(table.summary)
         self._features.show_table(table)
 
     def _class_choices(self, request: OpenRequest) -> list[dict[str, Any]]:
@@ -378,10 +381,10 @@ def history_rows(
         found.append(
             {
                 "number": entry.number,
-                "id": visible_text(entry.id),
-                "answer": visible_text(_ACTIONS[entry.action](entry)),
-                "others": visible_text(", ".join(others)) if is_label else "",
-                "person": visible_text(entry.person),
+                "id": escape_bidi(entry.id),
+                "answer": escape_bidi(_ACTIONS[entry.action](entry)),
+                "others": escape_bidi(", ".join(others)) if is_label else "",
+                "person": escape_bidi(entry.person),
                 "when": time_text(entry.time),
                 "state": _STAGES.get(entry.stage, "recorded"),
                 "changeable": is_label and is_theirs and entry.id not in newest,

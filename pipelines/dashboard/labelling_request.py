@@ -13,12 +13,12 @@ from streamboost.pipelines.dashboard.widgets import Sentence, Tag
 from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.status.formatting import (
     NOTHING,
+    escape_bidi,
     field_text,
     is_number,
     number_text,
     percent_text,
     time_text,
-    visible_text,
 )
 from streamboost.pipelines.status.neighbours import SMALL_IMAGE
 from streamboost.query.strategies import UTILITIES
@@ -125,7 +125,7 @@ def class_choices(
     return [
         ClassChoice(
             label=label,
-            name=visible_text(str(label)),
+            name=escape_bidi(str(label)),
             key=keys.get(label),
             share=None if shares[label] is None else percent_text(shares[label]),
             part=shares[label] or 0.0,
@@ -188,7 +188,7 @@ def find_similar_class(
     return (
         None
         if near is None
-        else SimilarClass(label, visible_text(label), near, visible_text(str(near)))
+        else SimilarClass(label, escape_bidi(label), near, escape_bidi(str(near)))
     )
 
 

@@ -14,7 +14,12 @@ from streamboost.pipelines.dashboard.widgets import Sentence, Tag
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.state.commands import Command
-from streamboost.pipelines.status.formatting import duration_text, plural, sentence, time_text
+from streamboost.pipelines.status.formatting import (
+    count_text,
+    duration_text,
+    time_text,
+    to_sentence,
+)
 from streamboost.pipelines.status.reader import Status
 
 __all__ = [
@@ -141,7 +146,7 @@ class OperationsPanel:
             for one in (Command("pause"), command) if pause_first else (command,):
                 await asyncio.to_thread(self._served.send_command, one)
         except StreamBoostError as error:
-            self._said.show_text("{}", sentence(str(error)))
+            self._said.show_text("{}", to_sentence(str(error)))
             return
         self._given = command, newest, 1000 * time.time()
         self._said.show_text("Queued: {}. It is applied with the next batch.", str(command))
@@ -225,7 +230,7 @@ def rollback_warnings(
     told: list[tuple[str, ...]] = []
     fewer = int(new["labels"]) - int(old["labels"])
     if fewer > 0:
-        told.append((f"It learned from {plural(fewer, 'label')} fewer than version {serves}.",))
+        told.append((f"It learned from {count_text(fewer, 'label')} fewer than version {serves}.",))
     classes = [one for one in new["knows"] if one not in old["knows"]]
     told += _named_items_sentence(classes, "class", "classes", "It has not learned")
     drifts = [
@@ -241,7 +246,7 @@ def rollback_warnings(
     told += _named_items_sentence(shifted, "feature", "features", "Shifted since it became active:")
     columns = int(new["features"]) - int(old["features"])
     if columns > 0:
-        told.append((f"It lacks {plural(columns, 'newer column')}.",))
+        told.append((f"It lacks {count_text(columns, 'newer column')}.",))
     return told
 
 

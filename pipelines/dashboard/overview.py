@@ -14,9 +14,9 @@ from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.dashboard.widgets import BatchedUpdates, Tag, TimeRangeSelector
 from streamboost.pipelines.status.formatting import (
     NOTHING,
+    count_text,
     number_text,
     percent_text,
-    plural,
     time_text,
 )
 
@@ -178,10 +178,10 @@ def _tile_values(view: StatusSnapshot) -> list[tuple[str, str]]:
             number_text(view.open_requests),
             "to be answered" if view.open_requests else "nothing to answer",
         ),
-        (number_text(records), f"{plural(int(learner.get('labels', 0)), 'label')} learned"),
+        (number_text(records), f"{count_text(int(learner.get('labels', 0)), 'label')} learned"),
         (
             number_text(learner.get("version") or None),
-            plural(int(learner.get("trees", 0)), "tree") + _rollback_and_training_text(view),
+            count_text(int(learner.get("trees", 0)), "tree") + _rollback_and_training_text(view),
         ),
     ]
 
@@ -204,7 +204,10 @@ def _accuracy_tile(view: StatusSnapshot) -> tuple[str, str]:
     if found is None:
         return NOTHING, "too few labels"
     interval = f"{100 * found['low']:.1f} to {100 * found['high']:.1f}"
-    records, labels = plural(recent["records"], "record"), plural(recent["answered"], "label")
+    records, labels = (
+        count_text(recent["records"], "record"),
+        count_text(recent["answered"], "label"),
+    )
     return percent_text(found["value"]), f"{interval} (95 %); last {records}, {labels}"
 
 

@@ -10,8 +10,8 @@ from functools import cached_property
 
 from streamboost.pipelines.dashboard.binomial_tests import ERROR_PROBABILITY, Share
 from streamboost.pipelines.dashboard.tables import Cell
-from streamboost.pipelines.status.formatting import NOTHING, percent_text, plural
-from streamboost.pipelines.status.reader import LabelEvidence
+from streamboost.pipelines.status.formatting import NOTHING, count_text, percent_text
+from streamboost.pipelines.status.reader import LabelledPrediction
 
 __all__ = [
     "ClassRecall",
@@ -63,7 +63,7 @@ class ClassRecall:
         return f"{percent_text(self.share.value)} ({100 * low:.0f} to {100 * high:.0f}), {of}"
 
 
-def overall_recall(evidence: Sequence[LabelEvidence]) -> ClassRecall | None:
+def overall_recall(evidence: Sequence[LabelledPrediction]) -> ClassRecall | None:
     """Estimate the proportion of correct predictions, or return None without records.
 
     Records are weighted by the inverse of their inclusion probability. The variance is that of
@@ -87,8 +87,8 @@ def overall_recall(evidence: Sequence[LabelEvidence]) -> ClassRecall | None:
 
 
 def split_at_version(
-    evidence: Sequence[LabelEvidence], version: int
-) -> tuple[Sequence[LabelEvidence], Sequence[LabelEvidence]]:
+    evidence: Sequence[LabelledPrediction], version: int
+) -> tuple[Sequence[LabelledPrediction], Sequence[LabelledPrediction]]:
     """Split records into those predicted before `version`, and by `version` or later.
 
     `evidence` is in arrival order. The first part has only the newest records, as many as the
@@ -155,7 +155,7 @@ class RecallChange:
 
 
 def recall_changes(
-    before: Sequence[LabelEvidence], after: Sequence[LabelEvidence]
+    before: Sequence[LabelledPrediction], after: Sequence[LabelledPrediction]
 ) -> list[RecallChange]:
     """Return the recall change of each class between two sets of labelled records.
 
@@ -182,9 +182,9 @@ def recall_changes(
 
 
 def _group_by_true_class(
-    evidence: Sequence[LabelEvidence],
-) -> Mapping[str, Sequence[LabelEvidence]]:
-    classes: dict[str, list[LabelEvidence]] = {}
+    evidence: Sequence[LabelledPrediction],
+) -> Mapping[str, Sequence[LabelledPrediction]]:
+    classes: dict[str, list[LabelledPrediction]] = {}
     for one in evidence:
         classes.setdefault(one.truth, []).append(one)
     return classes
@@ -204,8 +204,8 @@ def recall_change_summary(
         more = "".join(f" That of {one.name} dropped too ({one.text})." for one in fell[1:])
         said = (
             f"The recall of class {first.name} dropped significantly {period}: from "
-            f"{percent_text(was.share.value)} ({plural(was.told, 'label')}) to "
-            f"{percent_text(now.share.value)} ({plural(now.told, 'label')}).{more}"
+            f"{percent_text(was.share.value)} ({count_text(was.told, 'label')}) to "
+            f"{percent_text(now.share.value)} ({count_text(now.told, 'label')}).{more}"
         )
     elif overall is not None and overall.has_fallen:
         said = (

@@ -29,14 +29,14 @@ from streamboost.pipelines.dashboard.widgets import (
 )
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.status import neighbours as labelled
-from streamboost.pipelines.status.annotators import votes_of
+from streamboost.pipelines.status.annotators import current_votes
 from streamboost.pipelines.status.formatting import (
     NOTHING,
+    count_text,
     field_text,
     is_number,
     number_text,
     percent_text,
-    plural,
     time_text,
 )
 from streamboost.pipelines.status.reader import Status, StatusReader
@@ -87,7 +87,7 @@ def record_votes(record: StoredRecord) -> list[tuple[str, str]]:
     >>> record_votes({"labels": labels})
     [('unknown annotator', 'b'), ('eve', 'b')]
     """
-    votes = votes_of(record.get("labels") or ())
+    votes = current_votes(record.get("labels") or ())
     return [(UNNAMED if one.source is None else one.source, one.label) for one in votes]
 
 
@@ -266,7 +266,7 @@ class RecordTraces:
         """Read the data on the record `id` from `status`."""
         newest = status.predictions()
         mine = next((one for one in newest if str(one["id"]) == id), None)
-        return cls(mine, status.request(id) is not None, len(newest), status.count(None))
+        return cls(mine, status.request(id) is not None, len(newest), status.count_records(None))
 
 
 def missing_record_text(id: str, traces: RecordTraces, view: StatusSnapshot) -> tuple[str, ...]:
@@ -309,8 +309,8 @@ def _unstored_prediction_text(id: str, prediction: Mapping[str, Any]) -> tuple[s
 
 
 def _retention_text(traces: RecordTraces) -> str:
-    predictions = f", and the newest {plural(traces.predictions, 'prediction')}"
-    newest = plural(traces.records, "record")
+    predictions = f", and the newest {count_text(traces.predictions, 'prediction')}"
+    newest = count_text(traces.records, "record")
     return (
         f" Kept here are the newest {newest} that were requested or labelled"
         f"{predictions if traces.predictions else ''}."
@@ -516,8 +516,8 @@ def _show_fields(record: StoredRecord) -> None:
     features = {name: value for name, value in given.items() if not is_long_or_media(value)}
     fields = {name: value for name, value in given.items() if is_long_or_media(value)}
     fields |= record.get("fields") or {}
-    further = f", {plural(len(fields), 'long or further field')}" if fields else ""
-    title = f"{plural(len(given), 'feature')}{further}"
+    further = f", {count_text(len(fields), 'long or further field')}" if fields else ""
+    title = f"{count_text(len(given), 'feature')}{further}"
     with Tag("section", classes="panel", aria_labelledby="fields-title"):
         Tag("h2", "The record", id="fields-title")
         Tag("p", f"{title}, as they came.", "about")

@@ -9,7 +9,7 @@ from streamboost.pipelines.dashboard.record import is_disputed, record_votes
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.dashboard.widgets import Sentence, Tag, show_table
-from streamboost.pipelines.status.formatting import NOTHING, percent_text, plural, time_text
+from streamboost.pipelines.status.formatting import NOTHING, count_text, percent_text, time_text
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.status.record_filter import RecordFilter
 
@@ -227,7 +227,7 @@ def _describe_filter(n_records: int | None, record_filter: RecordFilter) -> tupl
     told = f": {', '.join(parts)}" if parts else ""
     if n_records is None:
         return f"Labelled records{told}. Only records that you labelled are listed.", *names
-    return f"{plural(n_records, 'labelled record')}{told}.", *names
+    return f"{count_text(n_records, 'labelled record')}{told}.", *names
 
 
 def _version_range_text(record_filter: RecordFilter) -> str:

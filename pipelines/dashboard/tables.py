@@ -7,10 +7,10 @@ from typing import Any, Literal
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.status.formatting import (
     NOTHING,
+    count_text,
     duration_text,
     number_text,
     percent_text,
-    plural,
     time_text,
 )
 
@@ -116,8 +116,9 @@ def class_mix_table(view: StatusSnapshot) -> Table:
         for label, a, b in shares
     ]
     summary = (
-        f"The newest {plural(n_predicted, 'prediction')} and {plural(n_labelled, 'label')}. "
-        "Labels are requested where the committee is uncertain, so the two shares may differ."
+        f"The newest {count_text(n_predicted, 'prediction')} and "
+        f"{count_text(n_labelled, 'label')}. Labels are requested where the "
+        "committee is uncertain, so the two shares may differ."
     )
     return Table("Class mix", columns, rows, summary)
 
@@ -157,8 +158,9 @@ def confusion_matrix_table(view: StatusSnapshot) -> Table:
         for i in kept
     ]
     summary = (
-        f"Of the newest {plural(total, 'request')} answered in this run, {number_text(right)} were "
-        "predicted correctly. Requested records are harder than average: use the accuracy above."
+        f"Of the newest {count_text(total, 'request')} answered in this run, {number_text(right)} "
+        "were predicted correctly. Requested records are harder than average: use the accuracy "
+        "above."
     )
     if len(kept) < len(labels):
         summary += f" The {len(kept)} most frequent of {len(labels)} classes are shown."
@@ -206,9 +208,9 @@ def field_problem_table(view: StatusSnapshot) -> Table:
             [],
             "All fields are known, and their values can be read.",
         )
-    lost = plural(sum(unreadable.values()), "value")
+    lost = count_text(sum(unreadable.values()), "value")
     summary = (
-        f"{plural(len(unknown), 'field')} {'is' if len(unknown) == 1 else 'are'} not in the "
+        f"{count_text(len(unknown), 'field')} {'is' if len(unknown) == 1 else 'are'} not in the "
         f"schema, and {lost} could not be read."
     )
     return Table("Unknown and unreadable fields", columns, rows, summary)
@@ -242,7 +244,9 @@ def scorer_table(view: StatusSnapshot) -> Table:
         alone = "Shown with distributed scoring (key scoring in [pipeline])."
         return Table("Scorers", columns, [], alone)
     names = {one["worker"] for one in found.values()}
-    summary = f"{plural(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored_records}."
+    summary = (
+        f"{count_text(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored_records}."
+    )
     return Table("Scorers", columns, rows, summary)
 
 

@@ -32,12 +32,12 @@ from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.dashboard.widgets import DataTable, Tag, show_summary_and_table
 from streamboost.pipelines.status.formatting import (
     NOTHING,
+    count_text,
     number_text,
     percent_text,
-    plural,
     time_text,
 )
-from streamboost.pipelines.status.reader import LabelEvidence, Status
+from streamboost.pipelines.status.reader import LabelledPrediction, Status
 
 __all__ = [
     "RecallDrop",
@@ -61,7 +61,7 @@ class RecallDrop:
 
 
 def default_baseline_version(
-    evidence: Sequence[LabelEvidence], last_version: int | None = None
+    evidence: Sequence[LabelledPrediction], last_version: int | None = None
 ) -> int | None:
     """Return the version that 25 to 50 % of the labels precede; None without labels.
 
@@ -107,7 +107,10 @@ def significant_recall_drop(view: StatusSnapshot) -> RecallDrop | None:
 
 
 def recall_since_table(
-    evidence: Sequence[LabelEvidence], version: int, pipeline: str, last_version: int | None = None
+    evidence: Sequence[LabelledPrediction],
+    version: int,
+    pipeline: str,
+    last_version: int | None = None,
 ) -> Table:
     """Build the table of each class's recall since `version`, and in as many labels before.
 
@@ -148,14 +151,15 @@ def recall_since_table(
     if not rows:
         whose = by if evidence else "any committee"
         return Table(caption, columns, [], f"No usable label yet for predictions of {whose}.")
-    of = f"Compared: {plural(len(now), 'label')} for predictions of {by}, and {len(then):,} before."
+    compared = count_text(len(now), "label")
+    of = f"Compared: {compared} for predictions of {by}, and {len(then):,} before."
     summary = (
         f"{recall_change_summary(found, when)}{_change_point_text(found[0], [*then, *now])} {of}"
     )
     return Table(caption, columns, rows, summary)
 
 
-def _change_point_text(largest_drop: RecallChange, evidence: Sequence[LabelEvidence]) -> str:
+def _change_point_text(largest_drop: RecallChange, evidence: Sequence[LabelledPrediction]) -> str:
     """Describe the change point of the class with the largest drop; empty if no class fell."""
     own = [one for one in evidence if one.truth == largest_drop.name]
     place = (
@@ -201,7 +205,7 @@ def with_original_label_counts(
     return list(known.values())
 
 
-def comparison_table(a: Status, b: Status, evidence: Sequence[LabelEvidence]) -> Table:
+def comparison_table(a: Status, b: Status, evidence: Sequence[LabelledPrediction]) -> Table:
     """Build the table that compares versions `a` and `b`: size, and accuracy while active."""
     columns = [
         Column("Metric", "words"),
@@ -236,7 +240,7 @@ def comparison_table(a: Status, b: Status, evidence: Sequence[LabelEvidence]) ->
         said = f"{begins} whether version {second} is better or worse than {first}."
     of = (
         "Each version is evaluated on its own predictions: "
-        f"{len(then):,} and {plural(len(later), 'label')}."
+        f"{len(then):,} and {count_text(len(later), 'label')}."
     )
     return Table("Two versions side by side", columns, rows, f"{said} {of}")
 
@@ -248,7 +252,9 @@ def _accuracy_text(recall: ClassRecall | None, change: RecallChange) -> str:
     )
 
 
-def _evidence_of_version(evidence: Sequence[LabelEvidence], version: Status) -> list[LabelEvidence]:
+def _evidence_of_version(
+    evidence: Sequence[LabelledPrediction], version: Status
+) -> list[LabelledPrediction]:
     return [one for one in evidence if one.version == version["version"]]
 
 
@@ -287,7 +293,7 @@ def importance_table(a: Status, b: Status) -> Table:
 
 def version_table(
     versions: Sequence[Status],
-    evidence: Sequence[LabelEvidence],
+    evidence: Sequence[LabelledPrediction],
     rollback_targets: Sequence[int],
     pipeline: str,
     origins: Mapping[int, int] = MappingProxyType({}),
@@ -303,7 +309,7 @@ def version_table(
     figures = (Column(text) for text in ("Labels", "Trees", "Accuracy while active"))
     columns = [*words, *figures, Column("Rollback", "words")]
     other = versions[-1]["version"] if compared_version is None else compared_version
-    by: dict[int, list[LabelEvidence]] = {}
+    by: dict[int, list[LabelledPrediction]] = {}
     for record in evidence:
         by.setdefault(record.version, []).append(record)
     rows: list[list[str | Cell]] = []
@@ -315,7 +321,7 @@ def version_table(
         serves = "possible" if number in rollback_targets else "no"
         name = Cell(version_text(number, origins), link=link)
         rows.append([name, time_text(one.get("began")), *made, share, serves])
-    summary = f"{plural(len(rollback_targets), 'version')} can be rolled back to."
+    summary = f"{count_text(len(rollback_targets), 'version')} can be rolled back to."
     if len(rollback_targets) > OFFERED + 1:
         summary += (
             f" Operators: the buttons above roll back to the newest {OFFERED} inactive versions. "
@@ -356,7 +362,7 @@ class VersionComparison:
     def __init__(
         self,
         versions: Sequence[Status],
-        evidence: Sequence[LabelEvidence],
+        evidence: Sequence[LabelledPrediction],
         view: StatusSnapshot,
         a: int | None,
         b: int | None,
@@ -409,7 +415,7 @@ class VersionComparison:
         a: int | None,
         b: int | None,
         origins: Mapping[int, int],
-        evidence: Sequence[LabelEvidence],
+        evidence: Sequence[LabelledPrediction],
     ) -> None:
         """Show each class's recall since version `first`; `a` and `b` are the user's choices."""
         last = self._beside
@@ -439,7 +445,7 @@ class VersionComparison:
         first: int,
         known_versions: Mapping[int, Status],
         origins: Mapping[int, int],
-        evidence: Sequence[LabelEvidence],
+        evidence: Sequence[LabelledPrediction],
     ) -> None:
         """Show the table and the feature importances of the two compared versions."""
         left, right = self.sides
@@ -477,7 +483,10 @@ class VersionComparison:
         return bool(self._menus) and self.retained_versions_stamp(view) != self._shown
 
     def update(
-        self, versions: Sequence[Status], evidence: Sequence[LabelEvidence], view: StatusSnapshot
+        self,
+        versions: Sequence[Status],
+        evidence: Sequence[LabelledPrediction],
+        view: StatusSnapshot,
     ) -> None:
         """Add new versions to the menus and the list; the compared versions stay the same."""
         self._shown = self.retained_versions_stamp(view)
@@ -491,7 +500,10 @@ class VersionComparison:
         self._show_version_list(versions, evidence, view)
 
     def _show_version_list(
-        self, versions: Sequence[Status], evidence: Sequence[LabelEvidence], view: StatusSnapshot
+        self,
+        versions: Sequence[Status],
+        evidence: Sequence[LabelledPrediction],
+        view: StatusSnapshot,
     ) -> None:
         origins = rollback_origins(view)
         known = with_original_label_counts(versions, origins)
@@ -541,7 +553,7 @@ def _baseline_text(
     baseline: int,
     chosen_baseline: int | None,
     last_version: int | None,
-    evidence: Sequence[LabelEvidence],
+    evidence: Sequence[LabelledPrediction],
 ) -> str:
     """Explain the default baseline; empty if the user chose one or there are no labels."""
     versions = [
@@ -551,9 +563,9 @@ def _baseline_text(
         return ""
     since = sum(version >= baseline for version in versions)
     return (
-        f"Default baseline: version {baseline}; {since:,} of {plural(len(versions), 'label')} are "
-        "for this or a later version. The baseline moves forward as labels arrive. Compare keeps "
-        "it in the address."
+        f"Default baseline: version {baseline}; {since:,} of {count_text(len(versions), 'label')} "
+        "are for this or a later version. The baseline moves forward as labels arrive. Compare "
+        "keeps it in the address."
     )
 
 

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 from streamboost.pipelines.dashboard.time_range import ALL, TimeRange
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import BlindMode
-from streamboost.pipelines.status.formatting import plural
-from streamboost.pipelines.status.reader import LabelEvidence, Status, StatusReader
+from streamboost.pipelines.status.formatting import count_text
+from streamboost.pipelines.status.reader import LabelledPrediction, Status, StatusReader
 
 __all__ = ["EVERY", "Evidence", "StatusFeed", "StatusSnapshot", "page_address", "visible_snapshot"]
 
@@ -48,7 +48,7 @@ class Evidence:
     The records are in arrival order.
     """
 
-    told: Sequence[LabelEvidence] = ()
+    told: Sequence[LabelledPrediction] = ()
     found: _Cache = field(default_factory=_Cache, repr=False)
 
 
@@ -83,7 +83,7 @@ class StatusSnapshot:
         if not scored:
             return None
         n = sum(one["lag"] for one in scored)
-        return f"{plural(n, 'record')} wait{'s' * (n == 1)} for scorers"
+        return f"{count_text(n, 'record')} wait{'s' * (n == 1)} for scorers"
 
     @property
     def accuracy(self) -> Mapping[str, Any] | None:
@@ -180,7 +180,7 @@ class StatusFeed:
         return self._view
 
     def _read_snapshot(self, fresh_evidence: bool) -> StatusSnapshot:
-        stamp, reader, runs = self._reader.stamp(), self._reader, self._runs()
+        stamp, reader, runs = self._reader.change_counter(), self._reader, self._runs()
         if stamp == self._stamp:
             view = self._view if runs == self._view.runs else replace(self._view, runs=runs)
             if fresh_evidence and self._told != stamp:
@@ -189,13 +189,13 @@ class StatusFeed:
                 )
             return view
         self._stamp = stamp
-        self._points = reader.numbered_points(known=self._points)
+        self._points = reader.chart_points_by_row(known=self._points)
         documents = reader.documents()
         return StatusSnapshot(
             number=self._view.number + 1,
             documents=documents,
             points=list(self._points.values()),
-            marks=reader.marks(),
+            marks=reader.chart_marks(),
             dead_letters=reader.dead_letters(LETTERS),
             runs=runs,
             evidence=self._read_evidence(documents, fresh_evidence),
@@ -206,7 +206,7 @@ class StatusFeed:
         labels, began = (documents.get("join") or {}).get("labels"), self._clock()
         if not fresh_evidence and (labels == self._labels or began < self._due):
             return self._view.evidence
-        told = self._reader.label_evidence()
+        told = self._reader.labelled_predictions()
         # An empty result is read again next time.
         self._labels, self._told = labels if told else _NEVER, self._stamp
         self._due = began + max(SELDOM, (self._clock() - began) / SHARE)

@@ -21,7 +21,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from streamboost.pipelines.dashboard.charts import Curves
 from streamboost.pipelines.dashboard.tables import Cell, Table
-from streamboost.pipelines.status.formatting import visible_text, with_no_break_spaces
+from streamboost.pipelines.status.formatting import escape_bidi, with_no_break_spaces
 
 __all__ = [
     "STATIC",
@@ -72,7 +72,7 @@ class Tag(TextElement):
     def _text_to_model_text(self, text: str) -> None:
         # Text from records is in a `bdi` element and keeps its spaces.
         super()._text_to_model_text(
-            visible_text(text if self.tag == "bdi" else with_no_break_spaces(text))
+            escape_bidi(text if self.tag == "bdi" else with_no_break_spaces(text))
         )
 
 
@@ -218,7 +218,7 @@ class DataTable(_BatchedComponent, component=STATIC / "table.js"):
     def show_table(self, table: Table, rows: list[list[Any]] | None = None) -> None:
         """Show `table`; `rows` are the result of `json_cells`, computed here if None."""
         columns = [
-            {"text": visible_text(column.text), "kind": column.kind} for column in table.columns
+            {"text": escape_bidi(column.text), "kind": column.kind} for column in table.columns
         ]
         rows = json_cells(table.rows) if rows is None else rows
         before: list[list[Any]] = self._shown.get("rows") or []
@@ -289,7 +289,7 @@ def json_cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """Return the rows of a table for JSON: each cell as a string or a dict."""
     return [
         [
-            with_no_break_spaces(visible_text(value))
+            with_no_break_spaces(escape_bidi(value))
             if isinstance(value, str)
             else _json_cell(value)
             for value in row
@@ -303,7 +303,7 @@ def _json_cell(cell: Cell) -> dict[str, Any]:
     found: dict[str, Any] = {name: getattr(cell, name) for name in _CELL}
     found = {name: value for name, value in found.items() if value is not None}
     found |= {
-        name: with_no_break_spaces(visible_text(found[name]))
+        name: with_no_break_spaces(escape_bidi(found[name]))
         for name in ("text", "note")
         if name in found
     }

@@ -46,11 +46,11 @@ class RequestState:
     @classmethod
     def read(cls, status: StatusReader) -> "RequestState | None":
         """Read the state from `status`; None if it is unreadable or changed during the read."""
-        before = status.stamp()
+        before = status.change_counter()
         told = status.document("pipeline")
         found = {one["id"]: one for one in status.requests()}
         # An unreadable status looks empty; the stamp distinguishes the two.
-        if told is None or not before or status.stamp() != before:
+        if told is None or not before or status.change_counter() != before:
             return None
         return cls(told["sequence"], found, told.get("fields", {}))
 

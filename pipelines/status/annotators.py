@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from streamboost.checks import Label
 
-__all__ = ["AnnotatorAgreement", "votes_of"]
+__all__ = ["AnnotatorAgreement", "current_votes"]
 
 SURE = 0.9
 """Probability from which a prediction counts as confident."""
@@ -33,13 +33,13 @@ class Vote(NamedTuple):
     source: str | None
 
 
-def votes_of(labels: Iterable[tuple[int, Label | None, str | None]]) -> list[Vote]:
+def current_votes(labels: Iterable[tuple[int, Label | None, str | None]]) -> list[Vote]:
     """Return the votes on a record from its labels, which are (tick, label, source) in time order.
 
     Only the last label of each named annotator counts. All labels without a name count. A label of
     None removes all labels before it.
 
-    >>> found = votes_of([(1, "a", "ann"), (2, "b", None), (3, "b", "ann"), (4, 7, "bob")])
+    >>> found = current_votes([(1, "a", "ann"), (2, "b", None), (3, "b", "ann"), (4, 7, "bob")])
     >>> [(vote.source, vote.label) for vote in found]
     [(None, 'b'), ('ann', 'b'), ('bob', '7')]
     """
@@ -60,7 +60,7 @@ class AnnotatorAgreement:
     >>> annotators = AnnotatorAgreement()
     >>> labels = [(1, "ok", "ann"), (2, "no", "bob"), (3, "no", "eve")]
     >>> annotators.add_record("7", {"labels": labels})
-    >>> annotators.counts_of("ann")
+    >>> annotators.annotator_counts("ann")
     {'compared': 1, 'against': 1, 'together': 1, 'outvoted': 1}
     """
 
@@ -68,7 +68,7 @@ class AnnotatorAgreement:
         self._found: dict[str, list[tuple[str, str]]] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
 
-    def counts_of(self, source: str) -> dict[str, int]:
+    def annotator_counts(self, source: str) -> dict[str, int]:
         """Return the counts of the annotator `source`, by the names in `COUNTED`."""
         return {name: self._counts[source, name] for name in COUNTED}
 
@@ -90,7 +90,7 @@ class AnnotatorAgreement:
 def _counts_to_increment(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """Yield (annotator, name in `COUNTED`) for each count that a record increases by one."""
     votes, again, guess = (
-        votes_of(record["labels"]),
+        current_votes(record["labels"]),
         record.get("again"),
         _confident_prediction(record),
     )

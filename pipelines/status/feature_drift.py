@@ -31,10 +31,10 @@ __all__ = [
     "FeatureDrift",
     "FeatureHistory",
     "Moment",
-    "Reference",
+    "ReferenceSummary",
     "change_point",
     "psi",
-    "psi_of_largest_peaks",
+    "psi_of_top_features",
 ]
 
 RECORDS = 1_000
@@ -77,7 +77,7 @@ def psi_quantile(n_bins: int, n_before: int, n_now: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ReferenceSummary:
     """Summary of a reference sample of `n` records: bin edges, bin counts and mean by feature."""
 
     n: int
@@ -88,7 +88,7 @@ class Reference:
     """Time of the sample, in milliseconds since the epoch."""
 
     @classmethod
-    def from_rows(cls, X: np.ndarray, time_ms: int) -> "Reference":
+    def from_rows(cls, X: np.ndarray, time_ms: int) -> "ReferenceSummary":
         """Summarize the rows `X` (n, D), n > 0, sampled `time_ms` milliseconds after the epoch."""
         shares = np.arange(1, BINS) / BINS
         edges = [
@@ -153,14 +153,14 @@ class FeatureDrift:
     Examples
     --------
     >>> drift = FeatureDrift(["a"])
-    >>> drift.reference = Reference.from_rows(np.arange(1000.0).reshape(-1, 1), time_ms=0)
+    >>> drift.reference = ReferenceSummary.from_rows(np.arange(1000.0).reshape(-1, 1), time_ms=0)
     >>> found = drift.measure_drift(np.arange(500.0, 1500.0).reshape(-1, 1))
     >>> found[0]["psi"] > 1
     True
     """
 
     names: Sequence[str]
-    reference: Reference | None = field(default=None)
+    reference: ReferenceSummary | None = field(default=None)
 
     def measure_drift(self, X: np.ndarray) -> list[dict[str, Any]]:
         """Return statistics of the rows `X` (n, D), one dict per feature.
@@ -295,13 +295,13 @@ class DriftHistory:
                 one |= {key: getattr(self.known[one["name"]], key) for key in _COURSE}
 
 
-def psi_of_largest_peaks(features: Sequence[dict[str, Any]]) -> dict[str, float]:
+def psi_of_top_features(features: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Return the current PSI, by feature name, of the `FOLLOWED` features with the largest peaks.
 
     `features` are the results of `FeatureDrift.measure_drift`. A peak is the largest PSI since the
     start. Features without a peak come last.
 
-    >>> psi_of_largest_peaks([{"name": "a", "psi": 0.123456}, {"name": "b", "psi": None}])
+    >>> psi_of_top_features([{"name": "a", "psi": 0.123456}, {"name": "b", "psi": None}])
     {'a': 0.1235}
     """
     known = [one for one in features if one["psi"] is not None]

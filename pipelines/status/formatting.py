@@ -11,16 +11,16 @@ __all__ = [
     "NOTHING",
     "RECORDS_APART",
     "UNUSABLE",
+    "count_text",
     "duration_text",
+    "escape_bidi",
     "estimate_text",
     "field_text",
     "is_number",
     "number_text",
     "percent_text",
-    "plural",
-    "sentence",
     "time_text",
-    "visible_text",
+    "to_sentence",
     "with_no_break_spaces",
 ]
 
@@ -142,19 +142,19 @@ def time_text(milliseconds: float | None) -> str:
     return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M", then)
 
 
-def plural(n: int, noun: str) -> str:
+def count_text(n: int, noun: str) -> str:
     """Format a number and its noun, with a plural s unless `n` is 1.
 
-    >>> plural(1, "label"), plural(1200, "label")
+    >>> count_text(1, "label"), count_text(1200, "label")
     ('1 label', '1,200 labels')
     """
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def sentence(text: str) -> str:
+def to_sentence(text: str) -> str:
     """Return `text` with a capital first letter and a full stop at the end.
 
-    >>> sentence("there is nothing to undo")
+    >>> to_sentence("there is nothing to undo")
     'There is nothing to undo.'
     """
     return text[:1].upper() + text[1:].rstrip(".") + "."
@@ -175,12 +175,12 @@ def with_no_break_spaces(text: str) -> str:
     return _UNITS.sub("\u00a0", text) if " " in text else text
 
 
-def visible_text(text: str) -> str:
+def escape_bidi(text: str) -> str:
     """Replace bidirectional control characters by their visible code.
 
     These invisible characters would show the other characters in another order.
 
-    >>> visible_text("a\\u202eb")
+    >>> escape_bidi("a\\u202eb")
     'a⟨U+202E⟩b'
     """
     return _MARKS.sub(lambda mark: f"⟨U+{ord(mark[0]):04X}⟩", text)

@@ -44,12 +44,12 @@ class HistoryBuffer:
 
     def restore(self, reader: StatusReader) -> None:
         """Load the history that an earlier run wrote to its status file."""
-        for mark in reader.marks():
+        for mark in reader.chart_marks():
             # Clients poll for the marks after the number of the last one they have seen.
             number = mark.pop("id")
             self.marks[number] = tuple(mark.values())
             self._next = max(self._next, number)
-        for point in reader.points():
+        for point in reader.chart_points():
             batch_time_ms, sequence = point.pop("time"), point.pop("sequence")
             self.add_point(
                 batch_time_ms, sequence, {key: point[key] for key in point if key not in RATES}
@@ -69,7 +69,7 @@ class HistoryBuffer:
         if len(self.points) > MOST_POINTS:
             self._merge_two_points(batch_time_ms)
 
-    def add_mark(
+    def add_chart_mark(
         self, batch_time_ms: int, sequence: int, kind: str, version: int | None, text: str
     ) -> None:
         """Add a chart event, such as a drift or a command; evict the oldest if full."""

@@ -22,10 +22,10 @@ from streamboost.errors import DataError
 from streamboost.learner.labelled_rows import resolve_label
 from streamboost.pipelines.runner.batch import StepResult
 from streamboost.pipelines.runner.pipeline import Pipeline
-from streamboost.pipelines.status.annotators import AnnotatorAgreement, votes_of
+from streamboost.pipelines.status.annotators import AnnotatorAgreement, current_votes
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.history import json_text
-from streamboost.pipelines.status.requests import Sent, other_fields, schema_fields
+from streamboost.pipelines.status.requests import Sent, decode_fields_except, schema_fields
 
 if TYPE_CHECKING:
     from streamboost.boosting.committee import Committee
@@ -122,7 +122,7 @@ class LabelledRecordLog:
         for again in joined.corrections[-MOST_AT_ONCE:]:
             self._events.append((again.id, LabelEvent(again.id, again.label, tick, again.source)))
 
-    def take_changes(self) -> LabelledChanges:
+    def drain_changes(self) -> LabelledChanges:
         """Return the events since the last call, and clear the log."""
         events, self._events = list(self._events), deque(maxlen=2 * MOST_AT_ONCE)
         pipeline = self.pipeline
@@ -243,7 +243,7 @@ class LabelledRecordRows:
                 }
             self._store_record(id, value, None if before is None else before[1])
 
-    def further_fields(self, id: str) -> dict[str, Any]:
+    def non_feature_fields(self, id: str) -> dict[str, Any]:
         """Return the fields of a stored record that are not features; an empty dict if unknown."""
         row = self.rows.get(id)
         return {} if row is None else dict(_decode(row[-1])["fields"])
@@ -256,7 +256,7 @@ class LabelledRecordRows:
         value["labels"] = [*value["labels"], [event.tick, event.label, event.source]][-20:]
         truth = None if event.label is None else str(event.label)
         if truth is not None and row is not None and row[1] is not None:
-            votes = [(one.source, one.label) for one in votes_of(value["labels"])]
+            votes = [(one.source, one.label) for one in current_votes(value["labels"])]
             truth = str(resolve_label(on_conflict or "last", votes, row[1]))
         self._store_record(event.id, value, truth)
 
@@ -296,7 +296,7 @@ def _requested_record_data(event: RequestEvent, hidden_fields: Set[str]) -> dict
         "arrived": event.tick,
         "version": event.version,
         "margin": event.margin,
-        "fields": other_fields(payload, hidden_fields),
+        "fields": decode_fields_except(payload, hidden_fields),
         "labels": [],
     }
 

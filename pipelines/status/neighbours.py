@@ -20,7 +20,7 @@ __all__ = [
     "LabelledIndex",
     "RecordImages",
     "class_medians",
-    "nearest_labelled",
+    "nearest_labelled_records",
     "nearest_rows",
     "quartiles",
 ]
@@ -85,13 +85,13 @@ class RecordImages:
         while self._held > MOST_LOOKS:
             self._held -= len(self._images.popitem(last=False)[1])
 
-    def image_of(self, id: str) -> dict[str, str]:
+    def image_field(self, id: str) -> dict[str, str]:
         """Return ``{"picture": image}`` for the record `id`; an empty dict without an image."""
         image = self._images.get(id)
         return {} if image is None else {"picture": image}
 
 
-def nearest_labelled(
+def nearest_labelled_records(
     index: LabelledIndex, rows: Mapping[str, np.ndarray]
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the labelled records nearest to each of `rows`, as dicts with `id` and `label`.
@@ -121,7 +121,7 @@ def nearest_rows(
     """
     mean, deviation = _mean_and_deviation(rows_searched.astype(np.float64))
     a, b = (
-        _finite_rows((part - mean) / deviation).astype(np.float32)
+        _replace_missing_and_clip((part - mean) / deviation).astype(np.float32)
         for part in (query_rows, rows_searched)
     )
     # The squared norm of `a` is left out: it is constant in a row. `@` would wake BLAS's threads,
@@ -133,7 +133,7 @@ def nearest_rows(
     return places, np.sqrt(((a[:, None] - b[places]) ** 2).mean(axis=2))
 
 
-def _finite_rows(X: np.ndarray) -> np.ndarray:
+def _replace_missing_and_clip(X: np.ndarray) -> np.ndarray:
     """Replace missing values by 0, and clip values whose square would overflow."""
     return np.clip(np.where(np.isnan(X), 0.0, X), -1e9, 1e9)
 

@@ -176,7 +176,7 @@ class Publisher(Observer):
         documents: dict[str, dict[str, Any]] = {}
         point, recent, asked, labelled = None, None, None, None
         if loop.is_running and loop.is_committed:
-            asked = self._requests.take_changes()
+            asked = self._requests.drain_changes()
             documents, recent = status_documents(loop), self._notes.recent_records()
             labelled = self._labelled_index_if_changed()
             seconds, self._published = self._clock() - self._published, self._clock()
@@ -194,8 +194,8 @@ class Publisher(Observer):
             }
         )
         documents["trouble"] = self._trouble
-        since, now = self._notes.take_interval(), wall_clock()
-        judged = self._judged.take_changes()
+        since, now = self._notes.drain_interval_stats(), wall_clock()
+        judged = self._judged.drain_changes()
         documents["heartbeat"] = {"time": now}
         self._said = self._clock()
         self._writer.submit(

@@ -13,7 +13,7 @@ import msgspec
 from streamboost.pipelines.status.file import COUNTED, FILE, FORMAT, RATES, point_rates
 from streamboost.pipelines.status.record_filter import CHOSEN, DISPUTED, RecordFilter
 
-__all__ = ["LabelEvidence", "Status", "StatusReader"]
+__all__ = ["LabelledPrediction", "Status", "StatusReader"]
 
 _BUSY_SECONDS = 1.0
 
@@ -23,7 +23,7 @@ Status = dict[str, Any]
 Found = TypeVar("Found")
 
 
-class LabelEvidence(NamedTuple):
+class LabelledPrediction(NamedTuple):
     """An answered request: model version, true label (`truth`) and predicted label (`said`).
 
     `propensity` is the inclusion probability of the request. `arrived` is the record's arrival
@@ -64,7 +64,7 @@ class StatusReader:
     --------
     >>> from pathlib import Path
     >>> reader = StatusReader(Path("nowhere"))
-    >>> reader.document("pipeline"), reader.requests(), reader.stamp()
+    >>> reader.document("pipeline"), reader.requests(), reader.change_counter()
     (None, [], 0)
     """
 
@@ -84,14 +84,14 @@ class StatusReader:
         query = "SELECT name, value FROM documents"
         return dict(self._query_rows(query, (), lambda row: (row[0], _decode_json_object(row))))
 
-    def points(self, since_ms: int = 0) -> list[Status]:
+    def chart_points(self, since_ms: int = 0) -> list[Status]:
         """Return the points later than `since_ms`, the oldest first.
 
         The counts and rates of a point cover the `seconds` since the point before.
         """
-        return list(self.numbered_points(since_ms).values())
+        return list(self.chart_points_by_row(since_ms).values())
 
-    def numbered_points(
+    def chart_points_by_row(
         self, since_ms: int = 0, known: Mapping[tuple[Any, ...], Status] | None = None
     ) -> dict[tuple[Any, ...], Status]:
         """Return the points later than `since_ms`, by database row.
@@ -105,7 +105,7 @@ class StatusReader:
         )
         return dict(rows)
 
-    def marks(self, since_id: int = 0) -> list[Status]:
+    def chart_marks(self, since_id: int = 0) -> list[Status]:
         """Return the chart events with an id above `since_id`, the oldest first."""
         query = f"SELECT {', '.join(_MARK)} FROM marks WHERE id > ? ORDER BY id"
         return self._query_rows(query, (since_id,), lambda row: dict(zip(_MARK, row, strict=True)))
@@ -151,12 +151,6 @@ class StatusReader:
         found = self._query_rows(query, (id,), _decode_labelled_record)
         return found[0] if found else None
 
-    def confused_records(
-        self, truth: str | None = None, said: str | None = None, limit: int = 100
-    ) -> list[Status]:
-        """Return records with label `truth` and prediction `said` (None: any), the newest first."""
-        return self.labelled_records(RecordFilter(truth, said), limit)
-
     def labelled_records(
         self, record_filter: RecordFilter, limit: int = 100, offset: int = 0
     ) -> list[Status]:
@@ -168,7 +162,7 @@ class StatusReader:
         values = {**asdict(record_filter), "limit": limit, "offset": offset}
         return self._query_rows(query, values, _decode_labelled_record)
 
-    def count(self, record_filter: RecordFilter | None) -> int:
+    def count_records(self, record_filter: RecordFilter | None) -> int:
         """Return the number of labelled records that match a filter; None: all stored records."""
         query = "SELECT count(*) FROM records" + (f" WHERE {CHOSEN}" if record_filter else "")
         return sum(
@@ -191,7 +185,7 @@ class StatusReader:
             query, asdict(record_filter), lambda row: (row[0], row[1], int(row[2]))
         )
 
-    def label_evidence(self) -> list[LabelEvidence]:
+    def labelled_predictions(self) -> list[LabelledPrediction]:
         """Return the requests with a label and a prediction, in the arrival order of the records.
 
         They serve to compare model versions. Records with a disputed label are left out.
@@ -203,7 +197,7 @@ class StatusReader:
             "WHERE truth IS NOT NULL AND said IS NOT NULL AND version > 0 AND chance > 0 "
             f"AND NOT {DISPUTED} ORDER BY arrived, id"
         )
-        return self._query_rows(query, (), lambda row: LabelEvidence(*row))
+        return self._query_rows(query, (), lambda row: LabelledPrediction(*row))
 
     def ids_with_prefix(self, start: str, limit: int = 20) -> list[str]:
         """Return up to `limit` ids of stored records that begin with `start`, the newest first."""
@@ -219,7 +213,7 @@ class StatusReader:
         """Return the model versions that have been active, the oldest first."""
         return self._query_rows("SELECT value FROM versions ORDER BY id", (), _decode_json_object)
 
-    def stamp(self) -> int:
+    def change_counter(self) -> int:
         """Return a number that changes whenever the file changes; 0 without a readable status.
 
         Each thread has its own numbers: compare only those of one thread.

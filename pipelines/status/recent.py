@@ -179,7 +179,7 @@ class IntervalCollector:
             self._defer_batch(effects)
         self._add_chart_events(effects)
 
-    def take_interval(self) -> IntervalStats:
+    def drain_interval_stats(self) -> IntervalStats:
         """Return the counts and messages since the last call, and start new ones."""
         self._apply_deferred_batches()
         since, self.since = self.since, IntervalStats()

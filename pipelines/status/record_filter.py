@@ -13,7 +13,7 @@ class RecordFilter:
     ----------
     truth : the label of the record
     said : the predicted label
-    by : an annotator with a vote on the record, see `votes_of`
+    by : an annotator with a vote on the record, see `current_votes`
     since, until : the first and last version that made the prediction
     wrong : whether the prediction differs from the label
     contested : whether the votes of two annotators differ; with `by`, one of them is `by`
@@ -47,7 +47,7 @@ _SAID_LAST = """(
         WHERE json_type(value, '$[1]') = 'null'
     ), -1) GROUP BY source, CASE WHEN source IS NULL THEN key END
 )"""
-"""Votes on a record as text, as in `votes_of`: all labels without a name count.
+"""Votes on a record as text, as in `current_votes`: all labels without a name count.
 
 SQLite takes the columns next to `max(key)` from the row with the maximum.
 """

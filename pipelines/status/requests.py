@@ -18,7 +18,14 @@ from streamboost.pipelines.runner.requests import build_request
 from streamboost.pipelines.status.file import Row
 from streamboost.pipelines.status.neighbours import RecordImages
 
-__all__ = ["OpenRequests", "RequestChanges", "RequestRows", "Sent", "other_fields", "schema_fields"]
+__all__ = [
+    "OpenRequests",
+    "RequestChanges",
+    "RequestRows",
+    "Sent",
+    "decode_fields_except",
+    "schema_fields",
+]
 
 LONGEST_IMAGE = 100_000
 """Maximum characters of an image in a record."""
@@ -80,7 +87,7 @@ class RequestChanges:
     new: dict[str, Sent]
     rows: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def most_useful(self, most: int = COMPARED) -> dict[str, np.ndarray]:
+    def top_request_features(self, most: int = COMPARED) -> dict[str, np.ndarray]:
         """Return the features of the `most` new requests with the largest utility, by record id."""
         if len(self.rows) <= most:
             return self.rows
@@ -127,7 +134,7 @@ class OpenRequests:
             self._drop_closed_requests()
         return asked
 
-    def take_changes(self) -> RequestChanges:
+    def drain_changes(self) -> RequestChanges:
         """Return the ids of all open requests, and the new requests since the last call."""
         self._drop_closed_requests()
         ids = frozenset(self._pipeline.join.open_requests)
@@ -222,9 +229,11 @@ class RequestRows:
             self._bytes -= self._sizes.pop(id)
         shown = schema_fields(schema)
         for id, (request, payload) in changes.new.items():
-            fields = stored_fields(id) if payload is _NOTHING else other_fields(payload, shown)
+            fields = (
+                stored_fields(id) if payload is _NOTHING else decode_fields_except(payload, shown)
+            )
             self._looks.add_image(id, fields)
-            nearest = [one | self._looks.image_of(one["id"]) for one in neighbours.get(id, ())]
+            nearest = [one | self._looks.image_field(one["id"]) for one in neighbours.get(id, ())]
             self._store_request(id, request, fields, nearest)
 
     def _store_request(
@@ -267,16 +276,16 @@ def schema_fields(schema: Schema) -> set[str]:
     return {*named, *schema.features}
 
 
-def other_fields(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
+def decode_fields_except(payload: bytes, hidden: Iterable[str]) -> dict[str, Any]:
     """Return the fields of a JSON record except the `hidden` ones; long values are truncated.
 
     If a part of an object is hidden, the other parts become separate fields, named by their paths.
     Lists and other objects become JSON texts. An image (``data:image/...``) that is too large is
     replaced by a text with its size.
 
-    >>> other_fields(b'{"id": 7, "a": 0.5, "text": "Hello", "tags": ["x"]}', {"id", "a"})
+    >>> decode_fields_except(b'{"id": 7, "a": 0.5, "text": "Hello", "tags": ["x"]}', {"id", "a"})
     {'text': 'Hello', 'tags': '["x"]'}
-    >>> other_fields(b'{"photo": "data:image/png,' + b"A" * 200_000 + b'"}', ())
+    >>> decode_fields_except(b'{"photo": "data:image/png,' + b"A" * 200_000 + b'"}', ())
     {'photo': 'an image of 200,015 characters'}
     """
     try:

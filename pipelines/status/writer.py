@@ -17,13 +17,17 @@ from streamboost.pipelines.status.feature_drift import (
     DriftHistory,
     FeatureDrift,
     Moment,
-    Reference,
-    psi_of_largest_peaks,
+    ReferenceSummary,
+    psi_of_top_features,
 )
 from streamboost.pipelines.status.file import FILE, Row, StatusFile
 from streamboost.pipelines.status.history import HistoryBuffer, json_text
 from streamboost.pipelines.status.labelled_records import LabelledChanges, LabelledRecordRows, Usual
-from streamboost.pipelines.status.neighbours import LabelledIndex, class_medians, nearest_labelled
+from streamboost.pipelines.status.neighbours import (
+    LabelledIndex,
+    class_medians,
+    nearest_labelled_records,
+)
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.recent import IntervalStats, RecentRecords
 from streamboost.pipelines.status.requests import RequestChanges, RequestRows
@@ -141,7 +145,7 @@ class Writer:
             told = reader.document("features") or {}
             self._farthest.restore(told.get("features") or ())
             kept = reader.document("feature_reference")
-            reference = msgspec.convert(kept, Reference) if kept else None
+            reference = msgspec.convert(kept, ReferenceSummary) if kept else None
             if reference is not None and len(reference.counts) == len(self._drift.names):
                 self._drift.reference = reference
         except Exception as error:
@@ -180,19 +184,23 @@ class Writer:
             self._labelled = publication.labelled
             documents = documents | {"typical": class_medians(self._labelled)}
         if publication.recent is not None:
-            documents = documents | self._documents_of_windows(
+            documents = documents | self._sliding_window_documents(
                 publication.recent, documents["join"]["records"], publication.time
             )
         if publication.judged is not None:
             self._judged.update(publication.judged, publication.schema, self._usual)
         if (asked := publication.requests) is not None:
-            found = nearest_labelled(self._labelled, asked.most_useful()) if self._labelled else {}
-            self.requests.update(asked, found, publication.schema, self._judged.further_fields)
+            found = (
+                nearest_labelled_records(self._labelled, asked.top_request_features())
+                if self._labelled
+                else {}
+            )
+            self.requests.update(asked, found, publication.schema, self._judged.non_feature_fields)
         if (named := documents.get("annotators")) is not None:
-            of = self._judged.annotators.counts_of
+            of = self._judged.annotators.annotator_counts
             documents = documents | {"annotators": {who: named[who] | of(who) for who in named}}
         for mark in since.marks:
-            board.add_mark(*mark)
+            board.add_chart_mark(*mark)
         board.add_predictions(since.predictions)
         board.add_dead_letters(since.dead_letters)
         if publication.recent is not None:
@@ -201,7 +209,7 @@ class Writer:
             documents["importances"] = self._versions.update(*about, publication.time)
         self._versions.count_predictions(since.served)
         if publication.point is not None:
-            moved = psi_of_largest_peaks(documents.get("features", {}).get("features", ()))
+            moved = psi_of_top_features(documents.get("features", {}).get("features", ()))
             point = publication.point | {"psi": moved}
             board.add_point(publication.time, publication.sequence, point)
         if "pipeline" in documents:
@@ -220,13 +228,13 @@ class Writer:
             }
         )
 
-    def _documents_of_windows(
+    def _sliding_window_documents(
         self, recent: RecentRecords, records: int, now: int
     ) -> dict[str, Any]:
         drift = self._drift
         if recent.first is not None and recent.first is not self._first:
             self._first = recent.first
-            drift.reference = Reference.from_rows(recent.first, now)
+            drift.reference = ReferenceSummary.from_rows(recent.first, now)
         reference = drift.reference
         features = drift.measure_drift(recent.rows)
         self._came.append((records, now))

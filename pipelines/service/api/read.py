@@ -58,13 +58,13 @@ def status_documents(served: ServedPipeline, user: CurrentUser) -> dict[str, Doc
 @router.get("/pipelines/{pipeline}/points", responses=_NAMED)
 def chart_points(served: ServedPipeline, user: CurrentUser, since: Since = 0) -> list[Document]:
     """Return the points of the time charts later than `since` (ms since 1970), the oldest first."""
-    return served.blind_mode.visible_points(user, served.status.points(since))
+    return served.blind_mode.visible_points(user, served.status.chart_points(since))
 
 
 @router.get("/pipelines/{pipeline}/marks", responses=_NAMED)
 def chart_marks(served: ServedPipeline, since: Since = 0) -> list[Document]:
     """Return the chart events (promotion, drift, command) with an id above `since`, in order."""
-    return served.status.marks(since)
+    return served.status.chart_marks(since)
 
 
 @router.get("/pipelines/{pipeline}/predictions", responses=_NAMED)

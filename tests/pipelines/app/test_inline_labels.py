@@ -10,6 +10,7 @@ from streamboost.pipelines.app.run import run
 from streamboost.pipelines.app.verify import verify
 from streamboost.pipelines.config.file import parse
 from streamboost.pipelines.status.reader import StatusReader
+from streamboost.pipelines.status.record_filter import RecordFilter
 
 INLINE = {"connector": "inline"}
 SEPARATE = {"connector": "files", "path": "labels.jsonl"}
@@ -35,7 +36,9 @@ class Made:
             (self.config.folder / f"{name}.jsonl").write_text("".join(lines))
         run(self.config, until_idle=True)
         with closing(StatusReader(self.config.state)) as reader:
-            self.learned = {one["id"]: one["truth"] for one in reader.confused_records()}
+            self.learned = {
+                one["id"]: one["truth"] for one in reader.labelled_records(RecordFilter())
+            }
             self.join = reader.document("join")
         assert "bit for bit" in verify(self.config)
         return self.learned

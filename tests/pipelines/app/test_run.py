@@ -338,6 +338,8 @@ def test_what_ends_a_run_stands_in_its_status_without_secrets(tmp_path, make_rec
         run(secret, until_idle=True)
     with closing(StatusReader(tmp_path / "state")) as reader:
         trouble = reader.document("trouble")["text"]
-        assert [mark["text"] for mark in reader.marks() if mark["kind"] == "trouble"] == [trouble]
+        assert [mark["text"] for mark in reader.chart_marks() if mark["kind"] == "trouble"] == [
+            trouble
+        ]
     assert "${SECRET}/predictions.jsonl" in trouble
     assert "hunter2" not in trouble

@@ -55,7 +55,7 @@ VIEW = seen([point(1_000), point(2_000)])
 def test_points_have_what_charts_read(world, make_records, tmp_path, reader):
     world.feed(make_records(20)[0])
     run(world, tmp_path)
-    assert point(1_000).keys() <= reader.points()[-1].keys()
+    assert point(1_000).keys() <= reader.chart_points()[-1].keys()
 
 
 def test_what_became_of_the_labels_asked_for_adds_up():

@@ -28,7 +28,7 @@ from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.state.commands import Command
 from streamboost.pipelines.status.formatting import time_text
-from streamboost.pipelines.status.reader import LabelEvidence
+from streamboost.pipelines.status.reader import LabelledPrediction
 from tests.pipelines.dashboard.test_tables import texts
 
 FOUND = {
@@ -378,9 +378,12 @@ def test_an_index_just_below_a_limit_does_not_look_as_if_it_were_on_it():
 
 def test_whether_accuracy_fell_since_a_shift_began_is_said_as_far_as_labels_tell():
     def said(before, later):
-        told = [LabelEvidence(1, "a", "a" if i < before else "b", 1.0, 100 + i) for i in range(100)]
+        told = [
+            LabelledPrediction(1, "a", "a" if i < before else "b", 1.0, 100 + i) for i in range(100)
+        ]
         told += [
-            LabelEvidence(1, "a", "a" if i < later else "b", 1.0, 1_000 + i) for i in range(100)
+            LabelledPrediction(1, "a", "a" if i < later else "b", 1.0, 1_000 + i)
+            for i in range(100)
         ]
         return features.accuracy_change_text({"began": 2_000, "started": [70, 1_000]}, told)
 
@@ -389,14 +392,16 @@ def test_whether_accuracy_fell_since_a_shift_began_is_said_as_far_as_labels_tell
     assert "n = 100; before: 92.0 %" in said(92, 91)
     assert "a significant decrease" in said(92, 60)
     assert "a significant increase" in said(60, 92)
-    few = [LabelEvidence(1, "a", "a", 1.0, 1), LabelEvidence(1, "a", "b", 1.0, 2)]
+    few = [LabelledPrediction(1, "a", "a", 1.0, 1), LabelledPrediction(1, "a", "b", 1.0, 2)]
     assert "too few labels" in features.accuracy_change_text({"began": 2}, few)
     assert features.accuracy_change_text({"began": 2}, few[:1]) == "", "none came since then"
-    wide = [LabelEvidence(1, "a", "ab"[i % 2], 1.0, 1 + i // 12) for i in range(24)]
+    wide = [LabelledPrediction(1, "a", "ab"[i % 2], 1.0, 1 + i // 12) for i in range(24)]
     text = features.accuracy_change_text({"began": 2}, wide)
     assert text.endswith("undisputed labels only. Undecided.")
-    worth_few = [LabelEvidence(1, "a", "a", 1.0, 1)] * 90 + [LabelEvidence(1, "a", "a", 1.0, 2)] * 8
-    worth_few.append(LabelEvidence(1, "a", "b", 0.005, 2))
+    worth_few = [LabelledPrediction(1, "a", "a", 1.0, 1)] * 90 + [
+        LabelledPrediction(1, "a", "a", 1.0, 2)
+    ] * 8
+    worth_few.append(LabelledPrediction(1, "a", "b", 0.005, 2))
     assert "too few labels" in features.accuracy_change_text({"began": 2}, worth_few), (
         "one speaks for 200"
     )

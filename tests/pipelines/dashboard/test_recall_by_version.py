@@ -23,14 +23,16 @@ from streamboost.pipelines.dashboard.versions import (
 )
 from streamboost.pipelines.dashboard.view import Evidence, StatusSnapshot
 from streamboost.pipelines.status.formatting import time_text
-from streamboost.pipelines.status.reader import LabelEvidence
+from streamboost.pipelines.status.reader import LabelledPrediction
 from tests.pipelines.dashboard.test_drilldown import version
 from tests.pipelines.dashboard.test_tables import texts
 
 
 def said(number, truth, n, wrong, chance=0.5):
     """Return `n` records of class `truth` that a version predicted, `wrong` of them as "other"."""
-    return [LabelEvidence(number, truth, "other" if i < wrong else truth, chance) for i in range(n)]
+    return [
+        LabelledPrediction(number, truth, "other" if i < wrong else truth, chance) for i in range(n)
+    ]
 
 
 def test_the_class_that_got_worse_since_a_version_is_named_and_leads_to_its_mistakes():
@@ -195,7 +197,7 @@ def test_of_classes_that_stay_as_they_are_hardly_any_is_ever_said_to_be_worse():
             is_wrong = random.random(doubt.shape) < doubt
             for k, i in np.argwhere(random.random(doubt.shape) < chance).tolist():
                 label = "other" if is_wrong[k, i] else str(k)
-                found.append(LabelEvidence(number, str(k), label, float(chance[k, i])))
+                found.append(LabelledPrediction(number, str(k), label, float(chance[k, i])))
             share[number] = overall_recall([one for one in found if one.version == number]).share
         then, now = split_at_version(found, 8)
         alarms += "dropped significantly since version 8: from" in recall_change_summary(
@@ -256,7 +258,7 @@ def test_when_a_class_got_worse_is_said_by_the_likeliest_place_of_the_change():
     assert change_point([False, False, True, True]) is None, "they rose"
     assert change_point([True] * 9) is change_point([]) is None
     told = [
-        LabelEvidence(version, "a", "a" if version < 7 else "b", 0.5, 1_000 * i)
+        LabelledPrediction(version, "a", "a" if version < 7 else "b", 0.5, 1_000 * i)
         for i, version in enumerate([4] * 30 + [5] * 30 + [7] * 30, 1)
     ]
     said_of = recall_since_table(told, 5, "p").summary
@@ -332,8 +334,8 @@ def test_the_version_chosen_leaves_labels_to_compare_whoever_predicted_most():
     assert significant_recall_drop(seen_with(told)) == RecallDrop(2, ["a"])
     assert default_baseline_version([*said(1, "a", 1, 0), *told[10:60], *said(2, "a", 50, 0)]) == 2
     straggler = [
-        LabelEvidence(3, "a", "a", 0.5),
-        *(LabelEvidence(900 + i // 10, "a", "a", 0.5) for i in range(1_000)),
+        LabelledPrediction(3, "a", "a", 0.5),
+        *(LabelledPrediction(900 + i // 10, "a", "a", 0.5) for i in range(1_000)),
     ]
     assert default_baseline_version(straggler) in range(925, 951)
     few_before = [*said(1, "a", 1, 0), *said(2, "a", 60, 0), *said(3, "a", 40, 0)]
@@ -342,7 +344,7 @@ def test_the_version_chosen_leaves_labels_to_compare_whoever_predicted_most():
 
 @given(st.lists(st.integers(1, 60), min_size=1), st.integers(1, 60))
 def test_no_other_version_would_leave_more_to_compare_or_a_quarter_is_left(numbers, shift):
-    told = [LabelEvidence(shift + number, "a", "a", 0.5) for number in numbers]
+    told = [LabelledPrediction(shift + number, "a", "a", 0.5) for number in numbers]
 
     def smaller(version):
         since = sum(one.version >= version for one in told)

@@ -14,7 +14,7 @@ from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.status.formatting import time_text
 from streamboost.pipelines.status.publisher import BEAT
-from streamboost.pipelines.status.reader import LabelEvidence
+from streamboost.pipelines.status.reader import LabelledPrediction
 
 NOW = 1_000_000.0
 
@@ -188,7 +188,7 @@ def test_no_sentence_denies_the_labels_that_another_one_counts(answered, labels)
 
 def test_a_pipeline_of_which_a_class_got_worse_is_not_ok_and_leads_to_where_that_is_shown():
     told = [
-        LabelEvidence(n, name, "x" if i < wrong else name, 0.5)
+        LabelledPrediction(n, name, "x" if i < wrong else name, 0.5)
         for n, name, wrong in FELL
         for i in range(60)
     ]

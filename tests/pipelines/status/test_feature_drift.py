@@ -11,10 +11,10 @@ from streamboost.pipelines.status.feature_drift import (
     RECORDS,
     DriftHistory,
     FeatureDrift,
-    Reference,
+    ReferenceSummary,
     change_point,
     psi,
-    psi_of_largest_peaks,
+    psi_of_top_features,
     psi_quantile,
 )
 from streamboost.pipelines.status.recent import RecentRows
@@ -41,7 +41,9 @@ def test_chance_exceeds_its_bound_once_in_twenty_when_nothing_changed():
     rng = np.random.default_rng(0)
     n, exceeded = 400, 0
     for _ in range(n):
-        reference = Reference.from_rows(rng.random((RECORDS, 1), dtype=np.float32), time_ms=0)
+        reference = ReferenceSummary.from_rows(
+            rng.random((RECORDS, 1), dtype=np.float32), time_ms=0
+        )
         found = FeatureDrift(["a"], reference).measure_drift(
             rng.random((RECORDS, 1), dtype=np.float32)
         )
@@ -83,7 +85,8 @@ def test_a_shift_shows_in_its_feature_alone():
     before, now = rng.normal(size=(2, RECORDS, 3)).astype(np.float32)
     now[:, 1] += 1.0
     psi = [
-        one["psi"] for one in FeatureDrift("abc", Reference.from_rows(before, 0)).measure_drift(now)
+        one["psi"]
+        for one in FeatureDrift("abc", ReferenceSummary.from_rows(before, 0)).measure_drift(now)
     ]
     assert psi[1] > 0.25 > 0.1 > max(psi[0], psi[2])
 
@@ -92,7 +95,7 @@ def test_values_that_go_missing_show_too():
     before = np.random.default_rng(2).random((RECORDS, 2), dtype=np.float32)
     now = before.copy()
     now[: RECORDS // 2, 0] = np.nan
-    gone, same = FeatureDrift(["a", "b"], Reference.from_rows(before, 0)).measure_drift(now)
+    gone, same = FeatureDrift(["a", "b"], ReferenceSummary.from_rows(before, 0)).measure_drift(now)
     assert (gone["missing"], gone["missing_reference"], same["missing"]) == (0.5, 0.0, 0.0)
     assert gone["psi"] > 0.25
     assert same["psi"] == 0.0
@@ -106,7 +109,10 @@ def test_values_that_go_missing_show_too():
     )
 )
 def test_any_values_can_be_measured(X):
-    for reference in (None, Reference.from_rows(X if len(X) else np.zeros((1, 2), np.float32), 0)):
+    for reference in (
+        None,
+        ReferenceSummary.from_rows(X if len(X) else np.zeros((1, 2), np.float32), 0),
+    ):
         for one in FeatureDrift(["a", "b"], reference).measure_drift(X):
             numbers = [value for key, value in one.items() if key != "name" and value is not None]
             assert np.isfinite(numbers).all()
@@ -114,7 +120,7 @@ def test_any_values_can_be_measured(X):
 
 def test_a_shift_that_comes_at_once_is_found_in_the_rows_where_it_came():
     rng = np.random.default_rng(3)
-    reference = Reference.from_rows(rng.normal(size=(RECORDS, 2)).astype(np.float32), 0)
+    reference = ReferenceSummary.from_rows(rng.normal(size=(RECORDS, 2)).astype(np.float32), 0)
     drift = FeatureDrift(["a", "b"], reference)
     for start in (300, 700, 950):
         X = rng.normal(size=(RECORDS, 2)).astype(np.float32)
@@ -199,4 +205,4 @@ def test_a_feature_that_is_followed_stays_so_while_others_move_more_for_a_while(
     farthest.update(first, RECORDS, at(1), lambda name: at(1))
     once = measured(**dict.fromkeys(names, 0.0))
     farthest.update(once, RECORDS, at(2), nowhere)
-    assert set(psi_of_largest_peaks(once)) == set(names[20:])
+    assert set(psi_of_top_features(once)) == set(names[20:])

@@ -40,22 +40,22 @@ def file(tmp_path):
 def test_where_there_is_no_file_there_is_no_status_and_none_is_made(tmp_path, reader):
     assert reader.document("pipeline") is None
     assert reader.documents() == {}
-    assert reader.points() == reader.marks() == reader.requests() == []
+    assert reader.chart_points() == reader.chart_marks() == reader.requests() == []
     assert reader.predictions() == reader.dead_letters() == []
     assert reader.request("a") is None
-    assert reader.stamp() == 0
+    assert reader.change_counter() == 0
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_file_is_kept_equal_to_its_content(file, reader):
     file.write(content(points=[1, 2, 3], requests=[("a", 0.1), ("b", 0.9)], predictions=[1, 2]))
     assert reader.document("pipeline") == {"name": "a"}
-    assert [point["at"] for point in reader.points()] == [1, 2, 3]
+    assert [point["at"] for point in reader.chart_points()] == [1, 2, 3]
     assert [request["id"] for request in reader.requests()] == ["b", "a"]
     assert [prediction["id"] for prediction in reader.predictions(1)] == [2]
     file.write(content(name="z", points=[1, 3, 4], requests=[("c", 0.5)]))
     assert reader.documents() == {"pipeline": {"name": "z"}}
-    assert [point["at"] for point in reader.points(since_ms=10)] == [3, 4]
+    assert [point["at"] for point in reader.chart_points(since_ms=10)] == [3, 4]
     assert [request["id"] for request in reader.requests()] == ["c"]
     assert (reader.request("c")["utility"], reader.request("a")) == (0.5, None)
     assert reader.predictions() == []
@@ -65,9 +65,9 @@ def test_the_stamp_changes_with_the_file_and_only_then(file, reader):
     stamps = []
     for name in "aab":
         file.write(content(name=name))
-        stamps += [reader.stamp(), reader.stamp()]
+        stamps += [reader.change_counter(), reader.change_counter()]
     file.close()
-    stamps += [reader.stamp(), reader.stamp()]
+    stamps += [reader.change_counter(), reader.change_counter()]
     changes = [len(list(same)) for _, same in itertools.groupby(stamps)]
     assert sum(changes) == 8
     assert all(n % 2 == 0 for n in changes)
@@ -78,7 +78,9 @@ def test_each_thread_reads_over_a_connection_of_its_own(file, reader):
     file.write(content(requests=[(str(i), i / 100) for i in range(100)]))
     found = []
     threads = [
-        threading.Thread(target=lambda: found.append((len(reader.requests()), reader.stamp() > 0)))
+        threading.Thread(
+            target=lambda: found.append((len(reader.requests()), reader.change_counter() > 0))
+        )
         for _ in range(8)
     ]
     for thread in threads:
@@ -113,7 +115,7 @@ def test_a_file_that_is_spoilt_is_begun_anew(tmp_path, file, reader, spoilt):
     assert spoilt != "format" or found == {}
     file.write(content(name="again", points=[1]))
     assert reader.documents() == {"pipeline": {"name": "again"}}
-    assert [point["at"] for point in reader.points()] == [1]
+    assert [point["at"] for point in reader.chart_points()] == [1]
 
 
 @pytest.mark.parametrize("companions", ["", "*"])
@@ -121,16 +123,16 @@ def test_a_file_deleted_or_replaced_while_it_is_open_is_written_whole_again(
     tmp_path, file, reader, companions
 ):
     file.write(content(points=[1, 2]))
-    assert len(reader.points()) == 2
+    assert len(reader.chart_points()) == 2
     for path in tmp_path.glob(FILE + companions):
         path.unlink()
-    assert reader.points() == []
+    assert reader.chart_points() == []
     file.write(content(points=[1, 2]))
-    assert len(reader.points()) == 2
+    assert len(reader.chart_points()) == 2
     (tmp_path / "other").write_bytes(b"something else")
     (tmp_path / "other").replace(tmp_path / FILE)
     file.write(content(points=[1, 2, 3]))
-    assert len(reader.points()) == 3
+    assert len(reader.chart_points()) == 3
 
 
 HOLD = """
@@ -171,7 +173,7 @@ def test_a_file_that_was_deleted_after_a_kill_is_not_taken_for_what_is_left_of_i
     (tmp_path / FILE).unlink()
     with closing(StatusFile(tmp_path / FILE)) as file:
         file.write(content(points=[3]))
-    assert [point["at"] for point in reader.points()] == [3]
+    assert [point["at"] for point in reader.chart_points()] == [3]
 
 
 def test_a_file_that_another_holds_is_written_once_it_is_let_go(
@@ -183,10 +185,10 @@ def test_a_file_that_another_holds_is_written_once_it_is_let_go(
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             file.write(content(points=[1, 2]))
-        assert len(reader.points()) == 1
+        assert len(reader.chart_points()) == 1
         other.execute("ROLLBACK")
     file.write(content(points=[1, 2, 3]))
-    assert len(reader.points()) == 3
+    assert len(reader.chart_points()) == 3
 
 
 def test_a_file_that_may_not_be_written_is_left_and_can_be_read(open_folder, only_reading):
@@ -199,8 +201,8 @@ def test_a_file_that_may_not_be_written_is_left_and_can_be_read(open_folder, onl
         ):
             file.write(content(points=[1, 2]))
         with closing(StatusReader(open_folder)) as reader:
-            assert len(reader.points()) == 1
-            assert reader.stamp() == reader.stamp() > 0
+            assert len(reader.chart_points()) == 1
+            assert reader.change_counter() == reader.change_counter() > 0
 
 
 def test_one_who_never_stops_reading_does_not_make_the_file_grow(
@@ -225,5 +227,5 @@ def test_what_cannot_be_made_sense_of_is_no_status(tmp_path, file, reader):
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as connection:
         connection.execute("UPDATE points SET value = '{\"half'")
         connection.execute("UPDATE documents SET value = '[]'")
-    assert reader.points() == []
+    assert reader.chart_points() == []
     assert reader.documents() == {}

@@ -55,7 +55,7 @@ def test_the_whole_run_stays_in_sight_the_newest_part_most_finely(small):
 def test_lists_keep_the_newest_under_numbers_never_given_twice():
     board = HistoryBuffer()
     for i in range(1_200):
-        board.add_mark(i, i, "command", None, str(i))
+        board.add_chart_mark(i, i, "command", None, str(i))
     for start in range(0, 700, 70):
         board.add_predictions(b'{"id": "%d"}' % i for i in range(start, start + 70))
     board.add_dead_letters(b"{}" for _ in range(300))

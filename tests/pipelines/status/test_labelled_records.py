@@ -17,7 +17,7 @@ from streamboost.pipelines.dashboard.record import (
     record_history_texts,
 )
 from streamboost.pipelines.status import labelled_records
-from streamboost.pipelines.status.annotators import votes_of
+from streamboost.pipelines.status.annotators import current_votes
 from streamboost.pipelines.status.file import FILE, StatusFile
 from streamboost.pipelines.status.reader import StatusReader
 from streamboost.pipelines.status.record_filter import RecordFilter
@@ -47,7 +47,7 @@ def records_after(start, n):
 def test_every_record_that_was_labelled_says_what_it_was_taken_for(judged_world, reader):
     world, truth = judged_world
     predicted = {one["id"]: one["label"] for one in world.read("predictions")}
-    found = reader.confused_records(limit=1_000)
+    found = reader.labelled_records(RecordFilter(), limit=1_000)
     assert {one["id"] for one in found} == {str(i) for i in range(120)}
     for one in found:
         assert (one["truth"], one["label"]) == (truth[int(one["id"])], predicted[one["id"]])
@@ -58,13 +58,13 @@ def test_every_record_that_was_labelled_says_what_it_was_taken_for(judged_world,
 
 
 def test_a_cell_of_the_confusion_matrix_leads_to_its_records(judged_world, reader):
-    found = reader.confused_records("left", "right")
-    every = reader.confused_records(limit=1_000)
+    found = reader.labelled_records(RecordFilter("left", "right"))
+    every = reader.labelled_records(RecordFilter(), limit=1_000)
     assert {one["id"] for one in found} == {
         one["id"] for one in every if (one["truth"], one["label"]) == ("left", "right")
     }
-    assert reader.confused_records("none") == []
-    assert len(reader.confused_records(limit=7)) == 7
+    assert reader.labelled_records(RecordFilter("none")) == []
+    assert len(reader.labelled_records(RecordFilter(), limit=7)) == 7
 
 
 def test_records_are_chosen_by_who_labelled_them_by_version_and_by_being_mistaken(tmp_path):
@@ -86,7 +86,7 @@ def test_records_are_chosen_by_who_labelled_them_by_version_and_by_being_mistake
     def ids(**choice):
         choice = RecordFilter(**choice)
         found = [one["id"] for one in reader.labelled_records(choice)]
-        assert reader.count(choice) == len(found)
+        assert reader.count_records(choice) == len(found)
         return found
 
     assert ids() == ["1404", "right", "early", "unsaid"]
@@ -123,10 +123,14 @@ def test_a_record_is_contested_by_what_each_said_last(tmp_path):
     file = StatusFile(tmp_path / FILE)
     file.write({"records": rows})
     reader = StatusReader(tmp_path)
-    assert reader.count(RecordFilter(contested=True)) == 2
-    assert reader.count(RecordFilter(contested=True, by="ann")) == 2
-    assert reader.count(RecordFilter(contested=True, by="bob")) == 1
-    assert reader.count(RecordFilter(by="ann")) == reader.count(RecordFilter(by="bob")) == 3
+    assert reader.count_records(RecordFilter(contested=True)) == 2
+    assert reader.count_records(RecordFilter(contested=True, by="ann")) == 2
+    assert reader.count_records(RecordFilter(contested=True, by="bob")) == 1
+    assert (
+        reader.count_records(RecordFilter(by="ann"))
+        == reader.count_records(RecordFilter(by="bob"))
+        == 3
+    )
     file.close()
 
 
@@ -147,7 +151,7 @@ NAMES = ("ann", "bob", "eve", "unknown annotator", "", None)
 )
 def test_what_is_chosen_as_disputed_or_contested_is_what_its_page_calls_so(truth, labels):
     found = {"labels": labels, "truth": truth}
-    votes = votes_of(labels)
+    votes = current_votes(labels)
     differ = [
         name
         for name in NAMES
@@ -195,11 +199,11 @@ def test_labels_tell_of_versions_as_many_mistakes_as_are_listed_and_no_disputed_
     file = StatusFile(tmp_path / FILE)
     file.write({"records": rows})
     reader = StatusReader(tmp_path)
-    told = reader.label_evidence()
+    told = reader.labelled_predictions()
     for version in (1, 2):
         choice = RecordFilter(wrong=True, since=version, until=version, disputed=False)
         mistakes = [one for one in told if one.version == version and one.said != one.truth]
-        assert len(mistakes) == reader.count(choice) > 0
+        assert len(mistakes) == reader.count_records(choice) > 0
     assert len(told) == len(rows) - 2
     file.close()
 
@@ -237,12 +241,17 @@ def test_a_record_with_reasons_keeps_what_was_usual_when_it_came(judged_world, r
 
 
 def test_all_records_that_are_kept_are_counted(judged_world, reader):
-    assert reader.count(None) == len(reader.record_rows()) > reader.count(RecordFilter()) > 0
+    assert (
+        reader.count_records(None)
+        == len(reader.record_rows())
+        > reader.count_records(RecordFilter())
+        > 0
+    )
 
 
 def test_a_correction_is_added_to_what_was_said_before(judged_world, tmp_path, reader):
     world, truth = judged_world
-    id = reader.confused_records(limit=1)[0]["id"]
+    id = reader.labelled_records(RecordFilter(), limit=1)[0]["id"]
     other = {"left": "right", "right": "left"}[truth[int(id)]]
     world.feed(labels=[{"id": id, "label": other, "source": "eve"}])
     run(world, tmp_path)
@@ -287,11 +296,13 @@ def test_of_several_labels_that_one_is_the_truth_which_the_pipeline_goes_by(rule
 
 def test_what_was_kept_outlives_the_run(judged_world, tmp_path, reader):
     world, _ = judged_world
-    before = {one["id"]: one for one in reader.confused_records(limit=1_000)}
+    before = {one["id"]: one for one in reader.labelled_records(RecordFilter(), limit=1_000)}
     world.loop = replayed(world)
     world.feed(records_after(400, 10))
     run(world, tmp_path)
-    assert {one["id"]: one for one in reader.confused_records(limit=1_000)} == before
+    assert {
+        one["id"]: one for one in reader.labelled_records(RecordFilter(), limit=1_000)
+    } == before
 
 
 def test_of_very_many_the_newest_are_kept_within_bounds(grown, tmp_path, reader, monkeypatch):
@@ -335,10 +346,10 @@ def test_what_labels_tell_of_a_committee_leaves_out_what_came_before_there_was_o
     world.feed(labels=[{"id": id, "label": "left"} for id in open_in(world)])
     run(world, tmp_path)
     sent = {one["id"]: one for one in world.read("predictions")}
-    asked = [one for one in reader.confused_records(limit=1_000) if one["asked"]]
+    asked = [one for one in reader.labelled_records(RecordFilter(), limit=1_000) if one["asked"]]
     told = [one for one in asked if sent[one["id"]]["version"] > 0]
-    assert reader.label_evidence()
-    assert sorted(reader.label_evidence()) == sorted(
+    assert reader.labelled_predictions()
+    assert sorted(reader.labelled_predictions()) == sorted(
         (
             sent[one["id"]]["version"],
             one["truth"],

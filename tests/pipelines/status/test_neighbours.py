@@ -12,7 +12,7 @@ from streamboost.pipelines.status.neighbours import (
     LabelledIndex,
     RecordImages,
     class_medians,
-    nearest_labelled,
+    nearest_labelled_records,
     quartiles,
 )
 from streamboost.pipelines.status.requests import RequestChanges
@@ -33,28 +33,28 @@ def row(*values):
 
 def test_the_three_nearest_are_given_the_nearest_first():
     rows = [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [9.0, 9.0]]
-    found = nearest_labelled(known(rows), {"a": row(1.9, 1.9)})
+    found = nearest_labelled_records(known(rows), {"a": row(1.9, 1.9)})
     assert [one["id"] for one in found["a"]] == ["l2", "l1", "l0"]
     assert found["a"][0] == {"id": "l2", "label": "0"}
 
 
 def test_a_column_of_large_numbers_weighs_no_more_than_another():
     rows = [[0.0, 0.0], [1.0, 10_000.0], [0.0, 10_000.0], [1.0, 0.0]]
-    found = nearest_labelled(known(rows), {"a": row(1.0, 4_000.0)})
+    found = nearest_labelled_records(known(rows), {"a": row(1.0, 4_000.0)})
     assert [one["id"] for one in found["a"]][:2] == ["l3", "l1"]
 
 
 def test_what_learning_changes_is_not_compared():
     rows = [[0.0, 5.0], [1.0, 0.0]]
-    found = nearest_labelled(known(rows, steady={"x0": 0}), {"a": row(0.1, 0.0)})
+    found = nearest_labelled_records(known(rows, steady={"x0": 0}), {"a": row(0.1, 0.0)})
     assert found["a"][0]["id"] == "l0"
     nothing = LabelledIndex(["l0"], ["a"], row(1.0).reshape(1, 1), {})
-    assert nearest_labelled(nothing, {"a": row(1.0)}) == {}
+    assert nearest_labelled_records(nothing, {"a": row(1.0)}) == {}
 
 
 def test_missing_values_and_columns_that_came_later_are_as_usual():
     rows = [[NAN, 1.0], [5.0, 3.0], [6.0, NAN]]
-    found = nearest_labelled(known(rows), {"a": row(NAN, 1.0), "short": row(5.0)})
+    found = nearest_labelled_records(known(rows), {"a": row(NAN, 1.0), "short": row(5.0)})
     assert found["a"][0]["id"] == "l0"
     assert len(found["short"]) == 3
 
@@ -65,12 +65,12 @@ def test_of_many_requests_only_the_most_useful_are_compared():
 
     new = {str(n): sent(n % 7) for n in range(30)}
     asked = RequestChanges(frozenset(new), new, {id: row(1.0) for id in new})
-    assert set(asked.most_useful(4)) == {"6", "13", "20", "27"}
-    assert asked.most_useful(30) is asked.rows
+    assert set(asked.top_request_features(4)) == {"6", "13", "20", "27"}
+    assert asked.top_request_features(30) is asked.rows
 
 
 def test_a_record_is_not_near_itself():
-    found = nearest_labelled(known([[0.0], [1.0]]), {"l0": row(0.0)})
+    found = nearest_labelled_records(known([[0.0], [1.0]]), {"l0": row(0.0)})
     assert [one["id"] for one in found["l0"]] == ["l1"]
 
 
@@ -79,7 +79,7 @@ def test_the_nearest_are_those_that_a_slow_search_finds(n, columns, seed):
     rng = np.random.default_rng(seed)
     there, asked = rng.normal(size=(n, columns)), rng.normal(size=columns).astype(np.float32)
     now = known(there)
-    found = [one["id"] for one in nearest_labelled(now, {"a": asked})["a"]]
+    found = [one["id"] for one in nearest_labelled_records(now, {"a": asked})["a"]]
     deviation = now.X.astype(float).std(axis=0)
     deviation[deviation == 0] = 1.0
     distances = (((now.X - asked) / deviation) ** 2).sum(axis=1)
@@ -114,7 +114,7 @@ def test_small_images_are_kept_within_bounds(monkeypatch):
         looks.add_image(id, {"note": "x", "photo": image})
     looks.add_image("large", {"photo": image + "A" * neighbours.SMALL_IMAGE})
     looks.add_image("none", {"note": "x"})
-    found = {id: looks.image_of(id) for id in ("a", "b", "c", "large", "none")}
+    found = {id: looks.image_field(id) for id in ("a", "b", "c", "large", "none")}
     assert found == {"b": {"picture": image}, "c": {"picture": image}} | {
         id: {} for id in ("a", "large", "none")
     }

@@ -43,19 +43,19 @@ def test_a_pipeline_to_which_nothing_comes_goes_on_saying_that_it_is_there(grown
         for _ in range(3):
             publisher.between_batches()
             publisher._writer.wait_until_idle(10)
-        points, beat = reader.points(), reader.document("heartbeat")
+        points, beat = reader.chart_points(), reader.document("heartbeat")
         until(lambda: wall_clock() > beat["time"])
         publisher.between_batches()
         publisher._writer.wait_until_idle(10)
         assert reader.document("heartbeat")["time"] > beat["time"]
-        assert reader.points() == points
+        assert reader.chart_points() == points
         assert reader.document("pipeline")["sequence"] == world.pipeline.sequence
 
 
 def test_points_count_every_record_and_label_once(grown, tmp_path, reader):
     world, _ = grown
     run(world, tmp_path)
-    points = reader.points()
+    points = reader.chart_points()
     assert sum(point["records"] for point in points) == 300
     assert sum(point["labels"] for point in points) == world.pipeline.learner.n_labels
     assert sum(point["batches"] for point in points) == world.pipeline.sequence
@@ -75,7 +75,7 @@ def test_what_happened_is_marked(make_world, make_records, tmp_path, reader):
         world.tell("rollback", 10**6)
         world.feed(records[100:])
         world.run()
-    marks = reader.marks()
+    marks = reader.chart_marks()
     entries = world.entries()
     assert [m["version"] for m in marks if m["kind"] == "trained"] == [
         training.version for entry in entries for training in entry.trainings
@@ -87,21 +87,21 @@ def test_what_happened_is_marked(make_world, make_records, tmp_path, reader):
     (trouble,) = [m["text"] for m in marks if m["kind"] == "trouble"]
     assert "rollback 1000000 is not obeyed: version 1000000 is not kept" in trouble
     assert reader.document("trouble")["text"] == trouble
-    assert reader.marks(since_id=marks[-2]["id"]) == marks[-1:]
+    assert reader.chart_marks(since_id=marks[-2]["id"]) == marks[-1:]
 
 
 def test_marks_keep_their_numbers_over_restarts(grown, tmp_path, reader):
     world, _ = grown
     run(world, tmp_path)
-    marks = reader.marks()
+    marks = reader.chart_marks()
     assert marks
     for told in ("pause", "resume"):
         world.loop = replayed(world)
         world.tell(told)
         run(world, tmp_path)
-        later = reader.marks()
+        later = reader.chart_marks()
         assert later[: len(marks)] == marks
-        assert [mark["text"] for mark in reader.marks(since_id=marks[-1]["id"])] == [told]
+        assert [mark["text"] for mark in reader.chart_marks(since_id=marks[-1]["id"])] == [told]
         marks = later
 
 
@@ -187,7 +187,7 @@ def test_after_drift_features_are_compared_with_the_records_from_there_on(
         world.feed(records[1_200:])
         answer(world, truth, range(1_200, 3_000))
         world.run()
-    assert "drift" in {mark["kind"] for mark in reader.marks()}
+    assert "drift" in {mark["kind"] for mark in reader.chart_marks()}
     assert reader.document("feature_reference")["means"][0] > 5.0
     assert all(one["psi"] < 0.25 for one in reader.document("features")["features"])
 

@@ -42,7 +42,7 @@ def test_it_does_not_matter_when_the_newest_are_looked_at(effects):
     # What none of the newest looks at is left out: the rows' order differs.
     assert sorted(parts.rows.tolist()) == sorted(whole.rows.tolist())
     assert np.array_equal(parts.first, whole.first)
-    assert often.take_interval() == seldom.take_interval()
+    assert often.drain_interval_stats() == seldom.drain_interval_stats()
 
 
 def test_what_nobody_looks_at_is_bounded(effects):

@@ -7,7 +7,7 @@ import pytest
 from streamboost.pipelines.runner.replay import recover
 from streamboost.pipelines.status import requests as open_requests
 from streamboost.pipelines.status.file import FILE
-from streamboost.pipelines.status.requests import other_fields
+from streamboost.pipelines.status.requests import decode_fields_except
 from streamboost.query.strategies import UTILITIES
 from tests.pipelines.publishing import answer, open_in, published, run
 
@@ -130,7 +130,9 @@ def test_further_fields_are_bounded_and_never_the_answer(monkeypatch, grown, tmp
     monkeypatch.setattr(open_requests, "MOST_BYTES", 2_000)
     many = {f"f{i}": i for i in range(300)}
     record = many | {"id": "1", "a": 0.5, "label": "left", "text": "x" * 50_000, "deep": [{}]}
-    fields = other_fields(json.dumps({"text": record.pop("text"), **record}).encode(), {"id", "a"})
+    fields = decode_fields_except(
+        json.dumps({"text": record.pop("text"), **record}).encode(), {"id", "a"}
+    )
     assert len(fields) == 100
     assert len(fields["text"]) == 10_000
     assert not {"id", "a", "label"} & fields.keys()
@@ -145,12 +147,12 @@ def test_further_fields_are_bounded_and_never_the_answer(monkeypatch, grown, tmp
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{", b'{"a": 1}', b'{"a":' + b"[" * 10_000])
 def test_further_fields_of_any_bytes_can_be_told(payload):
-    assert other_fields(payload, {"a"}) == {}
+    assert decode_fields_except(payload, {"a"}) == {}
 
 
 def test_what_lies_beside_a_feature_in_an_object_is_shown_by_its_path():
     payload = json.dumps({"device": {"os": "ios", "name": "x"}, "tags": {"a": 1}}).encode()
-    fields = other_fields(payload, {"device.os"})
+    fields = decode_fields_except(payload, {"device.os"})
     assert fields == {"tags": '{"a":1}', "device.name": "x"}
 
 

@@ -217,7 +217,7 @@ def test_a_gap_is_marked(world, make_records, tmp_path, reader, monkeypatch):
         loop.intake.seek(world.loop.intake.positions())
         world.feed(make_records(10, start=50)[0])
         loop.run(until_idle=True)
-    (gap,) = [mark["text"] for mark in reader.marks() if mark["kind"] == "gap"]
+    (gap,) = [mark["text"] for mark in reader.chart_marks() if mark["kind"] == "gap"]
     assert gap == f"what batches 1 to {sequence} taught is lost"
 
 

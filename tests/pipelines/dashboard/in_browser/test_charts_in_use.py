@@ -153,10 +153,10 @@ def test_a_browser_that_was_cut_off_has_everything_when_it_is_back(job, chromium
     page.evaluate("window.socket.io.engine.close()")
     page.locator(".state .chip", has_text="No contact").wait_for(timeout=60_000)
     for _ in range(3):
-        before = job.status.points()[-1]["time"]
+        before = job.status.chart_points()[-1]["time"]
         job.feed(10)
-        until(lambda: job.status.points()[-1]["time"] > before)  # noqa: B023
-    last = job.status.points()[-1]["time"]
+        until(lambda: job.status.chart_points()[-1]["time"] > before)  # noqa: B023
+    last = job.status.chart_points()[-1]["time"]
     context.set_offline(False)
     chart = page.locator("#throughput .chart")
     # A page that was offline for long is reloaded, and has no chart at first.

@@ -57,7 +57,7 @@ def answered(job):
 
 
 def explained(job):
-    return [one for one in job.status.confused_records(limit=500) if one.get("why")]
+    return [one for one in job.status.labelled_records(RecordFilter(), limit=500) if one.get("why")]
 
 
 @pytest.mark.parametrize("follow", [by_mouse, by_keys])
@@ -165,7 +165,7 @@ def test_an_operator_rolls_back_after_a_question_and_a_annotator_cannot(job, vis
     press(page.get_by_role("button", name="Yes, do it"))
     page.get_by_text(f"Queued: rollback {wanted}").wait_for()
     job.feed(10)
-    obeyed = lambda: [one["text"] for one in job.status.marks() if one["kind"] == "command"]  # noqa: E731
+    obeyed = lambda: [one["text"] for one in job.status.chart_marks() if one["kind"] == "command"]  # noqa: E731
     until(lambda: f"rollback {wanted}" in obeyed())
     page.locator(".said", has_text=f"rollback {wanted}. Version").wait_for()
     assert "Queued" not in text_of(page, ".said")
@@ -218,10 +218,10 @@ def test_in_place_of_a_version_of_which_nothing_is_kept_stands_the_nearest_and_s
 def test_versions_begins_with_one_that_it_names_and_offers_all_that_labels_tell_of(answered, visit):
     page = visit("/versions?pipeline=segments")
     chosen = page.locator("#version-a").input_value()
-    assert chosen == str(default_baseline_version(answered.status.label_evidence()))
+    assert chosen == str(default_baseline_version(answered.status.labelled_predictions()))
     page.get_by_text(f"Default baseline: version {chosen};").wait_for()
     offered = set(map(int, page.locator("#version-a option").all_inner_texts()))
-    assert offered >= {one.version for one in answered.status.label_evidence()}
+    assert offered >= {one.version for one in answered.status.labelled_predictions()}
     gone = sorted(set(range(min(offered), max(offered))) - offered)
     said = page.get_by_text("Versions without usable labels")
     assert said.count() == bool(gone)
@@ -341,7 +341,7 @@ def test_what_could_not_be_used_is_counted_on_every_page_and_leads_to_why(job, v
 
 
 def test_whoever_labels_against_others_is_in_a_table_that_nothing_cuts_off(answered, visit):
-    ids = [one["id"] for one in answered.status.confused_records(limit=6)]
+    ids = [one["id"] for one in answered.status.labelled_records(RecordFilter(), limit=6)]
     for source, label in (("somebody with a rather long name", "grass"), ("eve", "sky")):
         more = [{"id": id, "label": label, "source": source} for id in ids]
         put(answered.config, "labels", more)

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 from waiting import until
 
+from streamboost.pipelines.status.record_filter import RecordFilter
 from tests.pipelines.dashboard.in_browser.browsing import (
     DASHBOARD,
     PIPELINE,
@@ -386,7 +387,7 @@ def test_where_labelling_is_blind_the_guess_is_told_after_the_answer(job, chromi
         page.keyboard.press("1")
         wait_for_record_after(page, id)
         until_said(page, "Press U within a few seconds to undo. The committee predicts ")
-        truth = job.truth[int(job.status.confused_records(limit=1)[0]["id"])]
+        truth = job.truth[int(job.status.labelled_records(RecordFilter(), limit=1)[0]["id"])]
         page.goto(f"{link.partition('/login')[0]}/records?true={truth}")
         page.locator("#listed tbody tr").first.wait_for()
         assert page.locator("#sums").count() == 0, "it would tell of what others answered"
@@ -397,7 +398,7 @@ def test_where_labelling_is_blind_the_guess_is_told_after_the_answer(job, chromi
             assert said.startswith("Labelled records: "), "a number would tell of them, too"
             assert said.endswith("Only records that you labelled are listed.")
             assert page.locator("nav.paging span").count() == 0
-        kept = job.status.confused_records(limit=1)[0]["id"]
+        kept = job.status.labelled_records(RecordFilter(), limit=1)[0]["id"]
         page.goto(f"{link.partition('/login')[0]}/record?id={kept}")
         page.locator("#nearest-labelled-records tbody tr").first.wait_for()
         predicted = page.locator("#nearest-labelled-records tbody tr :nth-child(3)")

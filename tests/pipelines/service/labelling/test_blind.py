@@ -13,6 +13,7 @@ from streamboost.pipelines.config.file import load
 from streamboost.pipelines.service.labelling.store import LabellingEntry
 from streamboost.pipelines.service.labelling.store import insert_entry as put_entry
 from streamboost.pipelines.status.reader import StatusReader
+from streamboost.pipelines.status.record_filter import RecordFilter
 
 PREFIX = "/api/v1/pipelines/test"
 GUESSES = {
@@ -168,7 +169,7 @@ def test_pages_show_a_blind_annotator_no_counts_and_no_label_of_a_requested_reco
     put(blind.served.config, "labels", [{"id": "", "label": "secret", "source": "ben"}])
     run(load(file), until_idle=True)
     with closing(StatusReader(load(file).state)) as reader:
-        *_, like = (one["id"] for one in reader.confused_records())
+        *_, like = (one["id"] for one in reader.labelled_records(RecordFilter()))
     id, *_ = opened_again(file, 20)
     pages = {"/dead-letters": {}, "/record": {"id": like}, "/records": {"by": "ben"}}
     with browsing(streamboost_command, file) as come:
@@ -196,7 +197,10 @@ def test_others_labels_are_hidden_of_a_record_that_is_requested(blind):
     olga_client = blind.browser("olga", "operator")
     olga = blind.people.by_cookie(olga_client.cookies[blind.settings.cookie])
     blindfold, status = blind.served.blind_mode, blind.served.status
-    requested, labelled = status.request_ids()[0], status.confused_records(None, None, 1)[0]["id"]
+    requested, labelled = (
+        status.request_ids()[0],
+        status.labelled_records(RecordFilter(), limit=1)[0]["id"],
+    )
     assert blindfold.hides_labels(ann, requested)
     assert not blindfold.hides_labels(ann, labelled)
     assert not blindfold.hides_labels(olga, requested)
@@ -205,7 +209,7 @@ def test_others_labels_are_hidden_of_a_record_that_is_requested(blind):
 def opened_again(file, most=1):
     """Have the newest labelled records requested again; return them, with ben's label each."""
     with closing(StatusReader(load(file).state)) as reader:
-        found, like = reader.confused_records(limit=most), reader.requests()
+        found, like = reader.labelled_records(RecordFilter(), limit=most), reader.requests()
         path = reader.path
     with closing(sqlite3.connect(path)) as connection, connection:
         for one in found:
