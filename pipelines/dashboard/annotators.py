@@ -3,7 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from streamboost.pipelines.dashboard.binomial_tests import ERROR_PROBABILITY, Share, fisher_p_value
+from streamboost.pipelines.dashboard.binomial_tests import (
+    ERROR_PROBABILITY,
+    Proportion,
+    fisher_p_value,
+)
 from streamboost.pipelines.dashboard.tables import Cell, Column, Rows, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.status.formatting import NOTHING, count_text, number_text, percent_text
@@ -38,9 +42,9 @@ class DisagreementCounts:
     n: int
 
     @property
-    def share(self) -> Share | None:
+    def conflict_rate(self) -> Proportion | None:
         """Proportion of compared labels in conflict; None if no label was compared."""
-        return Share(self.n_conflicts / self.n, self.n) if self.n else None
+        return Proportion(self.n_conflicts / self.n, self.n) if self.n else None
 
 
 def find_outlier_annotators(counts_by_annotator: Mapping[str, DisagreementCounts]) -> list[str]:
@@ -102,16 +106,17 @@ def annotator_table(view: StatusSnapshot) -> Table:
 
 
 def _conflict_rate_lower_bound(counts: DisagreementCounts) -> float:
-    return -1.0 if counts.share is None else round(counts.share.confidence_interval()[0], 6)
+    rate = counts.conflict_rate
+    return -1.0 if rate is None else round(rate.confidence_interval()[0], 6)
 
 
 def _disagreement_cell(counts: DisagreementCounts, is_outlier: bool) -> Cell:
-    share = counts.share
-    if share is None:
+    rate = counts.conflict_rate
+    if rate is None:
         return Cell(NOTHING)
-    low, high = share.confidence_interval()
+    low, high = rate.confidence_interval()
     text = f"{counts.n_conflicts:,} of {counts.n:,}: {100 * low:.0f} to {100 * high:.0f} %"
-    return Cell(text, bar=share.value, colour="bad" if is_outlier else "series-1")
+    return Cell(text, bar=rate.value, colour="bad" if is_outlier else "series-1")
 
 
 def _disagreement_summary(

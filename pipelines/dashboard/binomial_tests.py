@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import exp, hypot, lgamma, log, sqrt
 from statistics import NormalDist
 
-__all__ = ["ERROR_PROBABILITY", "Share", "change_point", "fisher_p_value"]
+__all__ = ["ERROR_PROBABILITY", "Proportion", "change_point", "fisher_p_value"]
 
 ERROR_PROBABILITY = 0.05
 """Error probability of the intervals and tests (0.05: 95 % confidence)."""
@@ -14,13 +14,14 @@ _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Proportion:
     """A proportion and its sample size; for weighted observations, the effective sample size.
 
-    >>> some = Share(1 / 3, 27)
+    >>> some = Proportion(1 / 3, 27)
     >>> [round(end, 3) for end in some.confidence_interval()]
     [0.186, 0.522]
-    >>> [round(end, 4) for end in Share(56 / 70, 70).difference_interval(Share(48 / 80, 80))]
+    >>> before, after = Proportion(48 / 80, 80), Proportion(56 / 70, 70)
+    >>> [round(end, 4) for end in after.difference_interval(before)]
     [0.0524, 0.3339]
     """
 
@@ -37,7 +38,7 @@ class Share:
         return max(middle - margin, 0.0), min(middle + margin, 1.0)
 
     def difference_interval(
-        self, other: "Share", error_probability: float = ERROR_PROBABILITY
+        self, other: "Proportion", error_probability: float = ERROR_PROBABILITY
     ) -> tuple[float, float]:
         """Return Newcombe's interval (1998) of this proportion minus `other`, as (low, high)."""
         (low, high), (least, most) = (

@@ -65,7 +65,7 @@ class RequestCounts:
         requests, answered, expired, again = (
             int(ledger.get(key) or 0) for key in ("requests", "answered", "expired", "again")
         )
-        return cls(requests, answered, expired, view.open_requests, again)
+        return cls(requests, answered, expired, view.n_open_requests, again)
 
     @property
     def dropped(self) -> int:

@@ -13,7 +13,7 @@ from streamboost.connectors.messages.outgoing import Label
 from streamboost.errors import DataError, StreamBoostError
 from streamboost.features.paths import getter
 from streamboost.pipelines.dashboard.view import page_address
-from streamboost.pipelines.dashboard.widgets import ResendEditor, Sentence, Tag
+from streamboost.pipelines.dashboard.widgets import BidiText, ResendEditor, Tag
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import HIDDEN
 from streamboost.pipelines.service.labelling.served import ServedState
@@ -59,7 +59,7 @@ def show_dead_letters(
         shown = [one for one in letters if reason is None or one.get("reason") == reason][:MOST]
         if not shown:
             Tag("p", "None has this reason.", "summary empty")
-        said = Sentence("p", "said", role="status", aria_live="polite")
+        said = BidiText("p", "said", role="status", aria_live="polite")
         with Tag("ul", classes="letters whole"):
             for number, letter in enumerate(shown):
                 with Tag("li"):
@@ -83,7 +83,7 @@ def _show_dead_letter(
     letter: Mapping[str, Any],
     served: ServedState,
     person: User,
-    result_sentence: Sentence,
+    result_sentence: BidiText,
 ) -> None:
     with Tag("details"):
         with Tag("summary"):

@@ -24,10 +24,10 @@ __all__ = [
     "distribution_table",
     "feature_drift_table",
     "feature_table",
+    "find_shifted_feature",
     "has_enough_records",
     "largest_shift_text",
     "psi_curves",
-    "shift_history",
     "shift_summary",
     "shifted_features",
     "show_features",
@@ -53,7 +53,7 @@ def shifted_features(view: StatusSnapshot) -> list[str]:
         known = is_told and (feature.get("psi") or 0.0) >= SHIFTED
         return bool(feature.get("shifted", known))
 
-    return [str(one["name"]) for one in features_by_shift(view, "psi") if is_shifted(one)]
+    return [str(one["name"]) for one in sort_features_by_shift(view, "psi") if is_shifted(one)]
 
 
 def has_enough_records(view: StatusSnapshot) -> bool:
@@ -85,7 +85,7 @@ def _has_low_importance(view: StatusSnapshot, feature: str) -> bool:
     return bool(shares) and shares.get(feature, 0.0) < min(LITTLE, 0.5 / max(n, 1))
 
 
-def features_by_shift(view: StatusSnapshot, key: str) -> list[Mapping[str, Any]]:
+def sort_features_by_shift(view: StatusSnapshot, key: str) -> list[Mapping[str, Any]]:
     """Return the statistics of all features, sorted by PSI times importance, the largest first.
 
     `key` selects the PSI: "psi" is the current one, "peak" the largest since the start. Features
@@ -116,7 +116,7 @@ def psi_text(psi: float) -> str:
 
 def largest_shift_text(view: StatusSnapshot) -> str:
     """Describe the most important shift in detail, then say when other features shifted."""
-    known = [one for one in features_by_shift(view, "peak") if one.get("peak") is not None]
+    known = [one for one in sort_features_by_shift(view, "peak") if one.get("peak") is not None]
     if not known:
         return "Shown once enough records have arrived to compare them."
     ever = [one for one in known if one.get("began")]
@@ -148,7 +148,7 @@ def largest_shift_text(view: StatusSnapshot) -> str:
     return f"{said} Starts of the other shifts: {'; '.join(rest)}." if rest else said
 
 
-def shift_history(view: StatusSnapshot, feature: str) -> Mapping[str, Any] | None:
+def find_shifted_feature(view: StatusSnapshot, feature: str) -> Mapping[str, Any] | None:
     """Return the drift statistics of a feature; None if it never counted as shifted."""
     found = view.document("features").get("features") or ()
     return next((entry for entry in found if entry["name"] == feature and entry.get("began")), None)
@@ -191,7 +191,7 @@ def show_features(
     accuracy changed when the feature shifted.
     """
     table = feature_table(view)
-    names = [one["name"] for one in features_by_shift(view, "peak")]
+    names = [one["name"] for one in sort_features_by_shift(view, "peak")]
     chosen_feature = chosen_feature if chosen_feature in names else names[0] if names else None
     if table.rows:
         with Tag("section", classes="panel whole", aria_label="Since the start", id="farthest"):
@@ -202,7 +202,7 @@ def show_features(
             show_summary_and_table(distribution_table(view, chosen_feature))
             curves = psi_curves(view, chosen_feature)
             Tag("p", curves.summary, "summary" if curves.times else "summary empty")
-            if (one := shift_history(view, chosen_feature)) and (
+            if (one := find_shifted_feature(view, chosen_feature)) and (
                 said := accuracy_change_text(one, evidence)
             ):
                 Tag("p", said, "summary")
@@ -279,7 +279,7 @@ def feature_table(view: StatusSnapshot) -> Table:
             percent_text(one.get("missing")),
             percent_text(one.get("missing_reference")),
         ]
-        for one in features_by_shift(view, "peak")
+        for one in sort_features_by_shift(view, "peak")
     ]
     summary = "" if rows else "Shown once records have arrived."
     return Table("Features", columns, rows, summary)
@@ -302,9 +302,9 @@ def _first_shift_texts(view: StatusSnapshot, feature: Mapping[str, Any]) -> tupl
 def feature_drift_table(view: StatusSnapshot) -> Table:
     """Build the table of each feature's PSI against the reference sample of the committee.
 
-    The order is that of `features_by_shift`.
+    The order is that of `sort_features_by_shift`.
     """
-    found = features_by_shift(view, "psi")
+    found = sort_features_by_shift(view, "psi")
     columns = [
         Column("Feature", "words"),
         Column("PSI"),
@@ -357,7 +357,7 @@ def distribution_table(view: StatusSnapshot, feature: str) -> Table:
     title = f"Distribution of {feature}"
     if not found or not sum(found["now"]) or not sum(found["then"]):
         return Table(title, columns, [], "Shown once enough records have arrived.")
-    then, now = (_proportions_of_counts(found[key]) for key in ("then", "now"))
+    then, now = ([n / sum(found[key]) for n in found[key]] for key in ("then", "now"))
     longest = max(*then, *now) or 1.0
     rows: Rows = [
         [
@@ -373,10 +373,6 @@ def distribution_table(view: StatusSnapshot, feature: str) -> Table:
     change = f"from {percent_text(then[gained])} to {percent_text(now[gained])} of the values"
     summary = f"Largest increase: {text}, {change}."
     return Table(title, columns, rows, summary)
-
-
-def _proportions_of_counts(counts: Sequence[int]) -> list[float]:
-    return [n / sum(counts) for n in counts]
 
 
 def _bin_labels(edges: Sequence[float]) -> list[str]:
@@ -402,7 +398,7 @@ def psi_curves(view: StatusSnapshot, feature: str) -> Curves:
     times = [int(point["time"]) for point in points]
     drifts = [int(mark["time"]) for mark in view.marks if mark["kind"] == "drift"]
     groups = [EventGroup("drift", drifts, "bad")] if drifts else []
-    one = shift_history(view, feature)
+    one = find_shifted_feature(view, feature)
     began = None if one is None else int(one["began"])
     summary = f"PSI {psi_text(last)} now: {_shift_state_text(times, values, began)}."
     if None in values:
@@ -452,7 +448,7 @@ def accuracy_change_text(feature: Mapping[str, Any], evidence: Sequence[Labelled
     if now is None or was is None or change.interval is None:
         return ""
     figures = f"Accuracy since then: {now.text}; before: {was.text}; undisputed labels only"
-    if change.is_undecided:
+    if change.is_inconclusive:
         return (
             f"{figures}. {'Undecided: too few labels' if change.has_few_labels else 'Undecided'}."
         )

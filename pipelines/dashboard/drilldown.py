@@ -13,7 +13,7 @@ from streamboost.pipelines.dashboard.drift import show_features
 from streamboost.pipelines.dashboard.layout import Header, main_element
 from streamboost.pipelines.dashboard.operations import OperationsPanel
 from streamboost.pipelines.dashboard.record import (
-    RecordTraces,
+    UnstoredRecord,
     missing_record_text,
     show_missing_record,
     show_record,
@@ -21,7 +21,7 @@ from streamboost.pipelines.dashboard.record import (
 from streamboost.pipelines.dashboard.records import MOST, RecordPage, show_records
 from streamboost.pipelines.dashboard.status_line import StatusPanel
 from streamboost.pipelines.dashboard.tables import rollback_origins
-from streamboost.pipelines.dashboard.versions import VersionComparison, with_original_label_counts
+from streamboost.pipelines.dashboard.versions import VersionComparison, copy_original_label_counts
 from streamboost.pipelines.dashboard.view import EVERY, StatusFeed, StatusSnapshot, visible_snapshot
 from streamboost.pipelines.dashboard.widgets import Tag
 from streamboost.pipelines.service.auth.users import User
@@ -62,9 +62,9 @@ class _PageBuilder:
             raise HTTPException(404, "there is no pipeline of that name")
         return found
 
-    async def read_with_new_evidence(self, served: ServedState) -> StatusSnapshot:
+    async def read_with_fresh_labels(self, served: ServedState) -> StatusSnapshot:
         """Return the newest status, with all labelled records so far read again."""
-        return await self._feeds[served.name].read(fresh_evidence=True)
+        return await self._feeds[served.name].read(fresh_labels=True)
 
     async def open_page(
         self, path: str, title: str, served: ServedState, request: Request
@@ -118,10 +118,10 @@ def _add_record_page(pages: _PageBuilder) -> None:
                 show_record(seen, view, others, can_change=may)
             else:
                 alike = await asyncio.to_thread(served.status.ids_with_prefix, id)
-                traces = await asyncio.to_thread(
-                    _find_record_traces, served, request.state.person, id
+                unstored = await asyncio.to_thread(
+                    _find_unstored_record, served, request.state.person, id
                 )
-                show_missing_record(missing_record_text(id, traces, view), alike, served.name)
+                show_missing_record(missing_record_text(id, unstored, view), alike, served.name)
         await live(None)
 
 
@@ -145,8 +145,8 @@ def _add_record_list_page(pages: _PageBuilder) -> None:
             truth=true or None,
             said=predicted or None,
             by=by or None,
-            since=_limit_version(since),
-            until=_limit_version(until),
+            since=_clamp_version(since),
+            until=_clamp_version(until),
             wrong=wrong,
             contested=contested,
             # A record with a disputed label is no known mistake.
@@ -162,7 +162,7 @@ def _add_record_list_page(pages: _PageBuilder) -> None:
         await live(None)
 
 
-def _limit_version(version: int | None) -> int | None:
+def _clamp_version(version: int | None) -> int | None:
     """Limit a version number to 0 to `LAST`, as SQLite integers have at most 64 bits."""
     return None if version is None else min(max(version, 0), LAST)
 
@@ -188,9 +188,9 @@ def _read_matching_records(
     return RecordPage(records, sum(n for *_, n in sums), more, sums, disputed)
 
 
-def _find_record_traces(served: ServedState, person: User, id: str) -> RecordTraces:
+def _find_unstored_record(served: ServedState, person: User, id: str) -> UnstoredRecord:
     """Return what is known of a record that is not stored, without what `person` may not see."""
-    found = RecordTraces.find(id, served.status)
+    found = UnstoredRecord.from_status(id, served.status)
     if found.prediction is None:
         return found
     (seen,) = served.blind_mode.visible_records(person, [found.prediction])
@@ -221,23 +221,23 @@ def _add_versions_page(pages: _PageBuilder) -> None:
         _refuse_blind_annotator(served, request)
         known = served.status.versions
         found = await asyncio.to_thread(known)
-        await pages.read_with_new_evidence(served)  # the status line uses the same labels
+        await pages.read_with_fresh_labels(served)  # the status line uses the same labels
         view, content, live = await pages.open_page("/versions", "Versions", served, request)
         with content:
             steering = OperationsPanel(served, request.state.person)
             until = int(b) if b.isdecimal() and len(b) < len(str(LAST)) else None
             shown = VersionComparison(found, view.evidence.told, view, a, until)
         steering.offer_rollbacks(
-            shown.sides, with_original_label_counts(found, rollback_origins(view))
+            shown.sides, copy_original_label_counts(found, rollback_origins(view))
         )
 
         async def show_versions(newest: StatusSnapshot) -> None:
             if shown.is_stale(newest):
                 found = await asyncio.to_thread(known)
-                newest = await pages.read_with_new_evidence(served)
+                newest = await pages.read_with_fresh_labels(served)
                 shown.update(found, newest.evidence.told, newest)
                 steering.offer_rollbacks(
-                    shown.sides, with_original_label_counts(found, rollback_origins(newest))
+                    shown.sides, copy_original_label_counts(found, rollback_origins(newest))
                 )
             steering.show(newest)
 
@@ -251,7 +251,7 @@ def _add_feature_and_dead_letter_pages(pages: _PageBuilder) -> None:
     ) -> None:
         served = pages.find_pipeline(pipeline)
         _refuse_blind_annotator(served, request)
-        await pages.read_with_new_evidence(served)  # the page shows the accuracy since a shift, too
+        await pages.read_with_fresh_labels(served)  # the page shows the accuracy since a shift, too
         view, content, live = await pages.open_page("/features", "Features", served, request)
         with content:
             show_features(view, feature, view.evidence.told)

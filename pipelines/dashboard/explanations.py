@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamboost.pipelines.dashboard.drift import shift_history
+from streamboost.pipelines.dashboard.drift import find_shifted_feature
 from streamboost.pipelines.dashboard.labelling_request import UNTOLD
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
@@ -183,7 +183,7 @@ def _recent_statistics(view: StatusSnapshot) -> dict[str, Sequence[float | None]
 
 def _feature_name_cell(name: str, view: StatusSnapshot) -> str | Cell:
     """Return the table cell with a feature's name, as a link to its drift if it ever shifted."""
-    if not shift_history(view, name):
+    if not find_shifted_feature(view, name):
         return name
     link = page_address("/features", view.document("pipeline").get("name"), feature=name)
     return Cell(name, link=link)
@@ -194,7 +194,7 @@ def _shifted_features_text(record: StoredRecord, names: Sequence[str], view: Sta
     came = record.get("arrived") or 0
     told: dict[str, list[str]] = {}
     for name in names:
-        if one := shift_history(view, name):
+        if one := find_shifted_feature(view, name):
             had = (one.get("started") or (0, one["began"]))[1] <= came
             told.setdefault(
                 "before the record arrived" if had else "after the record arrived", []

@@ -26,8 +26,8 @@ from streamboost.pipelines.dashboard.view import StatusSnapshot
 from streamboost.pipelines.dashboard.widgets import (
     AnswerButtons,
     AnsweredTable,
+    BidiText,
     DataTable,
-    Sentence,
     Tag,
 )
 from streamboost.pipelines.service.auth.users import User
@@ -100,7 +100,7 @@ class LabellingPage:
             Tag("h2", "What is it?", id="reply-title")
             self._answers = AnswerButtons()
             self._answers.on("given", self._on_answer)
-            self._said = Sentence("p", "said", role="status", aria_live="polite")
+            self._said = BidiText("p", "said", role="status", aria_live="polite")
         self._near = NearestRecordsPanel()
         with Tag("section", classes="panel answered", aria_labelledby="history-title"):
             Tag("h2", "Answered", id="history-title")
@@ -210,12 +210,12 @@ class LabellingPage:
         self._changed = (
             {}
             if entry is None
-            else await asyncio.to_thread(self._request_of_stored_record, entry.id)
+            else await asyncio.to_thread(self._request_from_stored_record, entry.id)
         )
         self._turn += 1
         self._show_request(self._request or None)
 
-    def _request_of_stored_record(self, id: str) -> OpenRequest:
+    def _request_from_stored_record(self, id: str) -> OpenRequest:
         """Return a stored record as a request with id, features and fields, without prediction."""
         found = self._status.request(id) or self._status.labelled_record(id) or {}
         return {"id": id} | {name: found[name] for name in ("features", "fields") if name in found}
@@ -271,7 +271,7 @@ class LabellingPage:
         found = await asyncio.to_thread(self._read_history)
         self._entries, progress, gain, differ = found
         has = None if self._is_gone else self._id is not None
-        n_open = self._view.open_requests
+        n_open = self._view.n_open_requests
         self._progress.text = progress_text(progress, n_open, gain, has_record=has)
         self._none.set_visibility(not self._entries)
         self._history.set_visibility(bool(self._entries))

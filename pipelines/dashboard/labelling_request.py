@@ -8,8 +8,8 @@ from typing import Any, Literal
 from streamboost.connectors.messages.labels import label_as_text, nearest_class, normalize_label
 from streamboost.errors import DataError
 from streamboost.pipelines.dashboard.status_line import UNSTARTED
-from streamboost.pipelines.dashboard.tables import Cell, Column, ColumnScale, Table
-from streamboost.pipelines.dashboard.widgets import Sentence, Tag
+from streamboost.pipelines.dashboard.tables import Cell, CellScale, Column, Table
+from streamboost.pipelines.dashboard.widgets import BidiText, Tag
 from streamboost.pipelines.service.labelling.queue import OpenRequest
 from streamboost.pipelines.status.formatting import (
     NOTHING,
@@ -347,7 +347,7 @@ def _median_scale_cell(
         return min(max(0.5 + (number - float(middle)) / (2 * reach), 0.0), 1.0)
 
     typical = [found.get(name) for found in class_medians.values()]
-    scale = ColumnScale(
+    scale = CellScale(
         at=scale_position(value) if is_number(value) else None,
         low=scale_position(statistics["lower"]),
         high=scale_position(statistics["upper"]),
@@ -385,8 +385,8 @@ class RequestPanel:
     def __init__(self, *, blind: bool) -> None:
         self._blind = blind
         with Tag("div", aria_live="polite"):
-            self._title = Sentence("h2", id="record-title")
-            self._guess = Sentence("p", "guess")
+            self._title = BidiText("h2", id="record-title")
+            self._guess = BidiText("p", "guess")
             self._why = Tag("p", "", "why")
         self._fields = Tag("dl", classes="fields")
         self._shown: Mapping[str, Any] = {}

@@ -17,7 +17,7 @@ from streamboost.pipelines.dashboard.widgets import Tag, ThemeSelector
 from streamboost.pipelines.service.auth.login import LOGOUT
 from streamboost.pipelines.service.auth.users import User
 
-__all__ = ["Header", "add_nonces", "main_element"]
+__all__ = ["Header", "add_csp_nonces", "main_element"]
 
 
 PAGES = (
@@ -93,7 +93,7 @@ class Header:
 
     def show_counts(self, view: StatusSnapshot) -> None:
         """Show the numbers of open requests and of dead letters in the navigation."""
-        n, unusable = view.open_requests, int(view.document("join").get("dead_letters") or 0)
+        n, unusable = view.n_open_requests, int(view.document("join").get("dead_letters") or 0)
         # The space separates the number from the link's name for screen readers.
         self._counts["/label"].text = f" {n:,} open" if n else ""
         if "/dead-letters" in self._counts:
@@ -112,7 +112,7 @@ def _current_page_attributes(is_current: bool) -> dict[str, str]:
     return {"aria_current": "page"} if is_current else {}
 
 
-def add_nonces() -> None:
+def add_csp_nonces() -> None:
     """Patch NiceGUI's page template, so that its scripts and styles have the CSP nonce.
 
     A middleware has stored the nonce in the request's state as ``csp_nonce``. Values that the

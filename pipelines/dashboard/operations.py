@@ -10,7 +10,7 @@ from typing import Any
 from streamboost.errors import StreamBoostError
 from streamboost.pipelines.dashboard.tables import rollback_origins, version_text
 from streamboost.pipelines.dashboard.view import StatusSnapshot
-from streamboost.pipelines.dashboard.widgets import Sentence, Tag
+from streamboost.pipelines.dashboard.widgets import BidiText, Tag
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.served import ServedState
 from streamboost.pipelines.state.commands import Command
@@ -72,14 +72,14 @@ class OperationsPanel:
             self._doubt = Tag("div", classes="doubt", role="alert")
             self._doubt.set_visibility(False)
             with self._doubt:
-                self._question = Sentence("p")
+                self._question = BidiText("p")
                 with Tag("div", classes="actions"):
                     yes = Tag("button", "Yes, do it", type="button")
                     yes.on("click", lambda: self._send_command(pause_first=False))
                     self._keep = Tag("button", "Pause training, and do it", type="button")
                     self._keep.on("click", lambda: self._send_command(pause_first=True))
                     Tag("button", "No", type="button").on("click", self._cancel_command)
-            self._said = Sentence("p", "said", role="status", aria_live="polite")
+            self._said = BidiText("p", "said", role="status", aria_live="polite")
 
     def offer_rollbacks(
         self, chosen_versions: Sequence[int], known_versions: Iterable[Status]

@@ -20,7 +20,7 @@ from streamboost.pipelines.status.formatting import (
     time_text,
 )
 
-__all__ = ["TABLES_EVERY", "Dashboard", "Overview"]
+__all__ = ["TABLES_EVERY", "Dashboard", "PipelinesOverview"]
 
 
 CHARTS_EVERY, TABLES_EVERY = 2, 6
@@ -57,7 +57,7 @@ class Dashboard:
         number, look = last_drawn
         return number != self._view.number and self._looks - look >= interval
 
-    def show(self, view: StatusSnapshot, gain: AccuracyGain | None = None) -> None:
+    def show_metrics(self, view: StatusSnapshot, gain: AccuracyGain | None = None) -> None:
         """Show key metrics and dead letters; `gain` is the change since the user's first label."""
         self._view = view
         self._tiles.show(view, gain)
@@ -175,8 +175,8 @@ def _tile_values(view: StatusSnapshot) -> list[tuple[str, str]]:
             else f"{percent_text(share)} of records, budget {percent_text(budget)}",
         ),
         (
-            number_text(view.open_requests),
-            "to be answered" if view.open_requests else "nothing to answer",
+            number_text(view.n_open_requests),
+            "to be answered" if view.n_open_requests else "nothing to answer",
         ),
         (number_text(records), f"{count_text(int(learner.get('labels', 0)), 'label')} learned"),
         (
@@ -245,7 +245,7 @@ class DeadLetterPanel:
                         Tag("bdi", str(letter.get("payload", "")))
 
 
-class Overview:
+class PipelinesOverview:
     """Overview of several pipelines: status line and key metrics of each."""
 
     def __init__(self, names: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from streamboost.pipelines.dashboard.binomial_tests import ERROR_PROBABILITY, Share
+from streamboost.pipelines.dashboard.binomial_tests import ERROR_PROBABILITY, Proportion
 from streamboost.pipelines.dashboard.tables import Cell
 from streamboost.pipelines.status.formatting import NOTHING, count_text, percent_text
 from streamboost.pipelines.status.reader import LabelledPrediction
@@ -45,7 +45,7 @@ class ClassRecall:
 
     told: int
     wrong: int
-    share: Share
+    share: Proportion
     worth: int
 
     @property
@@ -82,7 +82,7 @@ def overall_recall(evidence: Sequence[LabelledPrediction]) -> ClassRecall | None
     squares = sum((weight * (hit - share)) ** 2 for weight, hit in zip(weights, hits, strict=True))
     alike = share * (1 - share) * sum(weights) ** 2 / squares
     least = total * total / sum(weight * weight for weight in weights[:n])
-    share_of_all = Share(value, min(max(alike, least), n))
+    share_of_all = Proportion(value, min(max(alike, least), n))
     return ClassRecall(n, n - int(sum(hits[:n])), share_of_all, round(least))
 
 
@@ -128,7 +128,7 @@ class RecallChange:
         return any(one is None or one.worth < FEWEST for one in (self.before, self.after))
 
     @property
-    def is_undecided(self) -> bool:
+    def is_inconclusive(self) -> bool:
         """Whether labels are too few for a test, or the interval is wider than `WIDE`."""
         if self.interval is None or self.has_few_labels:
             return True
@@ -146,7 +146,7 @@ class RecallChange:
         """Text of the change with its confidence interval, in percentage points."""
         if self.interval is None:
             return NOTHING
-        if self.is_undecided:
+        if self.is_inconclusive:
             return "too few labels" if self.has_few_labels else "undecided"
         points, low, high = (
             round(one) for one in (self.percentage_points, *(100 * end for end in self.interval))
@@ -174,9 +174,9 @@ def recall_changes(
     return sorted(
         found,
         key=lambda one: (
-            one.is_undecided,
+            one.is_inconclusive,
             not one.has_fallen,
-            0 if one.is_undecided else one.percentage_points,
+            0 if one.is_inconclusive else one.percentage_points,
         ),
     )
 
@@ -214,14 +214,16 @@ def recall_change_summary(
         )
     elif all(one.has_few_labels for one in changes):
         return f"Too few labels to decide whether the recall of a class dropped {period}."
-    elif all(one.is_undecided for one in changes):
+    elif all(one.is_inconclusive for one in changes):
         return f"Undecided whether the recall of a class dropped {period}."
     else:
         said = f"The recall of no class dropped significantly {period}."
         if (most := changes[0]).percentage_points < 0:
             said += f" Largest decrease, not significant: {most.name}, {most.text}."
     few = _class_names_text(one for one in changes if one.has_few_labels)
-    wide = _class_names_text(one for one in changes if one.is_undecided and not one.has_few_labels)
+    wide = _class_names_text(
+        one for one in changes if one.is_inconclusive and not one.has_few_labels
+    )
     said += f" There are too few labels of {few}." * bool(few)
     return said + f" Undecided for {wide}." * bool(wide)
 

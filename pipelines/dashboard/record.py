@@ -22,7 +22,7 @@ from streamboost.pipelines.dashboard.labelling_request import (
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
 from streamboost.pipelines.dashboard.widgets import (
-    Sentence,
+    BidiText,
     Tag,
     show_summary_and_table,
     show_table,
@@ -42,7 +42,7 @@ from streamboost.pipelines.status.formatting import (
 from streamboost.pipelines.status.reader import Status, StatusReader
 
 __all__ = [
-    "RecordTraces",
+    "UnstoredRecord",
     "contribution_table",
     "disagreement_text",
     "is_disputed",
@@ -68,10 +68,10 @@ UNNAMED = "unknown annotator"
 """Name shown for a label without a source."""
 
 
-def current_annotator(record: StoredRecord) -> str:
+def current_label_annotator(record: StoredRecord) -> str:
     """Return the newest annotator who chose the record's current label.
 
-    >>> current_annotator({"truth": "a", "labels": [[1, "a", "ann"], [2, "b", "bob"]]})
+    >>> current_label_annotator({"truth": "a", "labels": [[1, "a", "ann"], [2, "b", "bob"]]})
     'ann'
     """
     said = [name for name, label in record_votes(record) if label == record["truth"]]
@@ -141,7 +141,7 @@ def label_error_text(
         "The label looks wrong: {} says {}, but it was predicted as {}, "
         f"{percent_text(share)} sure, and {agreed} of the {len(neighbours)} nearest labelled "
         "records have the predicted class.",
-        current_annotator(record),
+        current_label_annotator(record),
         truth,
         str(label),
     )
@@ -201,14 +201,14 @@ def _label_history_texts(
         )
         if label is not None and str(label) not in (said for _, said in record_votes(record)):
             text += " No annotator chose the predicted class."
-        return [(text, current_annotator(record), str(truth))]
+        return [(text, current_label_annotator(record), str(truth))]
     return _prediction_correctness_texts(record) + _single_vote_warning(
         record, unreliable_annotators
     )
 
 
 def _prediction_correctness_texts(record: StoredRecord) -> list[tuple[str, ...]]:
-    truth, label, who = str(record["truth"]), record.get("label"), current_annotator(record)
+    truth, label, who = str(record["truth"]), record.get("label"), current_label_annotator(record)
     if label is None:
         return [("{} says it is {}.", who, truth)]
     if str(label) == truth:
@@ -245,8 +245,8 @@ def _expiry_text(record: StoredRecord) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordTraces:
-    """What the status has on a record that was not requested or labelled, or was evicted.
+class UnstoredRecord:
+    """Status of a record that was not requested or labelled, or was evicted.
 
     Attributes
     ----------
@@ -262,32 +262,32 @@ class RecordTraces:
     records: int = 0
 
     @classmethod
-    def find(cls, id: str, status: StatusReader) -> "RecordTraces":
-        """Read the data on the record `id` from `status`."""
+    def from_status(cls, id: str, status: StatusReader) -> "UnstoredRecord":
+        """Return what `status` has on the record `id`."""
         newest = status.predictions()
         mine = next((one for one in newest if str(one["id"]) == id), None)
         return cls(mine, status.request(id) is not None, len(newest), status.count_records(None))
 
 
-def missing_record_text(id: str, traces: RecordTraces, view: StatusSnapshot) -> tuple[str, ...]:
+def missing_record_text(id: str, unstored: UnstoredRecord, view: StatusSnapshot) -> tuple[str, ...]:
     """Explain why the record `id` has no page, as a text and the names for its ``{}``."""
-    if traces.is_open:
+    if unstored.is_open:
         return "Record {} was requested, and has no label yet.", id
-    if traces.prediction is not None:
-        return _unstored_prediction_text(id, traces.prediction)
+    if unstored.prediction is not None:
+        return _unstored_prediction_text(id, unstored.prediction)
     ledger, join = view.document("ledger"), view.document("join")
     asked = ledger.get("requests", 0) - ledger.get("again", 0) + join.get("unsolicited", 0)
-    if not join or traces.records < asked:
+    if not join or unstored.records < asked:
         return (
             "No data is kept on record {}: it was never requested or labelled, its data was "
-            f"evicted, or it never arrived.{_retention_text(traces)}",
+            f"evicted, or it never arrived.{_retention_text(unstored)}",
             id,
         )
-    if join.get("records", 0) <= traces.predictions and not view.document("workers"):
+    if join.get("records", 0) <= unstored.predictions and not view.document("workers"):
         return "Record {} has never arrived.", id
     return (
         "Record {} was never requested or labelled, if it ever arrived."
-        f"{_retention_text(traces)}",
+        f"{_retention_text(unstored)}",
         id,
     )
 
@@ -308,12 +308,12 @@ def _unstored_prediction_text(id: str, prediction: Mapping[str, Any]) -> tuple[s
     return f"{came} It was predicted as {{}} {by}{sure}.", id, str(prediction["label"])
 
 
-def _retention_text(traces: RecordTraces) -> str:
-    predictions = f", and the newest {count_text(traces.predictions, 'prediction')}"
-    newest = count_text(traces.records, "record")
+def _retention_text(unstored: UnstoredRecord) -> str:
+    predictions = f", and the newest {count_text(unstored.predictions, 'prediction')}"
+    newest = count_text(unstored.records, "record")
     return (
         f" Kept here are the newest {newest} that were requested or labelled"
-        f"{predictions if traces.predictions else ''}."
+        f"{predictions if unstored.predictions else ''}."
     )
 
 
@@ -333,23 +333,19 @@ def nearest_records(
     there = [one for one in candidates if one.get("features")]
     if not wanted or not there:
         return []
-    rows = [_coordinates_for_distance(wanted, one["features"]) for one in there]
+    rows = [_numeric_coordinates(wanted, one["features"]) for one in there]
     places, away = labelled.nearest_rows(
-        np.array([_coordinates_for_distance(wanted, wanted)]), np.array(rows), n_neighbours
+        np.array([_numeric_coordinates(wanted, wanted)]), np.array(rows), n_neighbours
     )
     pairs = zip(away[0].tolist(), places[0].tolist(), strict=True)
     return [(round(far, 3), there[place]) for far, place in pairs]
 
 
-def _coordinates_for_distance(
-    reference: Mapping[str, Any], features: Mapping[str, Any]
-) -> list[float]:
-    return [
-        _coordinate_for_distance(given, features.get(name)) for name, given in reference.items()
-    ]
+def _numeric_coordinates(reference: Mapping[str, Any], features: Mapping[str, Any]) -> list[float]:
+    return [_numeric_coordinate(given, features.get(name)) for name, given in reference.items()]
 
 
-def _coordinate_for_distance(reference: Any, value: Any) -> float:
+def _numeric_coordinate(reference: Any, value: Any) -> float:
     if not is_number(reference):
         return float(value == reference)
     return float(value) if is_number(value) else float("nan")
@@ -369,7 +365,7 @@ def show_record(
     with Tag("section", classes="panel", aria_labelledby="said-title"):
         Tag("h2", "History", id="said-title")
         for text, *names in record_history_texts(record, disagreeing_annotators(view)):
-            Sentence("p").show_text(text, *names)
+            BidiText("p").show_text(text, *names)
         _show_label_doubts(record, near, pipeline, can_change)
         show_table(_label_table(record))
     with Tag("div", classes="panels halves"):
@@ -400,7 +396,7 @@ def _show_label_doubts(
     wrong, differ = label_error_text(record, neighbours), disagreement_text(record)
     for said in filter(None, (wrong, differ)):
         with Tag("div", classes="doubt"):
-            Sentence("p").show_text(*said)
+            BidiText("p").show_text(*said)
     if record.get("truth") is None:
         return
     if can_change:
@@ -424,7 +420,7 @@ def show_missing_record(
     `explanation` is a text with ``{}`` for each name, followed by the names.
     """
     with Tag("section", classes="panel"):
-        Sentence("p").show_text(*explanation)
+        BidiText("p").show_text(*explanation)
         Tag(
             "p",
             "The pipeline's predictions sink has the prediction of every record.",

@@ -8,7 +8,7 @@ from streamboost.pipelines.dashboard.explanations import contrast_class, contras
 from streamboost.pipelines.dashboard.record import is_disputed, record_votes
 from streamboost.pipelines.dashboard.tables import Cell, Column, Table
 from streamboost.pipelines.dashboard.view import StatusSnapshot, page_address
-from streamboost.pipelines.dashboard.widgets import Sentence, Tag, show_table
+from streamboost.pipelines.dashboard.widgets import BidiText, Tag, show_table
 from streamboost.pipelines.status.formatting import NOTHING, count_text, percent_text, time_text
 from streamboost.pipelines.status.reader import Status
 from streamboost.pipelines.status.record_filter import RecordFilter
@@ -52,7 +52,7 @@ def show_records(
     pipeline = view.document("pipeline").get("name")
     with Tag("section", classes="panel whole", aria_label="Records", id="listed"):
         _show_filter_form(view, record_filter, pipeline)
-        Sentence("p", "summary").show_text(*_describe_filter(page.total, record_filter))
+        BidiText("p", "summary").show_text(*_describe_filter(page.total, record_filter))
         _show_disputed_count(page.disputed, record_filter, pipeline)
         _show_class_counts(page.sums, record_filter, pipeline)
         Tag(
@@ -103,7 +103,7 @@ def _boolean_attribute(name: str, is_set: bool) -> dict[str, Any]:
     return {name: True} if is_set else {}
 
 
-def _address_of_filter(record_filter: RecordFilter, pipeline: str, **query: Any) -> str:
+def _filter_address(record_filter: RecordFilter, pipeline: str, **query: Any) -> str:
     """Return the address of the records page with this filter; `query` adds parameters."""
     named = {
         "true": record_filter.truth,
@@ -128,7 +128,7 @@ def _show_disputed_count(
     if n_disputed is not None:
         which = "1 record" if n_disputed == 1 else f"{n_disputed:,} records"
     with Tag("p", classes="summary", id="left-out"):
-        Tag("a", which, href=_address_of_filter(replace(record_filter, disputed=True), pipeline))
+        Tag("a", which, href=_filter_address(replace(record_filter, disputed=True), pipeline))
         Tag(
             "span",
             " is excluded, as its label is disputed."
@@ -147,10 +147,10 @@ def _show_class_counts(class_sums: Sums, record_filter: RecordFilter, pipeline: 
         for i, ((truth, said, n), (text, *names)) in enumerate(
             zip(class_sums, parts, strict=False)
         ):
-            link = _address_of_filter(replace(record_filter, truth=truth, said=said), pipeline)
+            link = _filter_address(replace(record_filter, truth=truth, said=said), pipeline)
             # There is no filter for records without a prediction.
             with Tag("span") if said is None else Tag("a", href=link):
-                Sentence("span").show_text(text, *names)
+                BidiText("span").show_text(text, *names)
             Tag("span", f" {n:,}{', ' if i + 1 < len(class_sums) else '.'}")
         if rest := sum(n for *_, n in class_sums[NAMED:]):
             Tag("span", f"and {rest:,} more.")
@@ -187,7 +187,9 @@ def _show_page_links(
 
     def add_link(text: str, target_offset: int) -> None:
         Tag(
-            "a", text, href=_address_of_filter(record_filter, pipeline, after=target_offset or None)
+            "a",
+            text,
+            href=_filter_address(record_filter, pipeline, after=target_offset or None),
         )
 
     with Tag("nav", classes="paging", aria_label="Further records"):

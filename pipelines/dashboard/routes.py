@@ -18,8 +18,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from streamboost.pipelines.dashboard.drilldown import add_drilldown_pages
 from streamboost.pipelines.dashboard.labelling import LabellingPage
 from streamboost.pipelines.dashboard.labelling_progress import AccuracyGainTracker
-from streamboost.pipelines.dashboard.layout import Header, add_nonces, main_element
-from streamboost.pipelines.dashboard.overview import TABLES_EVERY, Dashboard, Overview
+from streamboost.pipelines.dashboard.layout import Header, add_csp_nonces, main_element
+from streamboost.pipelines.dashboard.overview import TABLES_EVERY, Dashboard, PipelinesOverview
 from streamboost.pipelines.dashboard.sockets import (
     bind_websockets_to_logins,
     delete_unconnected_pages,
@@ -42,7 +42,7 @@ def add_pages(app: FastAPI, pipelines: Sequence[ServedState]) -> None:
     A middleware must have stored ``csp_nonce`` and ``person`` in each request's state. NiceGUI's
     routes are global, so a process can have only one set of pages.
     """
-    add_nonces()
+    add_csp_nonces()
     nicegui_app.router.dependencies.append(Depends(delete_unconnected_pages))  # of every page below
     threads = ThreadPoolExecutor(1, thread_name_prefix="streamboost-feed")
     feeds = {
@@ -88,7 +88,7 @@ def _add_dashboard_page(
         header = Header("/", name, names, request.state.person)
         if name is None:
             with main_element("Pipelines"):
-                overview = Overview(names)
+                overview = PipelinesOverview(names)
 
             async def show_overview() -> None:
                 person = request.state.person
@@ -112,7 +112,7 @@ def _add_dashboard_page(
                 if shown < 0 or view.number % TABLES_EVERY == 0:
                     first = (await asyncio.to_thread(served.queue.progress, person)).first
                 shown = view.number
-                panels.show(view, gains.gain_since(first, view))
+                panels.show_metrics(view, gains.gain_since(first, view))
             panels.update(view)
 
         await _refresh_while_open(show_dashboard)

@@ -16,8 +16,8 @@ from streamboost.pipelines.status.formatting import (
 
 __all__ = [
     "Cell",
+    "CellScale",
     "Column",
-    "ColumnScale",
     "Rows",
     "Table",
     "class_mix_table",
@@ -41,7 +41,7 @@ MOST_FIELDS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnScale:
+class CellScale:
     """A scale in a table cell: the value is `at`; a band goes from `low` to `high`.
 
     All positions are from 0 to 1.
@@ -68,7 +68,7 @@ class Cell:
     colour: str | None = None
     note: str | None = None
     link: str | None = None
-    scale: ColumnScale | None = None
+    scale: CellScale | None = None
     picture: str | None = None
 
 
@@ -189,7 +189,8 @@ def field_problem_table(view: StatusSnapshot) -> Table:
         Column("Unreadable"),
     ]
     names = sorted(
-        {**unknown, **unreadable}, key=lambda name: -_largest_count(name, unknown, unreadable)
+        {**unknown, **unreadable},
+        key=lambda name: -max(unknown.get(name, 0), unreadable.get(name, 0)),
     )
     rows: Rows = [
         [
@@ -244,14 +245,8 @@ def scorer_table(view: StatusSnapshot) -> Table:
         alone = "Shown with distributed scoring (key scoring in [pipeline])."
         return Table("Scorers", columns, [], alone)
     names = {one["worker"] for one in found.values()}
-    summary = (
-        f"{count_text(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored_records}."
-    )
+    summary = f"{count_text(len(names), 'scorer')} of {len(rows)} partitions; {view.unscored_text}."
     return Table("Scorers", columns, rows, summary)
-
-
-def _largest_count(name: str, *counts: Mapping[str, int]) -> int:
-    return max(part.get(name, 0) for part in counts)
 
 
 def latency_table(view: StatusSnapshot) -> Table:

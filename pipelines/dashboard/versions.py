@@ -43,12 +43,12 @@ __all__ = [
     "RecallDrop",
     "VersionComparison",
     "comparison_table",
+    "copy_original_label_counts",
     "default_baseline_version",
     "importance_table",
     "recall_since_table",
     "significant_recall_drop",
     "version_table",
-    "with_original_label_counts",
 ]
 
 
@@ -190,7 +190,7 @@ FEATURES = 15
 """Maximum number of features whose importances are compared."""
 
 
-def with_original_label_counts(
+def copy_original_label_counts(
     versions: Sequence[Status], origins: Mapping[int, int]
 ) -> list[Status]:
     """Return `versions`; a copy made by a rollback gets the label count of its original.
@@ -223,7 +223,7 @@ def comparison_table(a: Status, b: Status, evidence: Sequence[LabelledPrediction
     ):
         was, now = a.get(key), b.get(key)
         rows.append([title, number_text(was), number_text(now), _difference_text(was, now)])
-    then, later = (_evidence_of_version(evidence, one) for one in (a, b))
+    then, later = ([one for one in evidence if one.version == side["version"]] for side in (a, b))
     whole, classes = (
         RecallChange("Accuracy", overall_recall(then), overall_recall(later)),
         recall_changes(then, later),
@@ -234,7 +234,7 @@ def comparison_table(a: Status, b: Status, evidence: Sequence[LabelledPrediction
     first, second = a["version"], b["version"]
     said = recall_change_summary(classes, f"from version {first} to {second}", whole)
     judged = (whole, *classes)
-    if all(one.is_undecided for one in judged):
+    if all(one.is_inconclusive for one in judged):
         few = all(one.has_few_labels for one in judged)
         begins = "Too few labels to decide" if few else "Undecided"
         said = f"{begins} whether version {second} is better or worse than {first}."
@@ -250,12 +250,6 @@ def _accuracy_text(recall: ClassRecall | None, change: RecallChange) -> str:
     return (
         recall.counts_text if recall is not None and change.has_few_labels else recall_text(recall)
     )
-
-
-def _evidence_of_version(
-    evidence: Sequence[LabelledPrediction], version: Status
-) -> list[LabelledPrediction]:
-    return [one for one in evidence if one.version == version["version"]]
 
 
 def _difference_text(before: float | None, after: float | None) -> str:
@@ -368,7 +362,7 @@ class VersionComparison:
         b: int | None,
     ) -> None:
         self._pipeline = view.document("pipeline").get("name")
-        self._shown: Any = self.retained_versions_stamp(view)
+        self._shown: Any = self.versions_fingerprint(view)
         self._menus: list[Tag] = []
         self._beside: int | None = None
         self._offered: set[int] = set()
@@ -380,15 +374,15 @@ class VersionComparison:
         if a is not None and b is not None and b < a:
             a, b = b, a
         origins = rollback_origins(view)
-        known = {int(one["version"]): one for one in with_original_label_counts(versions, origins)}
+        known = {int(one["version"]): one for one in copy_original_label_counts(versions, origins)}
         self._offered = known.keys() | {one.version for one in evidence}
-        self._beside = self._limit_version(b)
+        self._beside = self._clamp_version(b)
         right = _nearest_version_number(max(known) if self._beside is None else self._beside, known)
         before = _nearest_version_number(right, [n for n in known if n < right] or known)
         first = (
             default_baseline_version(evidence, self._beside)
             if a is None
-            else self._limit_version(a)
+            else self._clamp_version(a)
         )
         first = before if first is None else first
         left = _nearest_version_number(first, known)
@@ -396,14 +390,14 @@ class VersionComparison:
             left = before
         self.sides = left, right
         self._show_recall_since(first, a, b, origins, evidence)
-        self._show_side_by_side(first, known, origins, evidence)
+        self._show_version_comparison(first, known, origins, evidence)
         with Tag("section", classes="panel whole", aria_labelledby="all-title", id="all"):
             Tag("h2", "All versions", id="all-title")
             self._summary = Tag("p", "", "summary")
             self._table = DataTable()
         self._show_version_list(versions, evidence, view)
 
-    def _limit_version(self, version: int | None) -> int | None:
+    def _clamp_version(self, version: int | None) -> int | None:
         """Limit a version number to the range of versions that are in the menus."""
         return (
             None if version is None else sorted((*_lowest_and_highest(self._offered), version))[1]
@@ -440,7 +434,7 @@ class VersionComparison:
             show_summary_and_table(recall_since_table(evidence, first, self._pipeline, last))
             Tag("p", _ABOUT, "about")
 
-    def _show_side_by_side(
+    def _show_version_comparison(
         self,
         first: int,
         known_versions: Mapping[int, Status],
@@ -473,14 +467,14 @@ class VersionComparison:
             show_summary_and_table(importance_table(known_versions[left], known_versions[right]))
 
     @staticmethod
-    def retained_versions_stamp(view: StatusSnapshot) -> Any:
+    def versions_fingerprint(view: StatusSnapshot) -> Any:
         """Return a value that changes when the active or a retained version changes."""
         learner = view.document("learner")
         return learner.get("version"), tuple(_retained_versions(view))
 
     def is_stale(self, view: StatusSnapshot) -> bool:
         """Return whether the active or a retained version has changed since the last update."""
-        return bool(self._menus) and self.retained_versions_stamp(view) != self._shown
+        return bool(self._menus) and self.versions_fingerprint(view) != self._shown
 
     def update(
         self,
@@ -489,7 +483,7 @@ class VersionComparison:
         view: StatusSnapshot,
     ) -> None:
         """Add new versions to the menus and the list; the compared versions stay the same."""
-        self._shown = self.retained_versions_stamp(view)
+        self._shown = self.versions_fingerprint(view)
         for number in sorted({int(one["version"]) for one in versions} - self._offered):
             self._offered.add(number)
             for menu in self._menus:
@@ -506,7 +500,7 @@ class VersionComparison:
         view: StatusSnapshot,
     ) -> None:
         origins = rollback_origins(view)
-        known = with_original_label_counts(versions, origins)
+        known = copy_original_label_counts(versions, origins)
         table = version_table(
             known, evidence, _retained_versions(view), self._pipeline, origins, self._beside
         )

@@ -14,7 +14,14 @@ from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.status.formatting import count_text
 from streamboost.pipelines.status.reader import LabelledPrediction, Status, StatusReader
 
-__all__ = ["EVERY", "Evidence", "StatusFeed", "StatusSnapshot", "page_address", "visible_snapshot"]
+__all__ = [
+    "EVERY",
+    "EvaluationData",
+    "StatusFeed",
+    "StatusSnapshot",
+    "page_address",
+    "visible_snapshot",
+]
 
 EVERY = 1.0
 """Seconds between two reads of a status."""
@@ -23,7 +30,7 @@ LETTERS = 20
 """Maximum number of dead letters shown on the dashboard."""
 
 SELDOM, SHARE = 10.0, 0.005
-"""Minimum seconds between two reads of the label evidence, and their maximum share of time."""
+"""Minimum seconds between two reads of the labelled records, and their maximum share of time."""
 
 _NEVER = float("-inf")
 
@@ -42,7 +49,7 @@ class _Cache(dict[Any, Any]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
+class EvaluationData:
     """Labelled records (`told`) for the evaluation of versions, and cached results (`found`).
 
     The records are in arrival order.
@@ -67,17 +74,17 @@ class StatusSnapshot:
     marks: Sequence[Status] = ()
     dead_letters: Sequence[Status] = ()
     runs: bool = False
-    evidence: Evidence = field(default_factory=Evidence, compare=False, repr=False)
+    evidence: EvaluationData = field(default_factory=EvaluationData, compare=False, repr=False)
     span: TimeRange = ALL
     found: _Cache = field(default_factory=_Cache, compare=False, repr=False)
 
     @property
-    def open_requests(self) -> int:
+    def n_open_requests(self) -> int:
         """Number of requests without an answer."""
         return int(self.document("join").get("open_requests", 0))
 
     @property
-    def unscored_records(self) -> str | None:
+    def unscored_text(self) -> str | None:
         """Text on the records that wait for distributed scorers; None with local scoring."""
         scored = self.document("workers").values()
         if not scored:
@@ -141,7 +148,7 @@ class StatusFeed:
     Parameters
     ----------
     reader : reader of the status
-    threads : executor with a single thread, as stamps of different threads cannot be compared
+    threads : executor with a single thread, as change counters of two threads cannot be compared
     runs : returns whether a process of the pipeline exists
     clock : monotonic clock, in seconds
     """
@@ -162,30 +169,32 @@ class StatusFeed:
         self._stamp: int | None = None
         self._points: dict[tuple[Any, ...], Status] = {}
         self._view = StatusSnapshot()
-        self._labels: Any = _NEVER  # number of labels at the last read of the evidence
-        self._told: int | None = None  # stamp of the last read of the evidence
+        self._labels: Any = _NEVER  # number of labels at the last read of `evidence`
+        self._told: int | None = None  # change counter at the last read of `evidence`
 
-    async def read(self, *, fresh_evidence: bool = False) -> StatusSnapshot:
+    async def read(self, *, fresh_labels: bool = False) -> StatusSnapshot:
         """Return a snapshot that is at most about `EVERY` seconds old.
 
-        If `fresh_evidence` is true, the label evidence is read again even if it is recent.
+        If `fresh_labels` is true, the labelled records are read again even if they are recent.
         """
         async with self._lock:
-            if fresh_evidence or self._clock() - self._looked >= 0.9 * EVERY:
+            if fresh_labels or self._clock() - self._looked >= 0.9 * EVERY:
                 loop = asyncio.get_running_loop()
                 self._view = await loop.run_in_executor(
-                    self._threads, self._read_snapshot, fresh_evidence
+                    self._threads, self._read_snapshot, fresh_labels
                 )
                 self._looked = self._clock()
         return self._view
 
-    def _read_snapshot(self, fresh_evidence: bool) -> StatusSnapshot:
+    def _read_snapshot(self, fresh_labels: bool) -> StatusSnapshot:
         stamp, reader, runs = self._reader.change_counter(), self._reader, self._runs()
         if stamp == self._stamp:
             view = self._view if runs == self._view.runs else replace(self._view, runs=runs)
-            if fresh_evidence and self._told != stamp:
+            if fresh_labels and self._told != stamp:
                 view = replace(
-                    view, evidence=self._read_evidence(view.documents, True), found=_Cache()
+                    view,
+                    evidence=self._read_evaluation_data(view.documents, True),
+                    found=_Cache(),
                 )
             return view
         self._stamp = stamp
@@ -198,19 +207,21 @@ class StatusFeed:
             marks=reader.chart_marks(),
             dead_letters=reader.dead_letters(LETTERS),
             runs=runs,
-            evidence=self._read_evidence(documents, fresh_evidence),
+            evidence=self._read_evaluation_data(documents, fresh_labels),
         )
 
-    def _read_evidence(self, documents: Mapping[str, Any], fresh_evidence: bool) -> Evidence:
+    def _read_evaluation_data(
+        self, documents: Mapping[str, Any], fresh_labels: bool
+    ) -> EvaluationData:
         """Return the labelled records; read again if labels arrived and the last read is old."""
         labels, began = (documents.get("join") or {}).get("labels"), self._clock()
-        if not fresh_evidence and (labels == self._labels or began < self._due):
+        if not fresh_labels and (labels == self._labels or began < self._due):
             return self._view.evidence
         told = self._reader.labelled_predictions()
         # An empty result is read again next time.
         self._labels, self._told = labels if told else _NEVER, self._stamp
         self._due = began + max(SELDOM, (self._clock() - began) / SHARE)
-        return Evidence(told)
+        return EvaluationData(told)
 
 
 def page_address(path: str, pipeline: str | None, **query: Any) -> str:

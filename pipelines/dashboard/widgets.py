@@ -28,10 +28,10 @@ __all__ = [
     "AnswerButtons",
     "AnsweredTable",
     "BatchedUpdates",
+    "BidiText",
     "Chart",
     "DataTable",
     "ResendEditor",
-    "Sentence",
     "StatusLine",
     "Tag",
     "ThemeSelector",
@@ -76,7 +76,7 @@ class Tag(TextElement):
         )
 
 
-class Sentence(Tag):
+class BidiText(Tag):
     """A text that contains names from records, each in a separate `bdi` element."""
 
     def __init__(self, tag: str, classes: str = "", **attributes: Any) -> None:
@@ -236,14 +236,14 @@ def changed_cells(before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]
     For a cell with more than a text, the change holds the new values by key; None removes a key.
     """
     return [
-        [i, j, _changes_of_cell(old[j] if j < len(old) else None, cell)]
+        [i, j, _cell_change(old[j] if j < len(old) else None, cell)]
         for i, (old, new) in enumerate(zip(before, after, strict=True))
         for j, cell in enumerate(new)
         if j >= len(old) or old[j] != cell
     ]
 
 
-def _changes_of_cell(old: Any, new: Any) -> Any:
+def _cell_change(old: Any, new: Any) -> Any:
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
     return {key: new.get(key) for key in old | new if old.get(key) != new.get(key)}

@@ -17,7 +17,7 @@ from streamboost.pipelines.dashboard import (
 from streamboost.pipelines.dashboard import drift as features
 from streamboost.pipelines.dashboard.annotators import disagreeing_annotators
 from streamboost.pipelines.dashboard.record import (
-    RecordTraces,
+    UnstoredRecord,
     disagreement_text,
     label_error_text,
     missing_record_text,
@@ -90,8 +90,8 @@ def test_what_a_feature_that_shifted_did_leads_to_its_shift(started, told):
     assert table.summary.endswith(f" hue shifted {told} the record arrived.")
 
 
-def absent(traces, **documents):
-    text, *names = missing_record_text("7", traces, StatusSnapshot(documents=documents))
+def absent(unstored, **documents):
+    text, *names = missing_record_text("7", unstored, StatusSnapshot(documents=documents))
     return text.format(*names)
 
 
@@ -103,21 +103,21 @@ ALL_KEPT = {
 
 def test_of_a_record_that_is_not_kept_is_said_what_became_of_it_as_far_as_anybody_knows():
     seen = {"id": "7", "label": "cement", "probability": 0.9, "version": 12, "asked": False}
-    assert absent(RecordTraces(seen, predictions=500)) == (
+    assert absent(UnstoredRecord(seen, predictions=500)) == (
         "Record 7 arrived, and was never requested or labelled. It was predicted as cement by "
         "version 12, 90.0 % sure."
     )
-    assert absent(RecordTraces({"id": "7", "asked": False, "hidden": True})).endswith(
+    assert absent(UnstoredRecord({"id": "7", "asked": False, "hidden": True})).endswith(
         "after your answer."
     )
-    assert absent(RecordTraces(is_open=True)) == "Record 7 was requested, and has no label yet."
-    kept = RecordTraces(predictions=500, records=6)
+    assert absent(UnstoredRecord(is_open=True)) == "Record 7 was requested, and has no label yet."
+    kept = UnstoredRecord(predictions=500, records=6)
     assert absent(kept, **ALL_KEPT).startswith("Record 7 was never requested or labelled")
     few = ALL_KEPT | {"join": {"records": 500, "unsolicited": 2}}
     assert absent(kept, **few) == "Record 7 has never arrived."
     apart = absent(kept, **few, workers={"0": {}})
     assert apart.startswith("Record 7 was never requested"), "others predict what came"
-    gone = absent(RecordTraces(predictions=500, records=5), **ALL_KEPT)
+    gone = absent(UnstoredRecord(predictions=500, records=5), **ALL_KEPT)
     assert gone.startswith(
         "No data is kept on record 7: it was never requested or labelled, its data was evicted"
     )
@@ -131,7 +131,7 @@ def test_a_status_tells_a_record_that_was_never_asked_about_from_one_that_never_
     status, view = site.served.status, StatusSnapshot(documents=site.served.status.documents())
     unasked = next(p["id"] for p in status.predictions() if status.labelled_record(p["id"]) is None)
     told = {
-        id: missing_record_text(id, RecordTraces.find(id, status), view)[0]
+        id: missing_record_text(id, UnstoredRecord.from_status(id, status), view)[0]
         for id in (unasked, "nobody")
     }
     assert "arrived, and was never requested" in told[unasked]
@@ -558,7 +558,7 @@ def test_a_copy_has_learned_what_that_had_which_it_is_a_copy_of():
     promoted = {"kind": "promoted", "version": 9, "time": 9_000, "sequence": 6}
     view = StatusSnapshot(marks=[command, promoted], documents={"learner": {"version": 9}})
     again = tables.rollback_origins(view)
-    known = versions.with_original_label_counts([version(4), version(8), version(9)], again)
+    known = versions.copy_original_label_counts([version(4), version(8), version(9)], again)
     assert [one["labels"] for one in known] == [40, 80, 40]
     table = versions.version_table(known, [], [4, 8, 9], "p", again)
     assert texts(table.rows[0])[::2][:2] == ["9 (a copy of 4)", "40"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamboost.pipelines.dashboard import versions
-from streamboost.pipelines.dashboard.binomial_tests import Share, change_point, fisher_p_value
+from streamboost.pipelines.dashboard.binomial_tests import Proportion, change_point, fisher_p_value
 from streamboost.pipelines.dashboard.recall_by_version import (
     overall_recall,
     recall_change_summary,
@@ -21,7 +21,7 @@ from streamboost.pipelines.dashboard.versions import (
     recall_since_table,
     significant_recall_drop,
 )
-from streamboost.pipelines.dashboard.view import Evidence, StatusSnapshot
+from streamboost.pipelines.dashboard.view import EvaluationData, StatusSnapshot
 from streamboost.pipelines.status.formatting import time_text
 from streamboost.pipelines.status.reader import LabelledPrediction
 from tests.pipelines.dashboard.test_drilldown import version
@@ -269,7 +269,7 @@ def test_when_a_class_got_worse_is_said_by_the_likeliest_place_of_the_change():
 def test_an_interval_of_a_difference_holds_as_often_as_it_says():
     random, held, runs = np.random.default_rng(5), 0, 500
     for _ in range(runs):
-        a, b = (Share(random.binomial(40, p) / 40, 40) for p in (0.9, 0.7))
+        a, b = (Proportion(random.binomial(40, p) / 40, 40) for p in (0.9, 0.7))
         low, high = b.difference_interval(a)
         held += low <= -0.2 <= high
     assert held >= 0.93 * runs
@@ -285,7 +285,7 @@ def test_that_as_many_are_special_is_as_likely_as_all_ways_to_choose_say():
 
 
 def seen_with(told):
-    return StatusSnapshot(documents={"pipeline": {"name": "p"}}, evidence=Evidence(told))
+    return StatusSnapshot(documents={"pipeline": {"name": "p"}}, evidence=EvaluationData(told))
 
 
 FELL = [*said(4, "a", 60, 3), *said(4, "b", 60, 5), *said(8, "a", 60, 4), *said(8, "b", 60, 35)]

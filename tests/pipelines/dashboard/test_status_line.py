@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streamboost.pipelines.dashboard import charts, tables
 from streamboost.pipelines.dashboard.annotators import annotator_table
 from streamboost.pipelines.dashboard.status_line import FRESH, SILENT, SOON, STILL, pipeline_status
-from streamboost.pipelines.dashboard.view import Evidence, StatusSnapshot, visible_snapshot
+from streamboost.pipelines.dashboard.view import EvaluationData, StatusSnapshot, visible_snapshot
 from streamboost.pipelines.service.auth.users import User
 from streamboost.pipelines.service.labelling.blind import BlindMode
 from streamboost.pipelines.status.formatting import time_text
@@ -192,7 +192,7 @@ def test_a_pipeline_of_which_a_class_got_worse_is_not_ok_and_leads_to_where_that
         for n, name, wrong in FELL
         for i in range(60)
     ]
-    view = replace(seen(), evidence=Evidence(told))
+    view = replace(seen(), evidence=EvaluationData(told))
     found = pipeline_status(view, NOW)
     assert (found.word, found.tone) == ("Regression", "warn")
     (notice,) = found.notices

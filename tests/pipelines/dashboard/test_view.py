@@ -36,7 +36,7 @@ def looks(folder, steps):
 def test_nothing_is_shown_of_what_is_not_there(tmp_path):
     view = looks(tmp_path, [lambda: 1.0])[-1]
     assert view.document("pipeline") == {}
-    assert view.open_requests == 0
+    assert view.n_open_requests == 0
 
 
 def test_all_who_look_at_one_time_get_the_same_view(tmp_path):
@@ -50,7 +50,7 @@ def test_all_who_look_at_one_time_get_the_same_view(tmp_path):
     file.close()
     assert [view.document("pipeline")["sequence"] for view in views] == [1] * 10 + [3] * 5
     assert len({id(view) for view in views}) == 2
-    assert views[-1].open_requests == 1
+    assert views[-1].n_open_requests == 1
 
 
 def test_a_status_that_did_not_change_is_not_read_again(tmp_path):
@@ -102,7 +102,7 @@ def test_what_labels_tell_is_read_again_where_more_came_but_not_with_each_look(t
             ):
                 file.write(labelled(n))
                 now[0] += seconds
-                seen.append((await feed.read(fresh_evidence=bool(afresh))).evidence)
+                seen.append((await feed.read(fresh_labels=bool(afresh))).evidence)
 
     asyncio.run(look_on())
     file.close()
@@ -120,7 +120,7 @@ def test_looking_afresh_at_what_did_not_change_reads_what_labels_tell_once(tmp_p
                 if n is not None:
                     file.write(labelled(n))
                 now[0] += 2.0
-                seen.append(await feed.read(fresh_evidence=afresh))
+                seen.append(await feed.read(fresh_labels=afresh))
 
     asyncio.run(look_on())
     file.close()
